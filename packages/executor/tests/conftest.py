@@ -1,4 +1,4 @@
-"""What the tests of this package share: the doubles, and one Spark session for all that need one."""
+"""Fixtures of this package: the test doubles, and one Spark session for all tests that need a session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TESTS = Path(__file__).parents[3] / "tests"
 sys.path[:0] = [str(_TESTS / "support"), str(_TESTS / "doubles")]
 
 
-# Files of the folder `spark` whose tests need no session, or start one in a process of their own.
+# Files in the folder `spark` whose tests need no session, or start a session in a separate process.
 WITHOUT_SESSION = frozenset(
     f"test_{name}.py"
     for name in (
@@ -30,7 +30,7 @@ WITHOUT_SESSION = frozenset(
 
 
 class SparkInOneProcess(LoadFileScheduling):
-    """Gives all tests with the shared session to one process, so that it starts once."""
+    """A scheduler that assigns all tests with the shared session to one process, so that Spark starts once."""
 
     def _split_scope(self, nodeid: str) -> str:
         return "spark" if _is_of_spark(nodeid) else super()._split_scope(nodeid)
@@ -47,7 +47,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkInOnePr
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Has the process with Spark begin at once, because it takes longest."""
+    """Orders the Spark tests first, because they take longest."""
     items.sort(key=lambda item: not _is_of_spark(item.nodeid))
 
 

@@ -1,4 +1,4 @@
-"""The command as its users meet it: a process, its lines, its exit code and what it leaves behind."""
+"""Tests of the command as a process: its output, its exit code and its leftovers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
 COMMAND = [sys.executable, "-m", "beam_spark_executor.cli"]
 PLAIN = ("--job-port=0", "--without-spark=1")
-"""Flags of a server that begins no Java, which takes 3 s of CPU."""
+"""Flags of a server that starts no Java. Java takes 3 s of CPU."""
 PATIENT = """
 import sys
 from beam_spark_executor.cli import main
@@ -34,7 +34,7 @@ from beam_spark_executor.spark.session import RunningSpark
 RunningSpark.stop.__defaults__ = (600.0,)
 sys.exit(main())
 """
-"""The same command with a limit of ten minutes for the end of Spark."""
+"""The same command with a limit of ten minutes for the shutdown of Spark."""
 SERVES = re.compile(
     r"beam-spark-jobserver serves the Beam Job API at (localhost:\d+) \(Spark [\d.]+, local\[6,4\]\)"
 )
@@ -42,7 +42,7 @@ SERVES = re.compile(
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """The command's folder for temporary files; nothing may be left in it."""
+    """Returns the command's folder for temporary files, which must be empty at the end."""
     with tempfile.TemporaryDirectory(prefix="t") as name:
         yield Path(name)
         assert list(Path(name).iterdir()) == []
@@ -62,14 +62,14 @@ def run_briefly(folder: Path, *arguments: str, **more: str) -> subprocess.Comple
     )
 
 
-def test_wrong_flag_is_exit_2_and_quick(folder: Path) -> None:
+def test_wrong_flag_exits_quickly_with_2(folder: Path) -> None:
     done = run_briefly(folder, "--job-prot=1")
     assert done.returncode == 2
     assert "did you mean --job-port?" in done.stderr
 
 
 @pytest.mark.timeout(120)
-def test_no_java_is_one_sentence(folder: Path) -> None:
+def test_missing_java_prints_one_sentence(folder: Path) -> None:
     done = run_briefly(folder, "--job-port", "0", JAVA_HOME="/nowhere")
     assert done.returncode == 1
     assert done.stdout == ""
@@ -78,7 +78,7 @@ def test_no_java_is_one_sentence(folder: Path) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_a_taken_port_is_one_sentence_and_ends_java(folder: Path) -> None:
+def test_port_in_use_prints_one_sentence_and_ends_java(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run_briefly(folder, "--job-port", str(port))
@@ -89,7 +89,7 @@ def test_a_taken_port_is_one_sentence_and_ends_java(folder: Path) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_an_artifacts_folder_that_cannot_be_made(folder: Path) -> None:
+def test_artifacts_folder_that_cannot_be_created_is_reported(folder: Path) -> None:
     done = run_briefly(folder, *PLAIN, "--artifacts-dir", "/dev/null/artifacts")
     assert done.returncode == 1
     reason = "Can't use /dev/null/artifacts as artifacts folder: Not a directory"
@@ -98,7 +98,9 @@ def test_an_artifacts_folder_that_cannot_be_made(folder: Path) -> None:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("flags", [(), ("--allow-remote",)])
-def test_an_address_that_others_reach_is_one_sentence(folder: Path, flags: tuple[str, ...]) -> None:
+def test_address_reachable_by_others_prints_one_sentence(
+    folder: Path, flags: tuple[str, ...]
+) -> None:
     done = run_briefly(folder, *PLAIN, "--job-host", "0.0.0.0", *flags)
     assert done.returncode == 1
     assert done.stderr.startswith("beam-spark-jobserver: Can't listen at 0.0.0.0: other machines")
@@ -107,7 +109,7 @@ def test_an_address_that_others_reach_is_one_sentence(folder: Path, flags: tuple
 
 
 @pytest.mark.timeout(120)
-def test_a_token_file_that_is_empty_is_one_sentence(folder: Path, tmp_path: Path) -> None:
+def test_empty_token_file_prints_one_sentence(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "token").touch()
     done = run_briefly(folder, *PLAIN, "--token-file", str(tmp_path / "token"))
     assert done.returncode == 1
@@ -117,7 +119,7 @@ def test_a_token_file_that_is_empty_is_one_sentence(folder: Path, tmp_path: Path
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("lock", ["jobs.lock", "journal.lock"])
-def test_a_state_folder_in_use_is_one_sentence(folder: Path, tmp_path: Path, lock: str) -> None:
+def test_state_folder_in_use_prints_one_sentence(folder: Path, tmp_path: Path, lock: str) -> None:
     with hold_folder(tmp_path, lock, "state"):
         done = run_briefly(folder, *PLAIN, "--state-dir", str(tmp_path))
     assert done.returncode == 1
@@ -126,7 +128,7 @@ def test_a_state_folder_in_use_is_one_sentence(folder: Path, tmp_path: Path, loc
 
 
 @pytest.mark.timeout(120)
-def test_a_state_folder_of_somebody_else_is_one_sentence(folder: Path, tmp_path: Path) -> None:
+def test_state_folder_of_another_user_prints_one_sentence(folder: Path, tmp_path: Path) -> None:
     chapter = tmp_path / "jobs" / "thesis" / "chapter1.txt"
     chapter.parent.mkdir(parents=True)
     chapter.write_text("years of work")
@@ -139,7 +141,7 @@ def test_a_state_folder_of_somebody_else_is_one_sentence(folder: Path, tmp_path:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(("name", "level"), [("jobs.sqlite", "info"), ("journal.sqlite", "error")])
-def test_a_damaged_state_folder_is_told_and_kept(
+def test_damaged_state_folder_is_reported_and_preserved(
     folder: Path, tmp_path: Path, name: str, level: str
 ) -> None:
     mark_folder(tmp_path, "state")
@@ -153,7 +155,7 @@ def test_a_damaged_state_folder_is_told_and_kept(
 
 
 class Running:
-    """A server that runs as a process of its own, without the web interface."""
+    """A server in a separate process, without the web interface."""
 
     def __init__(self, folder: Path, *command: str) -> None:
         self.process = subprocess.Popen(
@@ -194,7 +196,7 @@ class Running:
         return pid
 
     def zygote(self) -> int:
-        """What workers are forked from: its command line is the server's."""
+        """Returns the process that forks workers. Its command line equals the command line of the server."""
         mine = Path(f"/proc/{self.process.pid}/cmdline").read_bytes()
         (pid,) = (
             pid for pid in self.children() if Path(f"/proc/{pid}/cmdline").read_bytes() == mine
@@ -217,7 +219,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="ne
 @pytest.mark.spark
 @pytest.mark.timeout(240)
 @needs_proc
-def test_it_serves_and_a_signal_ends_it_without_leftovers(running: Running) -> None:
+def test_server_serves_until_signal_and_leaves_no_leftovers(running: Running) -> None:
     address = running.serving()
     with JobClient(address) as client:
         assert client.jobs() == ()
@@ -241,18 +243,18 @@ def test_it_serves_and_a_signal_ends_it_without_leftovers(running: Running) -> N
 @pytest.mark.parametrize(
     "running", [(sys.executable, "-c", PATIENT)], indirect=True, ids=["patient"]
 )
-def test_a_second_signal_hurries(running: Running) -> None:
+def test_second_signal_ends_server_immediately(running: Running) -> None:
     running.serving()
     java = running.java()
-    os.kill(java, signal.SIGSTOP)  # Spark would take for ever
+    os.kill(java, signal.SIGSTOP)  # the shutdown of Spark hangs
     running.process.terminate()
     wait_until(lambda: "beam-spark-jobserver is stopping\n" in running.errors)
     assert running.process.poll() is None
     running.process.terminate()
-    # Without the second signal the server waits for Spark for minutes.
+    # Without the second signal, the server waits for Spark for minutes.
     assert running.process.wait(60) == 0
     wait_until(lambda: not processes_of_session(java))
-    # Threads that use Spark while it is killed have nothing to say of that.
+    # Threads that use Spark during the kill must not log errors.
     assert [line for line in running.errors if "INFO" not in line] == [
         "beam-spark-jobserver is stopping\n"
     ]
@@ -262,10 +264,10 @@ def test_a_second_signal_hurries(running: Running) -> None:
 @pytest.mark.timeout(240)
 @needs_proc
 @pytest.mark.parametrize(("wait", "number"), [(0.0, signal.SIGTERM), (0.8, signal.SIGINT)])
-def test_a_signal_while_it_starts_ends_it(
+def test_signal_during_start_ends_server(
     running: Running, wait: float, number: signal.Signals
 ) -> None:
-    """Even a quick machine doesn't serve within a second after Java begins."""
+    """Even a fast machine needs more than a second from the start of Java until the server serves."""
     wait_until(lambda: len(running.children()) >= 2, 100)
     java = running.java()
     time.sleep(wait)
@@ -275,7 +277,7 @@ def test_a_signal_while_it_starts_ends_it(
     assert time.monotonic() - signalled < SPARK_LIMITS.java_start_seconds / 2
     assert running.lines.empty()
     assert processes_of_session(java) == []
-    # Spark may have come up before the signal, which the log then says.
+    # If Spark started before the signal, the log contains a line about it.
     assert [line for line in running.errors if "INFO" not in line] == [
         "beam-spark-jobserver is stopping\n"
     ]
@@ -284,7 +286,7 @@ def test_a_signal_while_it_starts_ends_it(
 @pytest.mark.spark
 @pytest.mark.timeout(240)
 @needs_proc
-def test_losing_spark_ends_it_with_a_sentence(running: Running) -> None:
+def test_lost_spark_ends_server_with_one_sentence(running: Running) -> None:
     running.serving()
     java = running.java()
     os.kill(java, signal.SIGKILL)

@@ -16,7 +16,7 @@ SESSION: Any = SimpleNamespace()
 
 @pytest.fixture(autouse=True)
 def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], SparkSettings]]:
-    """What servers were started with, in a program that has no Spark."""
+    """Records the arguments of started servers, in a program without Spark."""
     found: list[tuple[tuple[str, ...], SparkSettings]] = []
 
     def start(flags: Any, spark: SparkSettings) -> Any:
@@ -30,7 +30,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], Spar
     return found
 
 
-def test_a_session_is_used_unless_another_spark_is_named(
+def test_active_session_is_used_unless_another_spark_is_named(
     monkeypatch: pytest.MonkeyPatch, started: Any
 ) -> None:
     monkeypatch.setattr(in_process, "session_here", lambda: SESSION)
@@ -40,7 +40,7 @@ def test_a_session_is_used_unless_another_spark_is_named(
     assert server_here(["--spark-conf=spark.a=b"], "") is None
 
 
-def test_what_was_submitted_has_a_spark_with_what_is_named(
+def test_submitted_program_uses_its_spark_with_named_settings(
     monkeypatch: pytest.MonkeyPatch, started: Any
 ) -> None:
     assert server_here([], "") is None
@@ -49,14 +49,16 @@ def test_what_was_submitted_has_a_spark_with_what_is_named(
     assert started == [(("--spark-conf=spark.a=b",), SparkSettings())]
 
 
-def test_connect_is_refused_unless_another_spark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connect_session_is_refused_unless_another_spark_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("SPARK_REMOTE", "sc://h")
     with pytest.raises(NotStarted, match="SPARK_REMOTE=sc://h"):
         server_here([], "")
     assert server_here(["--spark-master-url=local"], "") is None
 
 
-def test_a_wrong_flag_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_flag_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     with pytest.raises(NotStarted, match="unknown flag --wrong"):
         in_process.ServerHere(["--wrong"], SparkSettings())

@@ -1,4 +1,4 @@
-"""Archives of an environment: whole, of that environment alone, and found by their own paths wherever they are."""
+"""Tests of packed environments: complete, limited to one environment, and independent of their location."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ print(json.dumps([sys.prefix, sys.executable, *(module.__file__ for module in fo
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
-    """A virtual environment with packages that have the right names."""
+    """Creates a virtual environment with packages of the right names."""
     folder = tmp_path / "made"
     venv.create(folder, symlinks=True)
     for name in PACKED:
@@ -41,7 +41,7 @@ def packages_of(environment: Path) -> Path:
 
 def pack_it(environment: Path, name: str = "packed.tar.gz") -> subprocess.CompletedProcess[str]:
     assert pack.__file__ is not None
-    # Its folder has modules with names of the standard library's: they are not to be found.
+    # The folder has modules with names of the standard library, which Python must not find.
     program = [environment / "bin" / "python", "-P", pack.__file__]
     return subprocess.run(
         [*program, "-o", environment.parent / name],
@@ -52,7 +52,7 @@ def pack_it(environment: Path, name: str = "packed.tar.gz") -> subprocess.Comple
     )
 
 
-def test_what_is_unpacked_elsewhere_runs_by_itself(environment: Path, tmp_path: Path) -> None:
+def test_packed_environment_runs_after_unpacking(environment: Path, tmp_path: Path) -> None:
     jars = packages_of(environment) / "pyspark" / "jars"
     jars.mkdir(parents=True)
     (jars / "spark.jar").write_text("large")
@@ -74,7 +74,7 @@ def test_what_is_unpacked_elsewhere_runs_by_itself(environment: Path, tmp_path: 
     assert {Path(each).is_relative_to(unpacked) for each in json.loads(told)} == {True}
 
 
-def test_a_package_in_editable_mode_is_refused(environment: Path, tmp_path: Path) -> None:
+def test_editable_package_is_refused(environment: Path, tmp_path: Path) -> None:
     info = packages_of(environment) / "mine-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
@@ -87,7 +87,7 @@ def test_a_package_in_editable_mode_is_refused(environment: Path, tmp_path: Path
     assert not list(tmp_path.glob("*packed*"))
 
 
-def test_a_package_that_is_missing_is_told(environment: Path) -> None:
+def test_missing_package_is_reported(environment: Path) -> None:
     (packages_of(environment) / "grpc").rename(environment / "grpc")
     done = pack_it(environment)
     assert done.returncode == 1
@@ -96,13 +96,13 @@ def test_a_package_that_is_missing_is_told(environment: Path) -> None:
     )
 
 
-def test_a_name_that_spark_would_not_unpack_is_told(environment: Path) -> None:
+def test_archive_name_that_spark_would_not_unpack_is_reported(environment: Path) -> None:
     done = pack_it(environment, "packed.zip")
     assert done.returncode == 2
     assert "packed.zip must end in .tar.gz" in done.stderr
 
 
-def test_it_is_a_command_of_the_server() -> None:
+def test_pack_is_command_of_server() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "beam_spark_executor.cli", "pack", "--help"],
         capture_output=True,

@@ -1,6 +1,7 @@
-"""What the driver may rely on, whatever runs its worker processes: Spark, or plain processes of this machine.
+"""Tests of the contract between the driver and a placement: Spark, or local processes of this machine.
 
-That nothing is left of a placement that has been stopped is tested where each is: a process of tests has one Spark.
+The tests of each placement check that a stopped placement leaves no process, because a test process
+has one Spark.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ MANY = 6
 def placement(request: pytest.FixtureRequest) -> Iterator[PlacementService]:
     placement: PlacementService
     if request.param == "spark":
-        # The session of all tests, of as many cores: it is taken, and left running.
+        # The placement uses the session of all tests, which has the same number of cores, and
+        # leaves it running.
         request.getfixturevalue("spark")
         placement = SparkPlacement(RunningSpark(SparkSettings()))
     else:
@@ -57,17 +59,17 @@ def place(
 
 
 @pytest.mark.timeout(400)
-def test_it_says_what_it_is_and_how_many_lanes_there_may_be(place: PlacedJobs) -> None:
+def test_placement_reports_its_cores_and_slots(place: PlacedJobs) -> None:
     assert place.placement.is_alive
     assert place.placement.is_on_this_machine
     assert place.placement.cores == CORES
-    # One of Spark's is taken by the task that stands by.
+    # The standby task takes one of Spark's slots.
     assert place.placement.slots in (CORES * 6, CORES * 6 - 1)
     assert all((place.placement.name, place.placement.where, place.placement.loss))
 
 
 @pytest.mark.timeout(400)
-def test_lanes_of_a_job_are_served_side_by_side_and_then_again(place: PlacedJobs) -> None:
+def test_lanes_of_job_run_in_parallel_and_are_reused(place: PlacedJobs) -> None:
     job = place.job("side-by-side")
     first, second = job.open(0), job.open(1)
     assert os.getpid() != first.hello.pid != second.hello.pid != os.getpid()
@@ -79,7 +81,7 @@ def test_lanes_of_a_job_are_served_side_by_side_and_then_again(place: PlacedJobs
 
 
 @pytest.mark.timeout(400)
-def test_many_lanes_that_start_at_once_have_a_process_each(place: PlacedJobs) -> None:
+def test_lanes_started_at_once_have_separate_processes(place: PlacedJobs) -> None:
     job = place.job("many")
     for lane in range(MANY):
         job.start(lane)
@@ -90,7 +92,7 @@ def test_many_lanes_that_start_at_once_have_a_process_each(place: PlacedJobs) ->
 
 
 @pytest.mark.timeout(400)
-def test_jobs_never_share_a_process(place: PlacedJobs) -> None:
+def test_jobs_share_no_process(place: PlacedJobs) -> None:
     one, other = place.job("one"), place.job("other")
     link = one.open(0)
     one.close(0, link)
@@ -98,7 +100,7 @@ def test_jobs_never_share_a_process(place: PlacedJobs) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_a_lane_whose_process_is_lost_is_tried_again(place: PlacedJobs) -> None:
+def test_lane_with_lost_process_is_retried(place: PlacedJobs) -> None:
     job = place.job("lost")
     lost = job.open(0)
     os.kill(lost.hello.pid, signal.SIGKILL)
@@ -109,7 +111,7 @@ def test_a_lane_whose_process_is_lost_is_tried_again(place: PlacedJobs) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_one_that_is_always_lost_is_given_up_with_a_reason(place: PlacedJobs) -> None:
+def test_lane_lost_repeatedly_fails_with_reason(place: PlacedJobs) -> None:
     job = place.job("always-lost")
     job.start(0)
     for _ in range(4):
@@ -120,7 +122,7 @@ def test_one_that_is_always_lost_is_given_up_with_a_reason(place: PlacedJobs) ->
 
 
 @pytest.mark.timeout(400)
-def test_cancelling_ends_the_lanes_of_one_job(place: PlacedJobs) -> None:
+def test_cancel_ends_lanes_of_one_job(place: PlacedJobs) -> None:
     job, other = place.job("cancelled"), place.job("goes-on")
     links, stays = [job.open(0), job.open(1)], other.open(0)
     job.placed.cancel()
@@ -132,5 +134,5 @@ def test_cancelling_ends_the_lanes_of_one_job(place: PlacedJobs) -> None:
     other.close(0, stays)
 
 
-def test_nobody_stands_by_under_a_number_that_nobody_gave(place: PlacedJobs) -> None:
+def test_standby_task_with_unknown_number_is_dismissed(place: PlacedJobs) -> None:
     assert place.placement.order(10**6) == StandDown()

@@ -16,7 +16,7 @@ from beam_spark_executor.spark.settings import SparkSettings
 
 @pytest.fixture(autouse=True)
 def no_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is installed beside it."""
+    """Hides all installed extensions."""
     monkeypatch.setattr(flags, "find", lambda: ())
 
 
@@ -37,11 +37,11 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().err
 
 
-def test_spark_is_the_default() -> None:
+def test_default_program_is_spark() -> None:
     assert spark_of() == SparkSettings(master=None, conf={}, log_level="warn")
 
 
-def test_plain_processes_in_place_of_spark(capsys: pytest.CaptureFixture[str]) -> None:
+def test_local_processes_replace_spark_by_flag(capsys: pytest.CaptureFixture[str]) -> None:
     assert parse(["--without-spark=3"]) == ServerSettings(platform=PlainProcesses(3))
     assert parse(["--without-spark"]).platform == PlainProcesses(os.cpu_count() or 1)
     said = "--without-spark runs jobs in plain processes on this machine: {} has no effect with it"
@@ -51,7 +51,7 @@ def test_plain_processes_in_place_of_spark(capsys: pytest.CaptureFixture[str]) -
     assert "a number of cores of 1 or more, got '0'" in refusal(capsys, "--without-spark=0")
 
 
-def test_flags_about_spark() -> None:
+def test_spark_flags_are_parsed() -> None:
     found = spark_of(
         *("--spark-master-url", "spark://host:7077", "--log-level", "ERROR"),
         *("--spark_conf", "spark.a=1", "--spark-conf=spark.b_c=x=y", "--spark-conf=spark.a=2"),
@@ -70,14 +70,14 @@ def test_flags_about_spark() -> None:
         (["--spark-master-url", "here"], "'here' is not a Spark master URL; expected local"),
     ],
 )
-def test_wrong_values_say_what_is_expected(
+def test_wrong_flag_values_name_expected_values(
     capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     assert said in refusal(capsys, *arguments)
 
 
 @pytest.mark.parametrize("flag", ["--help", "--version"])
-def test_what_is_printed_in_place_of_a_server(
+def test_information_flags_print_text_and_exit(
     capsys: pytest.CaptureFixture[str], flag: str
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -86,7 +86,7 @@ def test_what_is_printed_in_place_of_a_server(
     assert "beam" in capsys.readouterr().out
 
 
-def test_the_file_for_spark_is_all_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_spark_submit_script_flag_prints_only_path(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parse(["--spark-submit-script"])
     assert ended.value.code == 0

@@ -1,4 +1,6 @@
-"""Making the file of Spark's classes: it is there whole, or there is a sentence and nothing is left."""
+"""Tests of writing the shared class file: the file is complete, or an error of one sentence is printed
+and no file left.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,14 @@ from beam_spark_executor import share_classes
 
 @pytest.fixture(autouse=True)
 def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the classes of a Spark of the test's own."""
+    """Creates the class folder of a fake Spark."""
     folder = tmp_path / "jars"
     folder.mkdir()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     return folder
 
 
-def test_a_file_that_java_wrote_takes_the_place_of_the_one_before(
+def test_written_class_file_replaces_previous_file(
     jars: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(options: str) -> None:
@@ -36,7 +38,7 @@ def test_a_file_that_java_wrote_takes_the_place_of_the_one_before(
     assert capsys.readouterr().out == f"{made}\n" * 2
 
 
-def test_a_java_that_can_not_is_a_sentence(
+def test_java_without_class_sharing_prints_one_sentence(
     jars: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(share_classes, "_run_spark", lambda options: None)
@@ -45,7 +47,7 @@ def test_a_java_that_can_not_is_a_sentence(
     assert not list(jars.iterdir())
 
 
-def test_a_spark_that_does_not_start_is_a_sentence(
+def test_failing_spark_start_prints_one_sentence(
     jars: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(options: str) -> None:
@@ -56,7 +58,7 @@ def test_a_spark_that_does_not_start_is_a_sentence(
     assert capsys.readouterr().err == "beam-spark-jobserver: there is no Java.\n"
 
 
-def test_a_folder_that_can_not_be_written_to_is_a_sentence(
+def test_read_only_folder_prints_one_sentence(
     jars: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jars.rmdir()

@@ -1,4 +1,4 @@
-"""The page of shutdown is that of the tables of the runtime and of the executor."""
+"""Tests that the shutdown page matches the tables of the runtime and of the executor."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from beam_spark_executor.spark.shutdown import (
 TOOL = Path(__file__).parents[3] / "tools" / "shutdown_page.py"
 
 
-def test_page_of_shutdown_equals_the_tables() -> None:
+def test_shutdown_page_equals_tables() -> None:
     done = subprocess.run([sys.executable, TOOL], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_transitions_of_spark_are_unique_and_leave_every_state_but_gone() -> None:
+def test_spark_transitions_are_unique_and_leave_every_state_but_gone() -> None:
     pairs = [(row.before, row.cause) for row in SPARK_TRANSITIONS]
     assert len(set(pairs)) == len(pairs)
     states = {one for kind in (JavaState, DaemonState, ExecutorState) for one in kind}
@@ -31,6 +31,6 @@ def test_transitions_of_spark_are_unique_and_leave_every_state_but_gone() -> Non
     assert {state for state in states if state.name != "GONE"} == left
 
 
-def test_detections_of_spark_name_limits_that_exist() -> None:
+def test_spark_detections_name_existing_limits() -> None:
     for one in SparkDetector:
         assert all(hasattr(SPARK_LIMITS, name) for name in one.value.limits), one

@@ -1,4 +1,4 @@
-"""What is said of versions of Beam and Spark that were not tried."""
+"""Tests of the remarks about untested versions of Beam and Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from beam_runner_runtime.versions import BEAM, SPARK, Range
 
 
 @pytest.mark.parametrize("known", [BEAM, SPARK], ids=lambda known: known.name)
-def test_the_range_is_that_of_the_metadata(known: Range) -> None:
+def test_version_range_equals_package_metadata(known: Range) -> None:
     (bounds,) = [
         line for line in requires("beam-spark-executor") or () if line.startswith(known.name)
     ]
@@ -21,11 +21,11 @@ def test_the_range_is_that_of_the_metadata(known: Range) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.5.9", "4.0.0", "4.3.1", "4.3.0.dev1"])
-def test_nothing_is_said_of_what_was_tried(version: str) -> None:
+def test_supported_versions_get_no_remark(version: str) -> None:
     assert SPARK.remark(version) is None
 
 
-def test_others_are_told() -> None:
+def test_other_versions_get_remark() -> None:
     assert (newer_beam := BEAM.remark("2.90.0rc1"))
     assert "apache-beam 2.90.0rc1 is newer" in newer_beam
     assert "2.72 to 2.77" in newer_beam

@@ -1,4 +1,4 @@
-"""Which columns rows have is asked of the session on which the pipeline will run."""
+"""Tests that the columns of rows come from the session on which the pipeline will run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def frame_of(session: Any) -> Any:
     return SimpleNamespace(schema=SimpleNamespace(json=lambda: spark_of_arrow(session.columns)))
 
 
-def test_the_session_of_another_thread_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As notebooks and web servers have it: where a pipeline is built, no session is active."""
+def test_session_of_another_thread_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notebooks and web servers build pipelines in threads without an active session."""
     context = object()
     session = SimpleNamespace(sparkContext=context, columns=COLUMNS)
     kind = SimpleNamespace(getActiveSession=lambda: None, _instantiatedSession=session)
@@ -32,6 +32,6 @@ def test_the_session_of_another_thread_is_asked(monkeypatch: pytest.MonkeyPatch)
     assert asked(frame_of) == COLUMNS
 
 
-def test_without_a_session_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_declaration_without_session_calls_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "pyspark.sql.session", raising=False)
     assert asked(frame_of) is None

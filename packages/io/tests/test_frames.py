@@ -1,4 +1,7 @@
-"""DataFrames as PCollections and back, as far as no pipeline has to run; tests/doors runs some."""
+"""Tests of the conversion between DataFrames and PCollections without running a pipeline.
+
+Tests in `tests/doors` run pipelines.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from beam_spark_io.spark.frames import frame_of
 
 
 class Ends(PipelineRunner):
-    """Ends every pipeline in a state, without running it."""
+    """A runner that ends every pipeline in a given state without running it."""
 
     def __init__(self, state: str) -> None:
         self.state = state
@@ -44,7 +47,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return made
 
 
-def test_rows_are_given_of_a_pipeline_that_has_come_to_its_end(session: SimpleNamespace) -> None:
+def test_dataframe_returns_rows_of_finished_pipeline(session: SimpleNamespace) -> None:
     given = str(to_dataframe(rows(PipelineState.DONE), "out/"))
     again = str(to_dataframe(rows(PipelineState.DONE), "out"))
     assert given.startswith("rows of out/rows-") and again.startswith("rows of out/rows-")
@@ -52,7 +55,7 @@ def test_rows_are_given_of_a_pipeline_that_has_come_to_its_end(session: SimpleNa
     assert "beam-spark-frames-" in str(to_dataframe(rows(PipelineState.DONE)))
 
 
-def test_rows_that_a_killed_program_has_left_go_with_the_next_start(
+def test_dataframe_rows_of_killed_program_are_removed_at_next_start(
     session: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -71,13 +74,13 @@ def test_rows_that_a_killed_program_has_left_go_with_the_next_start(
 
 
 @pytest.mark.parametrize("state", [PipelineState.CANCELLED, PipelineState.DRAINED])
-def test_no_rows_are_given_of_one_that_has_not(session: SimpleNamespace, state: str) -> None:
+def test_dataframe_of_unfinished_pipeline_is_refused(session: SimpleNamespace, state: str) -> None:
     with pytest.raises(RuntimeError, match=f"because the pipeline is in state {state}"):
         to_dataframe(rows(state), "out")
 
 
 @pytest.mark.parametrize("master", ["yarn", "spark://host:7077", "local-cluster[2,1,1024]"])
-def test_a_path_is_asked_for_where_spark_runs_on_other_machines(
+def test_dataframe_path_is_required_if_spark_runs_on_other_machines(
     session: SimpleNamespace, master: str
 ) -> None:
     session.sparkContext.master = master
@@ -85,7 +88,9 @@ def test_a_path_is_asked_for_where_spark_runs_on_other_machines(
         to_dataframe(rows(PipelineState.DONE))
 
 
-def test_a_program_without_a_session_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dataframe_without_spark_session_raises_clear_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(frames, "session_here", lambda: None)
     with pytest.raises(WrongTable, match="but this program has none"):
         to_dataframe(rows(PipelineState.DONE))
@@ -104,17 +109,17 @@ def frame(**told: Any) -> SimpleNamespace:
         (frame(columns=["n", "m", "n"]), "two columns 'n'"),
     ],
 )
-def test_what_is_no_dataframe_that_can_be_read_is_refused(given: Any, refused: str) -> None:
+def test_dataframe_argument_of_wrong_type_is_refused(given: Any, refused: str) -> None:
     with pytest.raises(WrongTable, match=refused):
         from_dataframe(given)
 
 
-def test_what_is_no_pcollection_is_refused() -> None:
+def test_pcollection_argument_of_wrong_type_is_refused() -> None:
     with pytest.raises(WrongTable, match="needs a PCollection, but got a list"):
         to_dataframe([1])  # type: ignore[arg-type]
 
 
-def test_a_dataframe_that_the_servers_spark_does_not_know_is_refused_in_a_sentence() -> None:
+def test_dataframe_of_another_spark_is_refused_in_one_sentence() -> None:
     catalog = SimpleNamespace(tableExists=lambda name: False)
     session: Any = SimpleNamespace(read=SimpleNamespace(options=dict), catalog=catalog)
     with pytest.raises(WrongTable, match="belongs to another Spark than the server's"):

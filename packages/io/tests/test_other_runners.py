@@ -1,4 +1,4 @@
-"""Runners that know nothing of Spark's tables refuse them, in a sentence."""
+"""Tests that other runners refuse Spark's tables in one sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = pa.schema([("id", pa.int64())])
 
 
 @pytest.mark.parametrize("read", [ReadFromSpark, ReadStreamFromSpark])
-def test_another_runner_says_which_one_reads_it(read: Callable[..., PTransform]) -> None:
+def test_read_by_another_runner_names_supported_runner(read: Callable[..., PTransform]) -> None:
     pipeline = beam.Pipeline(runner=FnApiRunner())
     pipeline | "Events" >> read("parquet", path="events", schema=COLUMNS)
     with pytest.raises(

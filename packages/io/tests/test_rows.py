@@ -1,4 +1,4 @@
-"""Rows become batches and rows again; what is no such row is told by its column."""
+"""Tests of the conversion between rows and batches. Errors name the column."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def batches(rows: list[Any], schema: Any = Row) -> list[bytes]:
 
 
 @given(st.lists(ROWS, max_size=250))
-def test_rows_come_back(rows: list[Row]) -> None:
+def test_rows_survive_round_trip(rows: list[Row]) -> None:
     read = RowsOfBatches(Row)
     assert [row for batch in batches(rows) for row in read.process(batch)] == rows
 
 
 @given(st.lists(ROWS, max_size=250))
-def test_rows_come_at_the_times_of_a_column(rows: list[Row]) -> None:
+def test_rows_get_timestamps_of_column(rows: list[Row]) -> None:
     read = RowsAtTimes("at", Row)
     found = [each for batch in batches(rows) for each in read.process(batch)]
     assert [(each.value, each.timestamp) for each in found] == [(row, row.at) for row in rows]
 
 
-def test_fields_are_found_by_name() -> None:
+def test_row_fields_are_found_by_name() -> None:
     row = Row(1, "a", Timestamp(0), [])
     turned = typing.NamedTuple("turned", reversed(list(typing.get_type_hints(Row).items())))
     others = [kind(**row._asdict()) for kind in (dict, beam.Row, turned)]
@@ -68,7 +68,7 @@ def test_fields_are_found_by_name() -> None:
     "names",
     [["id"], ["id", "a.b"], ["id", "class"], ["id", "row", "new"], ["__class__", "é"], ["\u00b5m"]],
 )
-def test_fields_have_whatever_names(names: list[str]) -> None:
+def test_row_fields_can_have_any_name(names: list[str]) -> None:
     row = {name: len(name) for name in names}
     schema = pa.schema([(name, pa.int64()) for name in names])
     given = [row] if "__class__" in names else [row, beam.Row(**row)]
@@ -85,12 +85,12 @@ def test_fields_have_whatever_names(names: list[str]) -> None:
         ({"id": 2**63, "text": "", "at": Timestamp(0), "many": []}, "the column 'id' is int64"),
     ],
 )
-def test_what_a_column_cannot_have_is_told(value: Any, said: str) -> None:
+def test_row_value_that_column_cannot_store_is_reported(value: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         batches([value])
 
 
-def test_batches_are_about_a_megabyte() -> None:
+def test_row_batches_are_about_one_megabyte() -> None:
     made = batches(
         [{"text": "x" * 10_000} for _ in range(1000)], pa.schema([("text", pa.string())])
     )

@@ -1,4 +1,4 @@
-"""Types of columns are the same whichever way they are told."""
+"""Tests that all ways to declare column types have the same result."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ SPARK = types.StructType(
 )
 
 
-def test_a_named_tuple_and_sparks_own_schema_are_the_same_columns() -> None:
+def test_schema_of_named_tuple_equals_spark_schema() -> None:
     columns = arrow_schema(Every)
     assert columns == arrow_schema(SPARK) == arrow_of_spark(SPARK.json())
     assert types.StructType.fromJson(json.loads(spark_of_arrow(columns))) == SPARK
 
 
-def test_columns_are_the_types_that_rows_have() -> None:
+def test_schema_columns_have_types_of_rows() -> None:
     columns = arrow_schema(Every)
     assert arrow_schema(row_type(columns)) == columns
 
@@ -81,11 +81,13 @@ def test_columns_are_the_types_that_rows_have() -> None:
         (pa.schema([("v", pa.duration("s"))]), "duration"),
     ],
 )
-def test_types_that_rows_or_spark_lack_are_told_with_their_column(declared: Any, said: str) -> None:
+def test_schema_types_unknown_to_rows_or_spark_are_reported_by_column(
+    declared: Any, said: str
+) -> None:
     with pytest.raises(UnknownType, match=f"the column 'v' .*{said}"):
         columns = arrow_schema(declared)
         spark_of_arrow(columns)
 
 
-def test_what_is_no_row_tells_no_columns() -> None:
+def test_schema_of_type_without_fields_is_refused() -> None:
     assert arrow_schema(int) is None

@@ -1,4 +1,4 @@
-"""What `ReadStreamFromSpark` is made of, and what is refused where it is said."""
+"""Tests of the parts of `ReadStreamFromSpark`, and of the errors at its construction."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Event(typing.NamedTuple):
     at: Timestamp
 
 
-def test_rows_are_unbounded_and_have_their_type() -> None:
+def test_stream_rows_are_unbounded_and_typed() -> None:
     rows = beam.Pipeline() | ReadStreamFromSpark("json", path="in", schema=Event, timestamp="at")
     assert not rows.is_bounded
     assert rows.element_type is Event
 
 
-def test_columns_that_are_picked_are_those_of_the_rows() -> None:
+def test_stream_rows_have_selected_columns() -> None:
     schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
     rows = beam.Pipeline() | ReadStreamFromSpark("json", path="in", schema=schema, columns=["id"])
     assert [name for name, _ in rows.element_type._fields] == ["id"]
 
 
-def test_times_that_are_in_no_column_are_refused() -> None:
+def test_stream_timestamps_without_column_are_refused() -> None:
     with pytest.raises(ValueError, match="the timestamp column 'when' is missing from schema"):
         ReadStreamFromSpark("json", path="in", schema=Event, timestamp="when")

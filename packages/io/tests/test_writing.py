@@ -1,4 +1,4 @@
-"""What `WriteToSpark` is made of, as far as it depends on what it is given."""
+"""Tests of the parts of `WriteToSpark` that depend on its input."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from beam_spark_io import WriteToSpark
 
 
 @pytest.mark.parametrize("windowed", [False, True])
-def test_rows_are_put_into_the_global_window_only_where_they_are_not_in_it(windowed: bool) -> None:
+def test_written_rows_are_rewindowed_only_if_not_in_global_window(windowed: bool) -> None:
     pipeline = beam.Pipeline()
     rows = pipeline | beam.Create([beam.Row(n=1)])
     if windowed:

@@ -1,4 +1,4 @@
-"""Certificates for a server and a client, made by an authority of the test's own."""
+"""Certificates of a server and a client, signed by a test authority."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def make(folder: Path) -> None:
-    """Write `ca.pem`, and `server.pem` and `client.pem`, each with its `.key`."""
+    """Writes `ca.pem`, `server.pem` and `client.pem`, each certificate with its `.key` file."""
     _openssl(
         folder,
         "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=tests",

@@ -1,4 +1,4 @@
-"""A job server around a fake runner, and a client."""
+"""Fixtures of a job server with a fake runner, and of a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A list of jobs, closed or killed, damaged in every way: each damage is whole, told, or silent."""
+"""Job lists, closed or killed, with every kind of damage: each damage is harmless, reported or silent."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .test_job_file import kept, message
 SEAL = f"{FILE}{SEAL_SUFFIX}"
 STATES = ("closed", "killed", "killed in a commit")
 _LAST_CHANGE = 20_000
-"""The bytes of the last change in the log, about."""
+"""Approximate size of the last change in the log, in bytes."""
 KINDS = ("delete", "truncate", "zero", "flip", "older", "older pair")
 
 
 def write(file, dice, jobs):
-    """Some jobs, of which half end; returns nothing that `content` would not tell."""
+    """Writes some jobs, half of which end. Returns nothing that `content` doesn't return."""
     for number in jobs:
         job = kept(f"job-{number}")
         spec = attrs.evolve(job.spec, pipeline=dice.randbytes(dice.randrange(30_000)))
@@ -44,7 +44,7 @@ def write(file, dice, jobs):
 
 
 def content(folder):
-    """Everything in the list of jobs, and what was told of it."""
+    """Returns the complete job list and the reported damage."""
     with closing(JobFile(folder)) as file:
         told = [*file.damage, *(["unfinished"] if file.is_unfinished else [])]
         found = {}
@@ -60,14 +60,15 @@ def content(folder):
 
 
 def seal_lines(folder):
-    """What the seal tells of the last change: that it is done, and that it was begun."""
+    """Returns the seal lines of the last change: the line of its end and the line of its start."""
     return (folder / SEAL).read_bytes().splitlines(keepends=True)
 
 
 class States:
-    """Folders of one list of jobs: closed and killed, and as both were before its last jobs.
+    """Folders of one job list: closed, killed, and both states before the last jobs.
 
-    One was killed in its last commit, which is in the database, but not sealed as done.
+    One list was killed during its last commit. The database has this commit, but its seal doesn't
+    mark it as done.
     """
 
     def __init__(self, folder, dice):
@@ -90,7 +91,7 @@ class States:
 
 
 def damage(states, dice, folder):
-    """Put a damaged list into `folder`; returns what was done, and whether it must be told."""
+    """Writes a damaged list into `folder`. Returns a description of the damage, and whether a server must report it."""
     name = dice.choice(STATES)
     shutil.copytree(states.folder / name, folder)
     files = [path for path in folder.glob(f"{FILE}*") if not path.name.endswith("-shm")]
@@ -102,7 +103,7 @@ def damage(states, dice, folder):
     elif kind == "older":
         shutil.copy(older / aim.name, aim)
     elif kind == "older pair":
-        # The list and its log, but not the seal beside them.
+        # The list and its log, without the seal.
         for path in folder.glob(f"{FILE}*"):
             if not path.name.endswith("-seal"):
                 path.unlink()
@@ -111,7 +112,8 @@ def damage(states, dice, folder):
                 shutil.copy(path, folder)
     else:
         data = bytearray(aim.read_bytes())
-        # The last change is at the end of the log: what is lost of it alone is the hardest to notice.
+        # The last change is at the end of the log. The loss of this change alone is the hardest to
+        # detect.
         near = len(data) - _LAST_CHANGE if dice.random() < 0.5 else 0
         at = dice.randrange(max(0, near), len(data))
         if kind == "truncate":
@@ -126,7 +128,7 @@ def damage(states, dice, folder):
 
 
 def run(damages, seed, folder):
-    """How many damages were whole, told and silent; the silent ones by name."""
+    """Returns the numbers of harmless, reported and silent damages, and the names of the silent damages."""
     dice = random.Random(seed)
     states = States(folder, dice)
     for name in STATES:

@@ -1,4 +1,4 @@
-"""A runner that does what the test says, pipelines, and patience."""
+"""Fakes of a runner, of pipelines and of a clock."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ LIMIT = 60.0
 
 
 class FakeJob:
-    """A job the test drives through `reporter`. Reports CANCELLED when it is cancelled, DRAINED when
-    it is drained."""
+    """A job that the test drives through `reporter`. It reports CANCELLED after a cancel, and DRAINED after a drain."""
 
     def __init__(self, spec: JobSpec, reporter: JobReporter) -> None:
         self.spec = spec
@@ -40,7 +39,7 @@ class FakeJob:
 
 
 class FakeExecutor:
-    """Records the jobs it is given; `on_start` may raise, or report."""
+    """An executor that records its jobs. `on_start` can raise an error, or report a state."""
 
     def __init__(self) -> None:
         self.jobs: list[FakeJob] = []
@@ -57,7 +56,7 @@ class FakeExecutor:
 
 
 class Clock:
-    """A clock the test sets."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 1_700_000_000.0
@@ -67,13 +66,13 @@ class Clock:
 
 
 def run_to_end(job: FakeJob) -> None:
-    """A job that is done at once, for `FakeExecutor.on_start`."""
+    """Finishes the job immediately, for `FakeExecutor.on_start`."""
     job.reporter.state(JobState.RUNNING)
     job.reporter.state(JobState.DONE)
 
 
 def pipeline_proto() -> runner_api.Pipeline:
-    """One impulse, in an environment without dependencies."""
+    """Returns a pipeline with one impulse, in an environment without dependencies."""
     pipeline = runner_api.Pipeline(root_transform_ids=["impulse"])
     components = pipeline.components
     components.transforms["impulse"].unique_name = "Create/Impulse"
@@ -102,7 +101,7 @@ def file_artifact(path: Path, staged_name: str, sha256: str = "") -> runner_api.
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The files of an artifact store, sorted, but for its lock, its marker and what vanishes meanwhile."""
+    """Returns the sorted files of an artifact store, without its lock, its marker and files that vanish meanwhile."""
     found = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
     return sorted(path for path in found if path.is_file() and path.name not in ("lock", MARKER))
 

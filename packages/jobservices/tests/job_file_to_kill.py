@@ -1,4 +1,7 @@
-"""Jobs that many threads record without end: ``job_file_to_kill.py FOLDER``; prints what is acknowledged."""
+"""A process in which many threads record jobs endlessly: ``job_file_to_kill.py FOLDER``.
+
+The process prints each acknowledged job.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def record(file: JobFile, thread: int) -> None:
 
 
 def main(folder: Path) -> None:
-    """Records until it is killed."""
+    """Records jobs until the process is killed."""
     file = JobFile(folder)
     for thread in range(THREADS):
         threading.Thread(target=record, args=(file, thread), daemon=True).start()

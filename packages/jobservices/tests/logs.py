@@ -1,4 +1,4 @@
-"""A log of transactions in memory, and files elsewhere in memory: what outlives a machine in tests."""
+"""In-memory transaction log and files, which outlive a machine in tests."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from beam_runner_storage.durable.logged import LogFailed
 
 @attrs.define(eq=False)
 class MemoryLog:
-    """Implements `TransactionLog`; `failure` makes it take nothing more."""
+    """A `TransactionLog` in memory. After `failure` is set, it accepts no further transaction."""
 
     base: bytes | None = None
     transactions: list = attrs.field(factory=list)
     failure: str = ""
     copies: int = 0
     each: int = 1000
-    """After so many transactions a copy is due."""
+    """Number of transactions after which a snapshot is due."""
     durable: int = 0
 
     def take_over(self, path):
@@ -47,7 +47,7 @@ class MemoryLog:
 
 @attrs.define(eq=False, slots=False)
 class MemoryFiles:
-    """Implements `FarFiles`."""
+    """A `FarFiles` store in memory."""
 
     files: dict = attrs.field(factory=dict)
     refuses: bool = False

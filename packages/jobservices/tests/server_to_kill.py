@@ -1,7 +1,9 @@
-"""A job server with a runner that counts: ``server_to_kill.py FOLDER PORT``; prints its address.
+"""A job server with a counting runner: ``server_to_kill.py FOLDER PORT``. The process prints its
+address.
 
-A job counts to 300 in steps of about 10 ms. Each step is a message, then a number in a file of the
-job's, from which it goes on when the server is started again. SIGTERM stops the server in good order.
+A job counts to 300 in steps of about 10 ms. Each step sends a message, then writes a number to a
+file of the job. After a restart of the server the job continues at this number. SIGTERM stops the
+server cleanly.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ STOPPING = threading.Event()
 
 
 def write_whole(file: Path, text: str) -> None:
-    """A kill in the middle leaves what was there before, never a part."""
+    """Replaces the file atomically: a kill in the middle leaves the previous content, never a part."""
     new = file.with_suffix(".new")
     new.write_text(text)
     new.rename(file)

@@ -1,4 +1,4 @@
-"""Servers that follow each other."""
+"""Servers that replace each other."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from .fakes import LIMIT, FakeExecutor
 
 
 class Servers:
-    """One server after the other, each with an executor of its own: in the same folders, or each on a machine
-    of its own, with all that is to stay elsewhere.
+    """A sequence of servers with separate executors.
+
+    All servers use the same folders, or each server uses another machine and persists its state
+    elsewhere.
     """
 
     def __init__(self, folder, elsewhere=None):
@@ -48,6 +50,6 @@ class Servers:
             self.server = None
 
     def resumed(self, job_id):
-        """The job that this server's executor was given again."""
+        """Returns the job that this server's executor resumes."""
         assert eventually(lambda: any(job.spec.job_id == job_id for job in self.executor.jobs))
         return self.executor.job(job_id)

@@ -1,4 +1,4 @@
-"""Artifacts on their way: from clients to the store, and on to SDK harnesses."""
+"""Tests of artifacts: from clients to the store, and from the store to SDK harnesses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def channel(server):
         yield opened
 
 
-def test_an_artifact_goes_to_the_store_and_from_there_to_harnesses(
+def test_artifact_is_staged_in_store_and_retrieved_by_harness(
     client, executor, source, store, tmp_path
 ):
     job_id = client.submit(with_artifacts(file_artifact(source, "data.bin")))
@@ -71,7 +71,7 @@ def test_an_artifact_goes_to_the_store_and_from_there_to_harnesses(
     assert max(map(len, chunks)) <= 2 << 20
 
 
-def test_what_beams_own_worker_code_fetches_is_what_was_staged(
+def test_artifacts_fetched_by_beam_worker_equal_staged_files(
     client, executor, source, channel, tmp_path
 ):
     from apache_beam.runners.portability.artifact_service import resolve_artifacts
@@ -87,7 +87,9 @@ def test_what_beams_own_worker_code_fetches_is_what_was_staged(
 
 
 @pytest.mark.parametrize("name", EVIL)
-def test_a_clients_names_are_never_paths(client, executor, source, store, tmp_path, name):
+def test_artifact_names_of_client_are_never_used_as_paths(
+    client, executor, source, store, tmp_path, name
+):
     before = files_in(tmp_path)
     job_id = client.submit(with_artifacts(file_artifact(source, name)), job_name=name)
     (artifact,) = executor.job(job_id).spec.artifacts["python"]
@@ -98,7 +100,7 @@ def test_a_clients_names_are_never_paths(client, executor, source, store, tmp_pa
     assert not {"/", "\\", "\0"} & set(artifact.file_name)
 
 
-def test_artifacts_are_shared_by_jobs_and_removed_with_the_last(client, executor, source, store):
+def test_artifacts_shared_by_jobs_are_removed_with_last_job(client, executor, source, store):
     pipeline = with_artifacts(file_artifact(source, "data.bin"))
     first, second = client.submit(pipeline), client.submit(pipeline)
     assert len(files_in(store)) == 1
@@ -108,7 +110,7 @@ def test_artifacts_are_shared_by_jobs_and_removed_with_the_last(client, executor
     assert files_in(store) == []
 
 
-def test_artifacts_of_a_rejected_job_are_removed(client, executor, source, store):
+def test_artifacts_of_rejected_job_are_removed(client, executor, source, store):
     def fail(fake):
         raise ValueError
 
@@ -118,7 +120,7 @@ def test_artifacts_of_a_rejected_job_are_removed(client, executor, source, store
     assert files_in(store) == []
 
 
-def test_a_job_without_its_artifacts_is_not_run(client, source):
+def test_job_without_its_artifacts_is_not_run(client, source):
     pipeline = with_artifacts(file_artifact(source, "data.bin"))
     prepared = client.prepare(pipeline)
     with pytest.raises(JobApiError, match=r"'python'.*data\.bin") as raised:
@@ -128,7 +130,7 @@ def test_a_job_without_its_artifacts_is_not_run(client, source):
     client.run(prepared)
 
 
-def test_a_file_that_is_not_what_was_announced_is_refused(client, source, store):
+def test_staged_file_with_wrong_digest_is_refused(client, source, store):
     good, bad = file_artifact(source, "good.bin"), file_artifact(source, "data.bin", "0" * 64)
     pipeline = with_artifacts(good, bad)
     prepared = client.prepare(pipeline)
@@ -138,7 +140,7 @@ def test_a_file_that_is_not_what_was_announced_is_refused(client, source, store)
     assert eventually(lambda: files_in(store) == [])
 
 
-def test_a_file_that_cannot_be_read_is_the_clients_error(client, store, tmp_path):
+def test_unreadable_file_is_reported_as_client_error(client, store, tmp_path):
     pipeline = with_artifacts(file_artifact(tmp_path / "missing", "data.bin"))
     prepared = client.prepare(pipeline)
     with pytest.raises(FileNotFoundError):
@@ -146,13 +148,13 @@ def test_a_file_that_cannot_be_read_is_the_clients_error(client, store, tmp_path
     assert eventually(lambda: files_in(store) == [] and threads("beam-job-api") == 0)
 
 
-def test_a_client_gives_only_what_its_pipeline_names(client, source):
+def test_client_stages_only_artifacts_named_by_pipeline(client, source):
     prepared = client.prepare(with_artifacts(file_artifact("/etc/hostname", "secret")))
     with pytest.raises(JobServicesError, match="doesn't name"):
         client.stage(prepared, with_artifacts(file_artifact(source, "data.bin")))
 
 
-def test_a_token_that_was_not_given_out_stages_nothing(client, pipeline):
+def test_unknown_staging_token_stages_nothing(client, pipeline):
     prepared = client.prepare(pipeline)
     forged = type(prepared)(prepared.preparation_id, prepared.staging_endpoint, "forged")
     with pytest.raises(JobApiError) as raised:
@@ -160,7 +162,7 @@ def test_a_token_that_was_not_given_out_stages_nothing(client, pipeline):
     assert raised.value.code == "NOT_FOUND"
 
 
-def test_a_client_that_vanishes_while_staging_leaves_nothing(client, server, source, store):
+def test_client_that_vanishes_while_staging_leaves_no_file(client, server, source, store):
     prepared = client.prepare(with_artifacts(file_artifact(source, "data.bin")))
     answers: queue.SimpleQueue = queue.SimpleQueue()
     answers.put(artifact_api.ArtifactResponseWrapper(staging_token=prepared.staging_token))
@@ -175,7 +177,7 @@ def test_a_client_that_vanishes_while_staging_leaves_nothing(client, server, sou
     assert eventually(lambda: files_in(store) == [] and threads("beam-job-api") == 0)
 
 
-def test_a_client_that_hangs_up_too_early_is_told(client, channel, source):
+def test_client_that_hangs_up_too_early_gets_error(client, channel, source):
     prepared = client.prepare(with_artifacts(file_artifact(source, "data.bin")))
     hello = artifact_api.ArtifactResponseWrapper(staging_token=prepared.staging_token)
     for said in ([], [hello]):
@@ -188,7 +190,7 @@ class TestSilence:
     def limits(self):
         return ServerLimits(staging_idle=0.4)
 
-    def test_a_client_that_says_nothing_is_sent_away(self, server, channel):
+    def test_silent_client_is_disconnected_after_timeout(self, server, channel):
         silent: queue.SimpleQueue = queue.SimpleQueue()
         call = StagingStub(channel).ReverseArtifactRetrievalService(iter(silent.get, None))
         with pytest.raises(grpc.RpcError) as raised:
@@ -203,7 +205,7 @@ class TestExpiry:
     def limits(self):
         return ServerLimits(preparation_ttl=0.4)
 
-    def test_artifacts_of_a_job_that_is_never_run_are_removed(self, client, source, store, clock):
+    def test_artifacts_of_job_that_is_never_run_are_removed(self, client, source, store, clock):
         pipeline = with_artifacts(file_artifact(source, "data.bin"))
         prepared = client.prepare(pipeline)
         client.stage(prepared, pipeline)
@@ -217,14 +219,16 @@ class TestExpiry:
 
 @pytest.fixture
 def full_disk():
-    """As if no file could grow beyond a megabyte."""
+    """Limits every file to one megabyte, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
     yield
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(client, executor, source, store, full_disk, caplog):
+def test_full_disk_while_staging_is_reported_and_leaves_no_file(
+    client, executor, source, store, full_disk, caplog
+):
     with pytest.raises(JobApiError, match="Can't store the job's artifacts") as refused:
         client.submit(with_artifacts(file_artifact(source, "large")))
     assert refused.value.code == "RESOURCE_EXHAUSTED"
@@ -252,14 +256,14 @@ def test_a_full_disk_is_told_and_leaves_nothing(client, executor, source, store,
         runner_api.ArtifactInformation(),
     ],
 )
-def test_nothing_but_the_store_can_be_retrieved(channel, information):
+def test_retrieval_service_returns_only_files_of_store(channel, information):
     request = artifact_api.GetArtifactRequest(artifact=information)
     with pytest.raises(grpc.RpcError) as raised:
         list(RetrievalStub(channel).GetArtifact(request, timeout=LIMIT))
     assert raised.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-def test_embedded_artifacts_can_be_retrieved_as_they_are(channel):
+def test_embedded_artifacts_are_retrieved_unchanged(channel):
     information = runner_api.ArtifactInformation(
         type_urn="beam:artifact:type:embedded:v1",
         type_payload=runner_api.EmbeddedFilePayload(data=b"content").SerializeToString(),
@@ -268,7 +272,7 @@ def test_embedded_artifacts_can_be_retrieved_as_they_are(channel):
     assert [item.data for item in RetrievalStub(channel).GetArtifact(request)] == [b"content"]
 
 
-def test_the_server_leaves_no_artifacts(executor, source, tmp_path):
+def test_server_shutdown_removes_all_artifacts(executor, source, tmp_path):
     from beam_runner_jobservices.client import JobClient
 
     executor.on_start = lambda fake: None

@@ -1,4 +1,4 @@
-"""Listening at addresses."""
+"""Tests of the addresses on which a server listens."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def reachable(address, port):
     return True
 
 
-def test_localhost_is_every_localhost(server):
+def test_localhost_binds_ipv4_and_ipv6(server):
     port = bind(server, "localhost", 0, OPEN)
     server.start()
     assert reachable("127.0.0.1", port)
@@ -47,7 +47,7 @@ def test_localhost_is_every_localhost(server):
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "0.0.0.0"])
-def test_a_port_in_use_is_refused_by_name(server, host):
+def test_port_in_use_is_refused_by_name(server, host):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(AddressError, match=rf"{port}.*in use"):
@@ -55,7 +55,7 @@ def test_a_port_in_use_is_refused_by_name(server, host):
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="the machine has no IPv6")
-def test_a_port_in_use_on_one_address_only_is_refused_too(server):
+def test_port_in_use_on_one_address_is_refused(server):
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as other:
         port = other.getsockname()[1]
         with pytest.raises(AddressError, match=rf"{port}.*in use on ::1"):
@@ -63,7 +63,7 @@ def test_a_port_in_use_on_one_address_only_is_refused_too(server):
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
-def test_a_host_that_is_not_here_is_refused_by_name(server, host):
+def test_unknown_host_is_refused_by_name(server, host):
     with pytest.raises(AddressError, match=host):
         bind(server, host, 0, OPEN)
 
@@ -73,7 +73,7 @@ def test_a_host_that_is_not_here_is_refused_by_name(server, host):
     "guard",
     [Guard(), Guard(allow_remote=True), Guard(token="x" * 16), Guard(client_authority=b"x")],
 )
-def test_what_other_machines_reach_is_refused_unless_it_is_allowed_and_guarded(server, host, guard):
+def test_public_address_is_refused_unless_allowed_and_guarded(server, host, guard):
     with pytest.raises(Unguarded, match="other machines can reach"):
         bind(server, host, 0, guard)
 

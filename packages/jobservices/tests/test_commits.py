@@ -1,4 +1,4 @@
-"""Group commit: what many threads write at a time is one transaction, and each write is whole or not there."""
+"""Tests of group commit: concurrent writes share one transaction, and each write is complete or missing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def file(tmp_path):
 
 
 def add_at_once(file, jobs):
-    """Adds jobs from a thread each, all of which wait before the first one may write; what was raised."""
+    """Adds each job in a separate thread, all before the first write starts. Returns the raised errors."""
     with ThreadPoolExecutor(len(jobs)) as threads:
         with file._mutex:
             adding = [threads.submit(file.add, job) for job in jobs]
@@ -44,7 +44,7 @@ def add_at_once(file, jobs):
         return [future.exception(LIMIT) for future in adding]
 
 
-def test_those_who_wait_are_committed_together_and_durably(file, tmp_path):
+def test_concurrent_writers_are_committed_together_and_durably(file, tmp_path):
     statements = []
     file._connection.set_trace_callback(statements.append)
     jobs = [kept(f"job-{number}") for number in range(WRITERS)]
@@ -59,7 +59,7 @@ def test_those_who_wait_are_committed_together_and_durably(file, tmp_path):
         assert not again.damage
 
 
-def test_who_is_done_comes_again_before_the_next_commit(file, monkeypatch):
+def test_writer_that_is_done_writes_again_before_next_commit(file, monkeypatch):
     groups = []
     together = file._commits._commit_together
 
@@ -82,7 +82,7 @@ def test_who_is_done_comes_again_before_the_next_commit(file, monkeypatch):
     assert len(groups) <= WRITERS
 
 
-def test_one_that_fails_leaves_nothing_and_harms_no_other(file, tmp_path):
+def test_failing_writer_leaves_no_record_and_harms_no_other(file, tmp_path):
     file.add(kept("job-0"))
     twice = KeptJob(kept("job-0").spec, "other", "other", (StateEvent(JobState.STOPPED, 9.0),))
     raised = add_at_once(file, [kept("job-1"), twice, kept("job-2")])
@@ -95,7 +95,7 @@ def test_one_that_fails_leaves_nothing_and_harms_no_other(file, tmp_path):
         assert {job.spec.job_id for job in others} == {"job-1", "job-2"}
 
 
-def test_where_the_transaction_fails_all_who_waited_are_told(file, tmp_path):
+def test_failed_transaction_raises_in_all_waiting_writers(file, tmp_path):
     with closing(sqlite3.connect(tmp_path / "jobs.sqlite", isolation_level=None)) as other:
         file._connection.execute("PRAGMA busy_timeout = 10")
         other.execute("BEGIN IMMEDIATE")
@@ -108,7 +108,7 @@ def test_where_the_transaction_fails_all_who_waited_are_told(file, tmp_path):
         assert [job.spec.job_id for job in again.jobs] == ["job-9"]
 
 
-def test_what_was_acknowledged_is_there_after_a_kill_between_commits(tmp_path):
+def test_acknowledged_record_survives_kill_between_commits(tmp_path):
     process = subprocess.Popen(
         [sys.executable, str(KILLED), str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
@@ -133,7 +133,7 @@ def test_what_was_acknowledged_is_there_after_a_kill_between_commits(tmp_path):
 
 
 class FullDisk:
-    """Lets a database grow no further, as a full disk does."""
+    """A database that can't grow, as on a full disk."""
 
     def __init__(self, connection):
         self._connection = connection
@@ -150,7 +150,7 @@ class FullDisk:
 LARGE = "x" * 50_000
 
 
-def test_state_disk_is_full_waits_until_there_is_room(file, tmp_path, caplog):
+def test_state_write_on_full_disk_waits_until_disk_has_room(file, tmp_path, caplog):
     file.add(kept("job"))
     disk = FullDisk(file._connection)
     event = StateEvent(JobState.RUNNING, 2.0)
@@ -171,7 +171,7 @@ def test_state_disk_is_full_waits_until_there_is_room(file, tmp_path, caplog):
     assert found == [(LARGE,)]
 
 
-def test_state_server_stops_while_the_disk_is_full_waits_no_longer(file):
+def test_state_write_on_full_disk_stops_waiting_at_server_shutdown(file):
     file.add(kept("job"))
     FullDisk(file._connection)
     file.hurry()
@@ -183,7 +183,7 @@ def test_state_server_stops_while_the_disk_is_full_waits_no_longer(file):
         file._commits.patient(write)
 
 
-def test_new_job_disk_is_full_is_refused_at_once(file):
+def test_new_job_on_full_disk_is_refused_at_once(file):
     FullDisk(file._connection)
     with pytest.raises(DiskFull):
         file.add(kept("job" + LARGE))

@@ -1,4 +1,4 @@
-"""The list of jobs, damaged: what is not whole is told."""
+"""Tests of a damaged job list: every loss is reported."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .damages import run
 
 COUNT = int(os.environ.get("BEAM_DAMAGES", "60"))
 SEEDS = max(1, COUNT // 60)
-"""How many lists of jobs are damaged, each of them 60 times."""
+"""Number of damaged job lists, with 60 damages each."""
 
 
 @pytest.mark.timeout(60 + COUNT)
 @pytest.mark.parametrize("number", range(SEEDS))
-def test_no_damage_is_silent(tmp_path, number):
+def test_damage_of_any_byte_is_detected(tmp_path, number):
     seed = int(os.environ.get("BEAM_DAMAGES_SEED", secrets.randbelow(2**32))) + number
     counts, silent = run(min(COUNT, 60), seed, tmp_path)
     print(f"seed {seed}: {dict(counts)}")

@@ -1,4 +1,4 @@
-"""Requests that are too large to be decoded."""
+"""Tests of requests that are too large to be decoded."""
 
 from __future__ import annotations
 

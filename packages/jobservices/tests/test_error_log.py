@@ -35,7 +35,7 @@ def log(errors: Errors | None = None) -> ErrorLog:
     return ErrorLog(lambda: NAMES, errors)
 
 
-def test_errors_of_one_place_are_one_group() -> None:
+def test_errors_of_same_code_line_are_one_group() -> None:
     same = [error(n, text(4, f"ValueError: {n}")) for n in range(1, 4)]
     other = error(4, text(5))
     quiet = attrs.evolve(error(5, "no error"), importance=Importance.WARNING)
@@ -47,23 +47,23 @@ def test_errors_of_one_place_are_one_group() -> None:
 
 
 def failed(number: int, kind: FailureCause = FailureCause.USER_CODE) -> JobMessage:
-    """A message of an attempt that is followed by another."""
+    """Returns a message of a failed attempt that is followed by a retry."""
     record = FailedBundle("s", 7, ("Count",), 1, kind, "Count", "ValueError: no", "'x'")
     warning = attrs.evolve(error(number, f"whatever: {text()}"), importance=Importance.WARNING)
     return attrs.evolve(warning, record=record)
 
 
-def test_attempts_that_were_followed_by_another_count() -> None:
+def test_failed_attempts_before_retry_are_counted() -> None:
     (found,) = log().take([failed(1), error(2, text())]).groups
     assert (found.count, found.retried, found.failure.step) == (2, 1, "t3")
 
 
-def test_failure_of_an_attempt_has_element_and_cause_of_its_record() -> None:
+def test_failure_of_attempt_has_element_and_cause_of_its_record() -> None:
     (found,) = log().take([failed(1, FailureCause.LOST_PROCESS)]).groups
     assert (found.failure.element, found.failure.cause) == ("'x'", "lost_process")
 
 
-def test_failure_that_ended_a_job_has_element_and_cause_of_its_record() -> None:
+def test_failure_that_ended_job_has_element_and_cause_of_its_record() -> None:
     record = FailedBundle("s", 7, kind=FailureCause.USER_CODE, step="Count", element="'x'")
     ended = attrs.evolve(error(1, text()), record=Ending(EndingKind.BUNDLE, "no", record))
     stuck = attrs.evolve(error(2, "it is stuck"), record=Ending(EndingKind.STUCK, "it is stuck"))
@@ -73,7 +73,7 @@ def test_failure_that_ended_a_job_has_element_and_cause_of_its_record() -> None:
     assert (second.failure.text, second.retried) == ("it is stuck", 0)
 
 
-def test_warnings_are_counted_without_attempts_that_failed() -> None:
+def test_warnings_are_counted_without_failed_attempts() -> None:
     quiet = attrs.evolve(error(1, "slow"), importance=Importance.WARNING)
     last = attrs.evolve(quiet, message_id="4", text="[Count] slower", transform="Count")
     away = failed(3, FailureCause.UNAVAILABLE)
@@ -86,7 +86,7 @@ def test_warnings_are_counted_without_attempts_that_failed() -> None:
     assert (more.warnings, len(more.groups)) == (4, 1)
 
 
-def test_a_message_counts_once_however_often_it_is_seen() -> None:
+def test_message_seen_twice_is_counted_once() -> None:
     taken = log()
     messages = [error(number, text()) for number in range(1, 6)]
     for end in (2, 2, 5, 5):
@@ -97,7 +97,7 @@ def test_a_message_counts_once_however_often_it_is_seen() -> None:
 
 
 @pytest.mark.parametrize("character", ["x", "\U0001f600", "\ud83d"])
-def test_an_answer_stays_small_whatever_is_raised(character: str) -> None:
+def test_error_response_stays_small_for_large_errors(character: str) -> None:
     taken = log()
     long = character * 20_000
     found = taken.take(error(n, f"{text(n)}\n{long}: {long}\n{long}") for n in range(1, 251))
@@ -108,7 +108,7 @@ def test_an_answer_stays_small_whatever_is_raised(character: str) -> None:
     assert record_of(Errors, decode(sent)) == found
 
 
-def test_errors_of_messages_that_are_dropped_are_kept() -> None:
+def test_errors_of_dropped_messages_are_retained() -> None:
     history = JobHistory(ServerLimits(messages=100), [StateEvent(JobState.STOPPED, 1.0)], log())
     for number in range(1_000):
         kind = Importance.ERROR if number in (3, 700) else Importance.BASIC
@@ -118,7 +118,7 @@ def test_errors_of_messages_that_are_dropped_are_kept() -> None:
     assert (group.count, group.first, group.last) == (2, 4.0, 701.0)
 
 
-def test_the_server_tells_the_errors_of_jobs_that_run_and_that_have_ended(
+def test_server_returns_errors_of_running_and_finished_jobs(
     client: JobClient, executor: FakeExecutor, pipeline: bytes
 ) -> None:
     job_id = client.submit(pipeline)
@@ -134,7 +134,7 @@ def test_the_server_tells_the_errors_of_jobs_that_run_and_that_have_ended(
     assert ended.failure.users_frame is not None and ended.failure.users_frame.line == 4
 
 
-def test_fields_of_a_newer_server_are_left_out() -> None:
+def test_unknown_fields_of_newer_server_are_ignored() -> None:
     sent = json.loads(encode(log().take([error(1, text())])))
     sent["new"] = sent["groups"][0]["failure"]["new"] = 1
     assert record_of(Errors, sent).groups[0].failure.type == "ValueError"

@@ -1,4 +1,4 @@
-"""Errors of the client come whole out of the process in which it runs."""
+"""Tests that errors of the client survive pickling from another process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pickle
 from beam_runner_jobservices.errors import JobApiError
 
 
-def test_a_client_in_another_process_can_send_its_error() -> None:
+def test_client_error_survives_pickling() -> None:
     error = pickle.loads(pickle.dumps(JobApiError("NOT_FOUND", "no such job")))
     assert (str(error), error.code, error.text) == (
         "no such job (NOT_FOUND)",

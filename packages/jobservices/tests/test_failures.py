@@ -32,7 +32,7 @@ def trace(line: int, kind: str = "ValueError: no") -> str:
     )
 
 
-def test_the_users_innermost_line_is_found(names: StepNames) -> None:
+def test_failure_finds_innermost_line_of_user_code(names: StepNames) -> None:
     failure = failure_of(f"ValueError: no [while running 'Count']\n{trace(4)}", names)
     assert (failure.type, failure.text, failure.step) == ("ValueError", "no", "t3")
     assert failure.users_frame is not None
@@ -40,7 +40,7 @@ def test_the_users_innermost_line_is_found(names: StepNames) -> None:
     assert failure.users_frame.code == "int(text)"
 
 
-def test_element_step_and_cause_are_those_of_the_record(names: StepNames) -> None:
+def test_failure_element_step_and_cause_come_from_record(names: StepNames) -> None:
     text = f"ValueError: no [while running 'Read']\nThe element: ('a', <b>)\n{trace(4)}"
     record = FailedBundle("s", 1, kind="user_code", step="Count", element="('a', <b>)")
     failure = failure_of(text, names, record)
@@ -49,13 +49,13 @@ def test_element_step_and_cause_are_those_of_the_record(names: StepNames) -> Non
     assert failure_of(text, names).element == failure_of(text, names).cause == ""
 
 
-def test_failure_without_a_traceback_is_told_by_its_record(names: StepNames) -> None:
+def test_failure_without_traceback_is_described_by_its_record(names: StepNames) -> None:
     lost = FailedBundle("s", 1, kind=FailureCause.LOST_PROCESS, error="process 47 was lost")
     failure = failure_of("attempt 2 at a bundle failed: process 47 was lost", names, lost)
     assert (failure.type, failure.text, failure.step) == ("", "process 47 was lost", "")
 
 
-def test_an_error_as_an_sdk_over_the_fn_api_tells_it(names: StepNames) -> None:
+def test_failure_text_of_fn_api_sdk_is_parsed(names: StepNames) -> None:
     text = "Error processing instruction 5. Original traceback is\n" + trace(
         4, "mine.Bad: a b [while running 'Read/Lines']"
     )
@@ -63,7 +63,7 @@ def test_an_error_as_an_sdk_over_the_fn_api_tells_it(names: StepNames) -> None:
     assert (failure.type, failure.text, failure.step) == ("Bad", "a b", "t2")
 
 
-def test_of_errors_that_raised_each_other_the_last_counts(names: StepNames) -> None:
+def test_failure_with_chained_errors_uses_last_error(names: StepNames) -> None:
     text = f"x\n{trace(1)}\n\nDuring handling of the above exception:\n\n{trace(2, 'KeyError: 7')}"
     failure = failure_of(text, names)
     assert (failure.type, failure.text) == ("KeyError", "7")
@@ -79,7 +79,9 @@ def test_of_errors_that_raised_each_other_the_last_counts(names: StepNames) -> N
         ("", "", ""),
     ],
 )
-def test_an_error_without_a_traceback(names: StepNames, text: str, kind: str, words: str) -> None:
+def test_failure_without_traceback_has_message_only(
+    names: StepNames, text: str, kind: str, words: str
+) -> None:
     failure = failure_of(text, names)
     assert (failure.type, failure.text, failure.frames) == (kind, words, ())
 
@@ -95,24 +97,24 @@ def test_an_error_without_a_traceback(names: StepNames, text: str, kind: str, wo
         ("no brackets", "", "no brackets"),
     ],
 )
-def test_a_messages_step_stands_in_brackets(
+def test_failure_message_names_step_in_brackets(
     names: StepNames, text: str, step: str, rest: str
 ) -> None:
     assert names.step_of(text) == (step, rest)
 
 
-def test_compiled_modules_of_beam_are_not_the_users(names: StepNames) -> None:
+def test_failure_ignores_compiled_modules_of_beam(names: StepNames) -> None:
     text = trace(4).replace("/usr/lib/python3.11/json/decoder.py", "apache_beam/runners/common.py")
     failure = failure_of(f"ValueError: no [while running 'Count']\n{text}", names)
     assert [frame.function for frame in failure.frames if frame.users] == ["parse"]
 
 
-def test_a_step_whose_name_holds_quotes_is_found(names: StepNames) -> None:
+def test_failure_step_with_quotes_in_name_is_found(names: StepNames) -> None:
     text = f"ValueError: no [while running 'Ev\"il' <img> 's']\n{trace(4)}"
     assert failure_of(text, names).step == "quoted"
 
 
-def test_what_only_looks_like_a_traceback_does_no_harm(names: StepNames) -> None:
+def test_failure_text_that_resembles_traceback_is_harmless(names: StepNames) -> None:
     text = (
         f'Traceback (most recent call last):\n  File "x", line {"9" * 5000}, in f\nValueError: no\n'
     )

@@ -1,4 +1,4 @@
-"""Folders of a server: those of others are never touched."""
+"""Tests of server folders: the server never changes folders of other users."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .fakes import FakeExecutor
 
 
 def everything(folder):
-    """Every path in the folder with its mode and content."""
+    """Returns every path in the folder with its mode and content."""
     return {
         str(path.relative_to(folder)): (path.stat().st_mode, path.is_file() and path.read_bytes())
         for path in folder.rglob("*")
@@ -28,7 +28,7 @@ def everything(folder):
     "others", ["jobs/thesis/chapter1.txt", "sha256/keep.txt", "incoming/letter.txt", "lock"]
 )
 @pytest.mark.parametrize("which", ["artifacts_dir", "state_dir"])
-def test_a_folder_of_somebody_else_is_refused_and_left_as_it_is(tmp_path, which, others):
+def test_folder_of_another_user_is_refused_and_unchanged(tmp_path, which, others):
     folder = tmp_path / "mine"
     (folder / others).parent.mkdir(parents=True)
     (folder / others).write_text("years of work")
@@ -42,7 +42,7 @@ def test_a_folder_of_somebody_else_is_refused_and_left_as_it_is(tmp_path, which,
     assert everything(folder) == before
 
 
-def test_an_empty_folder_becomes_the_users_own(tmp_path):
+def test_empty_folder_becomes_private_to_user(tmp_path):
     tmp_path.chmod(0o755)
     hold_folder(tmp_path, "lock", STATE).close()
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
@@ -55,19 +55,19 @@ def test_an_empty_folder_becomes_the_users_own(tmp_path):
 
 
 @pytest.mark.parametrize("left", [["jobs.lock"], [f"{MARKER}.new"], ["jobs.lock", f"{MARKER}.new"]])
-def test_a_server_that_died_while_it_marked_its_folder_does_not_lock_itself_out(tmp_path, left):
+def test_folder_of_server_that_died_while_marking_can_be_reopened(tmp_path, left):
     for name in left:
         (tmp_path / name).touch()
     hold_folder(tmp_path, "jobs.lock", STATE).close()
     assert {path.name for path in tmp_path.iterdir()} == {"jobs.lock", MARKER}
 
 
-def test_a_disk_of_its_own_is_empty(tmp_path):
+def test_separate_empty_disk_counts_as_empty_folder(tmp_path):
     (tmp_path / "lost+found").mkdir()
     hold_folder(tmp_path, "lock", STATE).close()
 
 
-def test_a_folder_serves_one_purpose(tmp_path):
+def test_folder_serves_one_purpose(tmp_path):
     hold_folder(tmp_path, "lock", STATE).close()
     with pytest.raises(RunnerError, match="the folder is the state folder of a job server"):
         hold_folder(tmp_path, "lock", ARTIFACTS)
@@ -85,7 +85,7 @@ def test_a_folder_serves_one_purpose(tmp_path):
         ('{"purpose": "state"}', "Can't read"),
     ],
 )
-def test_a_marker_of_another_kind_is_refused(tmp_path, text, reason):
+def test_folder_with_marker_of_another_kind_is_refused(tmp_path, text, reason):
     (tmp_path / MARKER).write_text(text)
     with pytest.raises(RunnerError, match=reason):
         hold_folder(tmp_path, "lock", STATE)
@@ -95,7 +95,7 @@ def test_a_marker_of_another_kind_is_refused(tmp_path, text, reason):
 @pytest.mark.parametrize(
     "name", ["sha256/keep.txt", "sha256/ab/keep.txt", "incoming/letter.txt", "more"]
 )
-def test_a_folder_that_only_looks_like_one_of_a_server_is_refused(tmp_path, name):
+def test_folder_that_resembles_server_folder_is_refused(tmp_path, name):
     (tmp_path / "lock").touch()
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("years of work")
@@ -104,7 +104,7 @@ def test_a_folder_that_only_looks_like_one_of_a_server_is_refused(tmp_path, name
 
 
 def as_another_user(monkeypatch):
-    """From now on what is on the disk belongs to another user than the one that runs this."""
+    """Makes all existing files appear to belong to another user."""
     monkeypatch.setattr(folders.os, "geteuid", lambda: os.stat(__file__).st_uid + 12345)
     real = os.lstat
 
@@ -115,7 +115,7 @@ def as_another_user(monkeypatch):
 
 
 class _Owned:
-    """A file's state, but for its owner, who is user 4711."""
+    """Status of a file with user 4711 as its owner."""
 
     def __init__(self, found):
         self._found = found
@@ -125,7 +125,7 @@ class _Owned:
         return getattr(self._found, name)
 
 
-def test_what_others_put_into_a_shared_folder_is_not_followed(tmp_path, monkeypatch):
+def test_links_of_other_users_in_shared_folder_are_not_followed(tmp_path, monkeypatch):
     shared, aim = tmp_path / "shared", tmp_path / "aim"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -143,7 +143,7 @@ def test_what_others_put_into_a_shared_folder_is_not_followed(tmp_path, monkeypa
     hold_folder(shared / "link", "lock", STATE).close()
 
 
-def test_a_lock_that_is_a_symbolic_link_is_not_followed(tmp_path):
+def test_lock_file_that_is_symbolic_link_is_not_followed(tmp_path):
     (tmp_path / "aim").write_text("years of work")
     folder = tmp_path / "state"
     folder.mkdir()
@@ -153,7 +153,7 @@ def test_a_lock_that_is_a_symbolic_link_is_not_followed(tmp_path):
         hold_folder(folder, "lock", STATE)
 
 
-def test_all_files_of_a_server_are_the_users_own(tmp_path):
+def test_server_files_are_private_to_user(tmp_path):
     given = {"artifacts_dir": tmp_path / "artifacts", "state_dir": tmp_path / "state", "port": 0}
     with JobServer(FakeExecutor(), **given) as server:
         server._store.add("job", b"content")

@@ -1,4 +1,4 @@
-"""Clients that follow a job through the loss of its server."""
+"""Tests of clients that follow a job across the loss of its server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from beam_runner_jobservices.following import NewEntries, follow
 from .fakes import LIMIT, pipeline_proto
 
 LONG = 300.0
-"""For a few starts of a server, each of which takes seconds and more on a busy machine."""
+"""Timeout in seconds for several server starts, each of which takes seconds on a busy machine."""
 
 NO_PAUSE = threading.Event().is_set
 
@@ -31,7 +31,7 @@ def lost(code="UNAVAILABLE"):
 
 
 def streams(*attempts):
-    """What opening a stream gives, time after time: items, and an error at its end."""
+    """Returns a function that opens the given streams in order: each yields its items, then raises its error."""
     given = iter(attempts)
 
     def open_stream(left):
@@ -52,20 +52,20 @@ def follow_all(open_stream, is_new=everything, timeout=None, reconnect_seconds=6
 
 
 class TestFollow:
-    def test_a_lost_stream_is_opened_again(self):
+    def test_lost_stream_is_reopened(self):
         attempts = [[1, 2, lost()], [lost()], [lost("CANCELLED")], [3, lost()], [4]]
         assert follow_all(streams(*attempts)) == [1, 2, 3, 4]
 
     @pytest.mark.parametrize("code", ["NOT_FOUND", "INTERNAL", "DEADLINE_EXCEEDED"])
-    def test_another_end_is_one(self, code):
+    def test_other_stream_error_is_raised(self, code):
         with pytest.raises(JobApiError, match=code):
             follow_all(streams([1, lost(code)], [2]))
 
-    def test_without_patience_the_first_loss_is_the_end(self):
+    def test_lost_stream_without_patience_raises_at_once(self):
         with pytest.raises(JobApiError):
             follow_all(streams([1, lost()], [2]), reconnect_seconds=0.0)
 
-    def test_patience_counts_from_each_loss_and_pauses_grow(self):
+    def test_patience_restarts_at_each_loss_and_pauses_grow(self):
         pauses = []
         opened = streams(*[[lost()]] * 8, [1, lost()], *[[lost()]] * 1000)
 
@@ -83,11 +83,11 @@ class TestFollow:
             assert some[3] > some[0]
         assert len(after) >= 5
 
-    def test_the_pause_may_give_up(self):
+    def test_pause_callback_can_stop_following(self):
         with pytest.raises(JobApiError):
             list(follow(streams([lost()], [1]), everything, None, 60.0, lambda wait: True))
 
-    def test_the_timeout_is_for_the_whole(self):
+    def test_timeout_applies_to_all_attempts_together(self):
         lefts = []
 
         def open_stream(left):
@@ -114,20 +114,20 @@ STARTING, RUNNING = StateEvent(JobState.STARTING, 1.0), StateEvent(JobState.RUNN
 DONE = StateEvent(JobState.DONE, 3.0)
 
 
-def test_entries_of_a_stream_that_begins_anew_are_not_repeated():
+def test_stream_that_restarts_repeats_no_entry():
     first = [STARTING, message(1), RUNNING, message(2), message(3)]
     attempts = [[*first, lost()], [*first, message(4), DONE]]
     assert follow_all(streams(*attempts), NewEntries()) == [*first, message(4), DONE]
 
 
-def test_a_gap_in_what_the_server_keeps_is_told_once():
+def test_gap_in_retained_messages_is_reported_once():
     gap = message(0, "(3 earlier messages were discarded)")
     attempts = [[STARTING, gap, message(4), lost()], [STARTING, gap, message(5), DONE]]
     shown = follow_all(streams(*attempts), NewEntries())
     assert shown == [STARTING, gap, message(4), message(5), DONE]
 
 
-def test_messages_without_numbers_are_all_told():
+def test_messages_without_numbers_are_all_returned():
     attempts = [[message("x"), lost()], [message("x"), message("")]]
     shown = follow_all(streams(*attempts), NewEntries())
     assert shown == [message("x"), message("x"), message("")]
@@ -139,7 +139,7 @@ def test_states_are_not_repeated():
 
 
 class Process:
-    """The server of `server_to_kill.py`, again and again on the same port."""
+    """The server of `server_to_kill.py`, restarted repeatedly on the same port."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -172,7 +172,7 @@ def process(tmp_path):
 
 
 @pytest.mark.timeout(2 * LONG)
-def test_a_client_follows_a_job_through_kills_and_stops_of_its_server(process):
+def test_client_follows_job_across_kills_and_stops_of_server(process):
     with JobClient(process.address) as client, ThreadPoolExecutor(3) as pool:
         job_id = client.submit(pipeline_proto().SerializeToString())
         entries = pool.submit(lambda: list(client.messages(job_id, LONG, LONG)))
@@ -194,13 +194,13 @@ def test_a_client_follows_a_job_through_kills_and_stops_of_its_server(process):
     assert sum("restarted" in entry.text for entry in messages) == 3
     counted = [int(entry.text) for entry in messages if entry.text.isdecimal()]
     assert sorted(set(counted)) == list(range(1, 301))
-    # A step that was killed between its message and its file is taken again, and no other.
+    # Only a step that was killed between its message and its file is repeated.
     assert len(counted) <= 300 + 3
     assert process.end(signal.SIGTERM) == 0
 
 
 @pytest.mark.timeout(240)
-def test_every_run_that_was_acknowledged_is_there_after_a_kill(process):
+def test_acknowledged_run_survives_kill_of_server(process):
     pipeline = pipeline_proto().SerializeToString()
     with JobClient(process.address) as client:
         ids = [client.submit(pipeline)]
@@ -219,7 +219,7 @@ def test_every_run_that_was_acknowledged_is_there_after_a_kill(process):
             assert client.wait_until_finish(job_id, 60) is JobState.DONE
 
 
-def test_a_server_that_has_forgotten_the_job_says_so(process, tmp_path):
+def test_server_without_job_returns_clear_error(process, tmp_path):
     with JobClient(process.address) as client:
         job_id = client.submit(pipeline_proto().SerializeToString())
         process.end(signal.SIGKILL)
@@ -231,7 +231,7 @@ def test_a_server_that_has_forgotten_the_job_says_so(process, tmp_path):
         assert raised.value.code == "NOT_FOUND"
 
 
-def test_patience_ends_with_its_limit_or_the_client(process):
+def test_patience_ends_at_limit_or_with_client(process):
     client = JobClient(process.address)
     job_id = client.submit(pipeline_proto().SerializeToString())
     states = client.states(job_id, reconnect_seconds=1.0)

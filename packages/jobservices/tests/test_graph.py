@@ -1,4 +1,4 @@
-"""The check of submitted pipelines."""
+"""Tests of the check of submitted pipelines."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ GOOD = PipelineGraph(
 
 
 def changed(**changes):
-    """GOOD with entries of its mappings replaced."""
+    """Returns GOOD with replaced entries in its mappings."""
     return attrs.evolve(
         GOOD, **{field: {**getattr(GOOD, field), **entries} for field, entries in changes.items()}
     )
 
 
-def test_good_and_empty_pipelines_pass():
+def test_valid_and_empty_pipelines_pass():
     check(GOOD)
     check(attrs.evolve(GOOD, roots=(), transforms={}))
     check(PipelineGraph((), {}, {}, {}, {}, frozenset()))
@@ -96,18 +96,18 @@ def test_good_and_empty_pipelines_pass():
         ),
     ],
 )
-def test_a_problem_is_named_with_its_place(graph, text):
+def test_pipeline_problem_names_its_location(graph, text):
     with pytest.raises(InvalidRequest, match=text):
         check(graph)
 
 
-def test_many_problems_are_counted():
+def test_pipeline_problems_are_counted_beyond_limit():
     broken = {f"t{n}": TransformNode(f"T{n}", inputs={"in": "gone"}) for n in range(20)}
     with pytest.raises(InvalidRequest, match="and 15 more problems"):
         check(attrs.evolve(GOOD, transforms=broken, roots=("t0",)))
 
 
-def test_deep_nesting_takes_no_stack():
+def test_deeply_nested_pipeline_does_not_exhaust_stack():
     depth = 20_000
     coders = {str(n): (str(n + 1),) for n in range(depth)} | {str(depth): ()}
     with pytest.raises(InvalidRequest, match="too large: the coder '0' has 20001 levels"):

@@ -1,4 +1,4 @@
-"""Guarded servers: every call of every service is looked at, and clients with credentials are served."""
+"""Tests of guarded servers: the server checks every call of every service, and accepts clients with credentials."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def server(executor: FakeExecutor, tmp_path, guard):
         (("authorization-bin", f"Bearer {TOKEN}".encode()),),
     ],
 )
-def test_no_call_of_any_service_gets_through_without_the_token(server, metadata):
+def test_calls_without_token_are_refused_by_every_service(server, metadata):
     with grpc.insecure_channel(server.address, options=CHANNEL_OPTIONS) as channel:
         for method in METHODS:
             call = channel.stream_stream(f"{MODEL}.{method}")
@@ -85,8 +85,8 @@ def test_no_call_of_any_service_gets_through_without_the_token(server, metadata)
             assert TOKEN not in refused.value.details()
 
 
-def test_the_methods_above_are_all_there_are(server):
-    """With the token each of them answers something else than that it is not there, but for the last."""
+def test_list_of_guarded_methods_is_complete(server):
+    """With the token, each method except the last returns a status other than UNIMPLEMENTED."""
     with open_channel(server.address, Credentials(token=TOKEN)) as channel:
         for method in METHODS:
             try:
@@ -98,7 +98,7 @@ def test_the_methods_above_are_all_there_are(server):
             assert (code is grpc.StatusCode.UNIMPLEMENTED) == ("NoMethod" in method)
 
 
-def test_what_comes_without_the_token_is_not_read(server):
+def test_request_without_token_is_not_parsed(server):
     read = []
 
     def endless():
@@ -128,11 +128,11 @@ def submit_with_a_file(server, credentials, tmp_path):
         assert [job.job_id for job in client.jobs()] == [job_id]
 
 
-def test_with_the_token_everything_works(server, tmp_path):
+def test_requests_with_token_succeed(server, tmp_path):
     submit_with_a_file(server, Credentials(token=TOKEN), tmp_path)
 
 
-def test_the_token_is_in_no_log_and_no_text(server, guard, caplog, tmp_path):
+def test_token_appears_in_no_log_and_no_text(server, guard, caplog, tmp_path):
     with caplog.at_level(logging.DEBUG):
         submit_with_a_file(server, Credentials(token=TOKEN), tmp_path)
         with JobClient(server.address) as client, pytest.raises(JobApiError):
@@ -150,7 +150,7 @@ class TestTls:
             client_authority=pem / "ca.pem",
         )
 
-    def test_a_client_with_a_certificate_is_served(self, server, pem, tmp_path):
+    def test_client_with_certificate_is_served(self, server, pem, tmp_path):
         credentials = Credentials(
             tls=True,
             authority=(pem / "ca.pem").read_bytes(),
@@ -160,7 +160,7 @@ class TestTls:
         submit_with_a_file(server, credentials, tmp_path)
 
     @pytest.mark.parametrize("tls", [True, False])
-    def test_a_client_without_one_is_not(self, server, pem, tls):
+    def test_client_without_certificate_is_refused(self, server, pem, tls):
         credentials = Credentials(tls=tls, authority=(pem / "ca.pem").read_bytes())
         with (
             JobClient(server.address, timeout=5, credentials=credentials) as client,
@@ -170,14 +170,14 @@ class TestTls:
 
 
 class TestReading:
-    def test_a_token_is_what_is_in_the_file(self, tmp_path):
+    def test_token_is_read_from_file(self, tmp_path):
         (tmp_path / "token").write_text(f" {TOKEN}\n\n")
         assert read_guard(token_file=tmp_path / "token").token == TOKEN
 
     @pytest.mark.parametrize(
         "content", [b"", b"\n", b"short", b"two lines\nof a token, long", b"\xff" * 32]
     )
-    def test_what_is_no_token_is_refused_without_showing_it(self, tmp_path, content):
+    def test_invalid_token_is_refused_without_being_shown(self, tmp_path, content):
         (tmp_path / "token").write_bytes(content)
         with pytest.raises(
             JobServicesError, match="contains no valid token; expected 16"
@@ -185,12 +185,12 @@ class TestReading:
             read_token(tmp_path / "token")
         assert "two lines" not in str(refused.value)
 
-    def test_a_file_that_is_not_there_is_named(self, tmp_path):
+    def test_missing_token_file_is_named(self, tmp_path):
         with pytest.raises(JobServicesError, match=f"Can't read {tmp_path}/token: No such file"):
             read_guard(token_file=tmp_path / "token")
 
     @pytest.mark.parametrize("left_out", ["certificate", "key"])
-    def test_half_of_what_tls_needs_is_refused(self, pem, left_out):
+    def test_incomplete_tls_options_are_refused(self, pem, left_out):
         given = {"certificate": pem / "server.pem", "key": pem / "server.key"}
         given["client_authority"] = pem / "ca.pem"
         del given[left_out]
@@ -198,7 +198,7 @@ class TestReading:
             read_guard(**given)
 
     @pytest.mark.parametrize("which", ["certificate", "key", "client_authority"])
-    def test_files_of_another_kind_are_named(self, pem, tmp_path, which):
+    def test_invalid_certificate_files_are_named(self, pem, tmp_path, which):
         (tmp_path / "wrong.pem").write_text("wrong")
         given = {"certificate": pem / "server.pem", "key": pem / "server.key"}
         given |= {"client_authority": pem / "ca.pem", which: tmp_path / "wrong.pem"}
@@ -206,7 +206,7 @@ class TestReading:
             read_guard(**given)
 
 
-def test_a_program_of_the_owners_comes_in_by_the_door(executor, tmp_path, pem):
+def test_owner_process_connects_through_socket(executor, tmp_path, pem):
     executor.on_start = run_to_end
     folder = tmp_path / "own"
     folder.mkdir()
@@ -226,7 +226,7 @@ def test_a_program_of_the_owners_comes_in_by_the_door(executor, tmp_path, pem):
             stranger.jobs()
 
 
-def test_a_socket_that_cannot_be_is_said_to_be(executor, tmp_path):
+def test_invalid_socket_path_is_reported(executor, tmp_path):
     path = tmp_path / ("x" * 120)
     with pytest.raises(AddressError, match="Can't listen at"):
         JobServer(executor, artifacts_dir=tmp_path / "a", port=0, socket_path=path)

@@ -1,4 +1,4 @@
-"""Histories: replay, following, limits."""
+"""Tests of histories: replay, following and limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shown(entries):
     return [entry.state.name if isinstance(entry, StateEvent) else entry.text for entry in entries]
 
 
-def test_a_reader_gets_everything_in_order_and_then_the_end():
+def test_reader_gets_all_entries_in_order_until_end():
     told = history()
     add(told, Importance.BASIC, "one", 2.0)
     told.add_state(JobState.STARTING, 3.0)
@@ -40,7 +40,7 @@ def test_a_reader_gets_everything_in_order_and_then_the_end():
     assert shown(told.follow(never)) == expected
 
 
-def test_messages_are_numbered_and_timed():
+def test_messages_have_numbers_and_timestamps():
     told = history()
     add(told, Importance.WARNING, "one", 0.5)
     add(told, Importance.BASIC, "two", 1.0)
@@ -52,7 +52,7 @@ def test_messages_are_numbered_and_timed():
     ]
 
 
-def test_the_state_stream_begins_with_the_present_state():
+def test_state_stream_starts_with_current_state():
     told = history()
     told.add_state(JobState.STARTING, 2.0)
     told.add_state(JobState.RUNNING, 3.0)
@@ -64,7 +64,7 @@ def test_the_state_stream_begins_with_the_present_state():
     assert shown(told.follow_states(never)) == ["CANCELLED"]
 
 
-def test_a_waiting_reader_is_woken_by_what_comes():
+def test_waiting_reader_is_woken_by_new_entry():
     told = history()
     seen = []
     reader = threading.Thread(target=lambda: seen.extend(told.follow(never)))
@@ -77,7 +77,7 @@ def test_a_waiting_reader_is_woken_by_what_comes():
 
 
 @pytest.mark.parametrize("follow", ["follow", "follow_states"])
-def test_a_waiting_reader_that_is_gone_ends_when_woken(follow):
+def test_closed_waiting_reader_ends_when_woken(follow):
     told = history()
     gone = threading.Event()
     reader = threading.Thread(target=lambda: list(getattr(told, follow)(gone.is_set)))
@@ -88,7 +88,7 @@ def test_a_waiting_reader_that_is_gone_ends_when_woken(follow):
     assert not reader.is_alive()
 
 
-def test_old_messages_are_dropped_and_the_reader_is_told_how_many():
+def test_old_messages_are_dropped_and_reader_gets_their_number():
     told = history(ServerLimits(messages=100))
     told.add_state(JobState.RUNNING, 2.0)
     for number in range(1000):
@@ -101,7 +101,7 @@ def test_old_messages_are_dropped_and_the_reader_is_told_how_many():
     assert gap == f"({1000 - len(rest)} earlier messages were discarded)"
 
 
-def test_a_slow_reader_misses_what_was_dropped_meanwhile_and_no_state():
+def test_slow_reader_misses_dropped_messages_but_no_state():
     told = history(ServerLimits(messages=100))
     reader = told.follow(never)
     assert next(reader).state is JobState.STOPPED
@@ -116,7 +116,7 @@ def test_a_slow_reader_misses_what_was_dropped_meanwhile_and_no_state():
     assert gap == f"({1000 - len(rest)} earlier messages were discarded)"
 
 
-def test_long_texts_count_towards_the_limit():
+def test_long_texts_count_towards_limit():
     told = history(ServerLimits(message_chars=1000))
     for _ in range(100):
         add(told, Importance.BASIC, "x" * 300, 2.0)
@@ -124,7 +124,7 @@ def test_long_texts_count_towards_the_limit():
     assert 2 <= shown(told.follow(never)).count("x" * 300) <= 3
 
 
-def test_one_message_above_all_limits_is_kept_though_cut():
+def test_message_above_all_limits_is_retained_truncated():
     told = history(ServerLimits(message_chars=10, text_chars=100))
     add(told, Importance.ERROR, "a" * 500 + "b" * 500, 2.0)
     told.add_state(JobState.FAILED, 3.0)
@@ -132,7 +132,7 @@ def test_one_message_above_all_limits_is_kept_though_cut():
     assert text == "a" * 50 + "\n... (900 characters omitted) ...\n" + "b" * 50
 
 
-def test_waiting_for_the_end_has_a_limit():
+def test_wait_for_end_has_timeout():
     told = history()
     assert not told.wait_until_ended(0.01)
     told.add_state(JobState.DONE, 2.0)

@@ -1,4 +1,4 @@
-"""The package stands alone."""
+"""Tests that the package imports neither Spark nor upper layers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OTHERS = {
 }
 
 
-def test_everything_imports_where_there_is_no_spark_and_no_other_layer():
+def test_jobservices_import_without_spark_and_upper_layers():
     ran = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(others=OTHERS)],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Jobs: any reports from any threads, and there is one end."""
+"""Tests of jobs: any reports from any threads lead to exactly one end."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def texts(job):
 
 
 def report(job, state):
-    """Whether the job entered `state`; an illegal report changes nothing."""
+    """Returns whether the job entered `state`. An illegal report changes nothing."""
     try:
         return job.state(state)
     except IllegalTransition:
@@ -97,7 +97,7 @@ reports = st.lists(st.sampled_from([*JobState, "cancel", "drain", "message"]), m
 
 
 @given(reports)
-def test_whatever_is_reported_the_history_follows_the_table_and_ends_once(actions):
+def test_history_of_job_follows_transition_table_and_ends_once(actions):
     ends = []
     job = make(ends)
     for action in actions:
@@ -121,7 +121,7 @@ def test_whatever_is_reported_the_history_follows_the_table_and_ends_once(action
     assert sum(state.is_terminal for state in states) == len(ends) <= 1
 
 
-def test_many_threads_reporting_ends_leave_one_end(ends, job):
+def test_concurrent_terminal_reports_leave_one_terminal_state(ends, job):
     job.begin()
     job.state(JobState.RUNNING)
     together = threading.Barrier(24)
@@ -141,7 +141,7 @@ def test_many_threads_reporting_ends_leave_one_end(ends, job):
     assert texts(job) == [job.history.current.state.name]
 
 
-def test_the_reason_comes_directly_before_the_state(job):
+def test_failure_reason_precedes_terminal_state(job):
     job.message(Importance.ERROR, "a symptom")
     job.state(JobState.FAILED, "the cause")
     entries = list(job.history.follow(lambda: False))
@@ -150,14 +150,14 @@ def test_the_reason_comes_directly_before_the_state(job):
     assert entries[-1].state is JobState.FAILED
 
 
-def test_messages_name_their_transform_and_end_with_the_job(job):
+def test_messages_name_their_transform_and_end_with_job(job):
     job.message(Importance.BASIC, "hello", transform="Read/ParDo(Split)")
     job.state(JobState.FAILED)
     job.message(Importance.BASIC, "too late")
     assert texts(job) == ["[Read/ParDo(Split)] hello"]
 
 
-def test_many_lines_at_once_are_as_many_messages(job):
+def test_lines_logged_at_once_become_separate_messages(job):
     job.log([MessageLine(Importance.BASIC, "one", "Read"), MessageLine(Importance.ERROR, "other")])
     job.log([])
     job.state(JobState.FAILED)
@@ -165,13 +165,13 @@ def test_many_lines_at_once_are_as_many_messages(job):
     assert texts(job) == ["[Read] one", "other"]
 
 
-def test_a_message_that_is_no_valid_unicode_is_shown_as_far_as_possible(job):
+def test_message_with_invalid_unicode_is_shown_with_replacements(job):
     job.message(Importance.BASIC, "broken \ud800 text")
     job.state(JobState.FAILED)
     assert texts(job) == ["broken ? text"]
 
 
-def test_cancel_reaches_the_executor_and_waits_for_its_word(job):
+def test_cancel_reaches_executor_and_waits_for_its_report(job):
     handle = Handle()
     job.begin()
     job.attach(handle)
@@ -185,7 +185,7 @@ def test_cancel_reaches_the_executor_and_waits_for_its_word(job):
     assert handle.cancels == 2
 
 
-def test_a_cancel_before_there_is_a_handle_is_passed_on_to_it(job):
+def test_cancel_before_handle_exists_is_forwarded_to_handle(job):
     job.begin()
     job.cancel()
     handle = Handle()
@@ -193,7 +193,7 @@ def test_a_cancel_before_there_is_a_handle_is_passed_on_to_it(job):
     assert handle.cancels == 1
 
 
-def test_a_drain_reaches_the_executor_and_waits_for_its_word(job):
+def test_drain_reaches_executor_and_waits_for_its_report(job):
     handle = Handle()
     job.begin()
     job.attach(handle)
@@ -205,7 +205,7 @@ def test_a_drain_reaches_the_executor_and_waits_for_its_word(job):
     assert handle.drains == 1
 
 
-def test_a_drain_before_there_is_a_handle_is_passed_on_to_it(job):
+def test_drain_before_handle_exists_is_forwarded_to_handle(job):
     assert job.drain() is JobState.DRAINING
     assert not job.state(JobState.STARTING)
     handle = Handle()
@@ -213,7 +213,7 @@ def test_a_drain_before_there_is_a_handle_is_passed_on_to_it(job):
     assert (handle.drains, handle.cancels) == (1, 0)
 
 
-def test_a_job_that_drains_can_be_cancelled_but_not_the_other_way_round(job):
+def test_draining_job_can_be_cancelled_but_not_vice_versa(job):
     handle = Handle()
     job.begin()
     job.attach(handle)
@@ -227,7 +227,7 @@ def test_a_job_that_drains_can_be_cancelled_but_not_the_other_way_round(job):
     ("wish", "state", "told"),
     [(Job.cancel, JobState.CANCELLING, "cancelled"), (Job.drain, JobState.DRAINING, "drained")],
 )
-def test_a_wish_that_the_executor_fails_is_told(job, wish, state, told):
+def test_cancel_or_drain_that_fails_in_executor_raises(job, wish, state, told):
     job.begin()
     job.attach(Handle(error=ValueError("no way")))
     assert wish(job) is state
@@ -239,7 +239,7 @@ def attempted(job):
     return [info.payload for info in job.metrics().attempted]
 
 
-def test_metrics_are_the_handles_until_the_end_and_final_then(job):
+def test_metrics_come_from_handle_until_job_ends(job):
     assert job.metrics() == JobMetrics()
     handle = Handle()
     job.begin()
@@ -252,14 +252,14 @@ def test_metrics_are_the_handles_until_the_end_and_final_then(job):
     assert attempted(job) == [b"3"]
 
 
-def test_metrics_of_a_job_that_ended_before_its_handle_came(job):
+def test_metrics_of_job_that_ends_before_its_handle_are_returned(job):
     job.begin()
     job.state(JobState.DONE)
     job.attach(Handle())
     assert attempted(job) == attempted(job) == [b"1"]
 
 
-def test_metrics_that_the_executor_fails_to_give_do_not_keep_the_job_from_its_end(job):
+def test_failing_metrics_do_not_prevent_end_of_job(job):
     class Failing(Handle):
         def metrics(self):
             raise ValueError
@@ -270,7 +270,7 @@ def test_metrics_that_the_executor_fails_to_give_do_not_keep_the_job_from_its_en
     assert job.metrics() == JobMetrics()
 
 
-def test_a_suspended_job_stays_as_it_is(ends, job):
+def test_suspended_job_keeps_its_state(ends, job):
     job.begin()
     assert job.suspend()
     job.message(Importance.BASIC, "not heard")
@@ -289,6 +289,6 @@ def texts_so_far(job):
     return [entry.text for entry in entries if not isinstance(entry, StateEvent)]
 
 
-def test_a_job_that_ended_does_not_count_as_suspended(job):
+def test_finished_job_does_not_count_as_suspended(job):
     job.state(JobState.FAILED)
     assert not job.suspend()

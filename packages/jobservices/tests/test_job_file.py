@@ -1,4 +1,4 @@
-"""The file of jobs: what was recorded is read back, and what is damaged is not lost in silence."""
+"""Tests of the job file: recorded jobs are read back, and damage is reported."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def end(file, job, *entries, metrics=JobMetrics()):  # noqa: B008
     return file.end(job.spec, Archive(job.spec.pipeline, (*job.entries, *entries, last), metrics))
 
 
-def test_jobs_are_read_back_as_they_were_recorded(file, folder):
+def test_jobs_are_read_back_as_recorded(file, folder):
     assert file.jobs == file.damage == ()
     first, second = kept("z"), kept("a")
     file.add(first)
@@ -108,9 +108,7 @@ STUCK = Ending(EndingKind.STUCK, "stuck", waits=(Wait(WaitKind.HOLD, "s", ("A",)
 
 
 @pytest.mark.parametrize("record", [FAILED, STUCK, Ending(EndingKind.BUNDLE, "no", FAILED)])
-def test_records_of_messages_are_read_back_of_jobs_that_run_and_that_have_ended(
-    file, folder, record
-):
+def test_message_records_of_running_and_finished_jobs_are_read_back(file, folder, record):
     job = kept("a")
     told = attrs.evolve(message(1), worker="host:12", record=record)
     file.add(job)
@@ -122,7 +120,7 @@ def test_records_of_messages_are_read_back_of_jobs_that_run_and_that_have_ended(
         assert told in again.read("a").entries
 
 
-def test_record_of_a_kind_of_another_version_is_left_out(file, folder):
+def test_record_of_unknown_kind_is_skipped(file, folder):
     job, told = kept("a"), attrs.evolve(message(1), record=FAILED)
     file.add(job)
     with patch.dict(message_records._KINDS, {"tomorrow": FailedBundle}, clear=True):
@@ -132,8 +130,8 @@ def test_record_of_a_kind_of_another_version_is_left_out(file, folder):
         assert again.damage == ()
 
 
-def test_messages_that_an_earlier_version_kept_are_read(file, folder):
-    """They have no record, in the file of a job that runs as in the archive of one that has ended."""
+def test_messages_of_older_version_are_read(file, folder):
+    """Older messages have no record, in the file of a running job and in the archive of a finished job."""
     job, told = kept("a"), attrs.evolve(message(1), transform="A", worker="host:12")
     file.add(job)
     file.messages("a", [told], 1, Errors())
@@ -146,7 +144,7 @@ def test_messages_that_an_earlier_version_kept_are_read(file, folder):
     assert unpack(pack(Archive(b"", (told, last), JobMetrics()))).entries == (told, last)
 
 
-def test_of_ended_jobs_only_the_list_is_read_until_more_is_asked_for(file, folder):
+def test_finished_jobs_are_loaded_only_on_request(file, folder):
     job, metrics = kept("a"), JobMetrics((INFO, INFO), (INFO,))
     file.add(job)
     states = (message(1), StateEvent(JobState.RUNNING, 2.0), message(2, "zwei\n🙂"))
@@ -172,7 +170,7 @@ def test_of_ended_jobs_only_the_list_is_read_until_more_is_asked_for(file, folde
                 again.read("b")
 
 
-def test_a_forgotten_job_leaves_nothing(file, folder):
+def test_forgotten_job_leaves_no_record(file, folder):
     file.add(kept("a"))
     file.forget("a")
     with reopened(file, folder) as again:
@@ -182,7 +180,7 @@ def test_a_forgotten_job_leaves_nothing(file, folder):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
 
 
-def test_messages_that_are_not_kept_go_and_states_stay(file, folder):
+def test_dropped_messages_are_deleted_and_states_stay(file, folder):
     file.add(kept("a"))
     for first in range(1, 2_001, 8):
         numbers = range(first, min(first + 8, 2_001))
@@ -194,7 +192,7 @@ def test_messages_that_are_not_kept_go_and_states_stay(file, folder):
         assert [int(entry.message_id) for entry in messages] == list(range(1_901, 2_001))
 
 
-def test_many_messages_at_once_cost_a_fraction(file):
+def test_batch_of_messages_costs_fraction_of_single_writes(file):
     file.add(kept("a"))
 
     def cpu(batches):
@@ -208,12 +206,12 @@ def test_many_messages_at_once_cost_a_fraction(file):
     assert together < one_by_one / 5
 
 
-def test_a_folder_in_use_is_refused(file, folder):
+def test_folder_in_use_is_refused(file, folder):
     with pytest.raises(RunnerError, match=f"state folder {folder} is in use"):
         JobFile(folder)
 
 
-def test_a_job_that_cannot_be_recorded_is_refused(file, caplog):
+def test_job_that_cannot_be_recorded_is_refused(file, caplog):
     file.add(kept("a"))
     with pytest.raises(Unavailable, match="can't be recorded"):
         file.add(kept("a"))
@@ -226,7 +224,7 @@ def test_a_job_that_cannot_be_recorded_is_refused(file, caplog):
 
 
 @pytest.mark.parametrize("content", [b"", b"no database" * 500])
-def test_a_file_that_is_none_is_set_aside(file, folder, content):
+def test_invalid_file_is_moved_aside(file, folder, content):
     file.add(kept("a"))
     file.close()
     (folder / FILE).write_bytes(content)
@@ -251,7 +249,7 @@ def test_a_file_that_is_none_is_set_aside(file, folder, content):
         "DELETE FROM history WHERE job_id = 'a'",
     ],
 )
-def test_only_the_damaged_job_is_lost_and_a_copy_is_kept(file, folder, statement):
+def test_damage_loses_only_damaged_job_and_keeps_copy(file, folder, statement):
     for job_id in ("a", "b"):
         file.add(kept(job_id))
     file.close()
@@ -266,7 +264,7 @@ def test_only_the_damaged_job_is_lost_and_a_copy_is_kept(file, folder, statement
 
 
 @pytest.mark.parametrize("missing", [1, 5, 9, 10])
-def test_a_message_before_the_last_state_is_missed_and_the_job_goes_on(file, folder, missing):
+def test_missing_message_before_last_state_is_reported_and_job_continues(file, folder, missing):
     file.add(kept("a"))
     file.messages("a", [message(number) for number in range(1, 11)], 1, Errors())
     file.state("a", StateEvent(JobState.RUNNING, 2.0))
@@ -277,7 +275,7 @@ def test_a_message_before_the_last_state_is_missed_and_the_job_goes_on(file, fol
         assert len(again.jobs) == 1
 
 
-def test_the_list_that_is_missing_with_all_beside_it_is_told(file, folder):
+def test_missing_job_file_with_neighbour_files_is_reported(file, folder):
     file.add(kept("a"))
     file.close()
     for path in folder.glob(f"{FILE}*"):
@@ -289,7 +287,7 @@ def test_the_list_that_is_missing_with_all_beside_it_is_told(file, folder):
         assert again.damage == ()
 
 
-def test_what_is_kept_of_an_ended_job_is_checked_when_it_is_read(file, folder):
+def test_record_of_finished_job_is_verified_on_read(file, folder):
     file.add(kept("a"))
     end(file, kept("a"))
     file.close()
@@ -300,7 +298,7 @@ def test_what_is_kept_of_an_ended_job_is_checked_when_it_is_read(file, folder):
             again.read("a")
 
 
-def test_no_message_of_an_ended_job_is_read_at_the_start(file, folder):
+def test_messages_of_finished_jobs_are_not_read_at_start(file, folder):
     """500 jobs with 10,000 messages each cost a server 2.4 GB and 22 s."""
     job = kept("a")
     file.add(job)
@@ -314,7 +312,7 @@ def test_no_message_of_an_ended_job_is_read_at_the_start(file, folder):
         assert len(again.read("a").entries) == 10_002
 
 
-def test_the_disk_gets_back_what_forgotten_jobs_took(file, folder):
+def test_disk_space_of_forgotten_jobs_is_freed(file, folder):
     for number in range(20):
         job = kept(f"job-{number}")
         spec = attrs.evolve(job.spec, pipeline=os.urandom(100_000))
@@ -337,7 +335,7 @@ def failed(number):
     return attrs.evolve(message(number, "ValueError: no"), importance=Importance.ERROR)
 
 
-def test_errors_of_messages_that_were_dropped_are_there_after_a_restart(file, folder):
+def test_errors_of_dropped_messages_survive_restart(file, folder):
     job = kept("a")
     file.add(job)
     early = errors_of(failed(1))
@@ -355,7 +353,7 @@ def test_errors_of_messages_that_were_dropped_are_there_after_a_restart(file, fo
         assert again.read("a") == archive
 
 
-def test_damaged_notes_are_told_and_the_job_goes_on(file, folder):
+def test_damaged_notes_are_reported_and_job_continues(file, folder):
     job = kept("a")
     file.add(job)
     file.messages("a", [message(number) for number in range(1, 2_001)], 1_000, errors_of(failed(1)))
@@ -367,7 +365,7 @@ def test_damaged_notes_are_told_and_the_job_goes_on(file, folder):
         assert any("errors" in told and "damaged" in told for told in again.damage)
 
 
-def test_a_damaged_origin_of_a_message_is_told(file, folder):
+def test_damaged_message_origin_is_reported(file, folder):
     file.add(kept("a"))
     file.messages("a", [attrs.evolve(message(1), worker="host:12")], 1, Errors())
     file.close()

@@ -1,4 +1,4 @@
-"""The log as records: what a query leaves, and that its parts are the whole."""
+"""Tests of the job log as records: queries filter lines, and pages cover all lines."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def ids(found):
     return [line.id for line in found.lines]
 
 
-def test_a_line_has_time_severity_step_worker_and_its_text_alone():
+def test_log_line_has_time_severity_step_worker_and_text():
     sent = message(7, "Read/Lines", "careful", Importance.WARNING, "host:12")
     (line,) = select_logs([sent], LogQuery()).lines
     assert line == JobLogLine(7, 2.5, "WARNING", "Read/Lines", "host:12", "careful")
 
 
-def test_lines_of_a_step_are_those_of_what_is_in_it_too():
+def test_lines_of_composite_include_lines_of_its_parts():
     log = [message(number, step) for number, step in enumerate(STEPS, 1)]
     assert ids(select_logs(log, LogQuery(step="Read"))) == [2, 3]
     assert ids(select_logs(log, LogQuery(step="Read/Lines"))) == [3]
@@ -37,7 +37,7 @@ def test_lines_of_a_step_are_those_of_what_is_in_it_too():
     assert found.steps == ("Count", "Reading", "Read/Lines", "Read")
 
 
-def test_lines_are_found_by_severity_and_by_text_but_not_by_the_name_before_it():
+def test_log_search_matches_severity_and_text_but_not_step_name():
     log = [
         message(1, "Read", "One Line"),
         message(2, "Count", "another", Importance.WARNING),
@@ -49,7 +49,7 @@ def test_lines_are_found_by_severity_and_by_text_but_not_by_the_name_before_it()
     assert ids(select_logs(log, LogQuery(text="line", severity="ERROR", before=3))) == []
 
 
-def test_one_line_is_given_whatever_its_length_but_cut_to_what_clients_take():
+def test_long_line_is_returned_truncated_to_client_limit():
     log = [message(1, text="x" * 1_000_000), message(2, text="short")]
     found = select_logs(log, LogQuery(characters=10))
     assert (ids(found), found.found) == ([2], 2)
@@ -70,7 +70,7 @@ LOGS = st.lists(
 
 
 @given(LOGS, st.integers(1, 40), st.integers(1, 60), st.sampled_from(STEPS), st.sampled_from("ab"))
-def test_parts_read_backwards_are_the_whole_once(log, most, characters, step, text):
+def test_log_pages_read_backwards_cover_each_line_once(log, most, characters, step, text):
     log = [attrs.evolve(one, message_id=str(number)) for number, one in enumerate(log, 1)]
     whole = LogQuery(step=step, text=text)
     expected = ids(select_logs(log, whole))
@@ -82,7 +82,7 @@ def test_parts_read_backwards_are_the_whole_once(log, most, characters, step, te
     assert [one.id for one in seen] == expected
 
 
-def test_no_query_gets_more_lines_than_a_client_takes():
+def test_log_query_never_exceeds_client_limit():
     log = [message(number) for number in range(1, 2 * MOST_LINES)]
     found = select_logs(log, LogQuery(most=10**9))
     assert (len(found.lines), found.found) == (MOST_LINES, len(log))

@@ -11,7 +11,7 @@ def series(stage: str, *times: float, committed: bool = False) -> StageSeries:
     return StageSeries(stage, tuple((time, 1, 0, 0, int(time) * committed) for time in times))
 
 
-def test_a_point_a_minute_of_the_last_hour_is_kept() -> None:
+def test_series_retains_one_point_per_minute_of_last_hour() -> None:
     (found,) = thinned([series("s", *(10.0 * n for n in range(1_000)))])
     times = [point[0] for point in found.points]
     assert len(times) <= 61
@@ -19,7 +19,7 @@ def test_a_point_a_minute_of_the_last_hour_is_kept() -> None:
     assert all(59.0 <= after - before <= 61.0 for before, after in pairwise(times))
 
 
-def test_of_many_stages_those_last_at_work_are_kept() -> None:
+def test_series_limit_retains_most_recently_active_stages() -> None:
     idle = [series(f"idle {n}", 0.0, 60.0, 120.0) for n in range(300)]
     busy = [series(f"busy {n}", 0.0, 60.0, 120.0, committed=True) for n in range(50)]
     found = thinned([*idle, *busy, series("empty")])
@@ -27,13 +27,13 @@ def test_of_many_stages_those_last_at_work_are_kept() -> None:
     assert {one.stage for one in busy} <= {one.stage for one in found}
 
 
-def test_points_of_both_servers_follow_each_other_once() -> None:
+def test_series_of_two_servers_are_joined_without_repeats() -> None:
     before = [series("a", 0.0, 60.0, 120.0), series("gone", 5.0)]
     since = [series("a", 110.0, 120.0), series("new", 111.0), series("quiet")]
     found = {one.stage: [point[0] for point in one.points] for one in joined(before, since)}
     assert found == {"a": [0.0, 60.0, 110.0, 120.0], "gone": [5.0], "new": [111.0]}
 
 
-def test_what_is_older_than_an_hour_is_left_out() -> None:
+def test_series_points_older_than_hour_are_dropped() -> None:
     (found,) = joined([series("a", 0.0, 500.0)], [series("a", 4_000.0)])
     assert [point[0] for point in found.points] == [500.0, 4_000.0]

@@ -1,4 +1,4 @@
-"""Jobs that are kept in a log: the next server has them on another machine, as it would in the folder."""
+"""Tests of jobs in a log: the next server restores them on another machine as from the folder."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def log():
     return MemoryLog()
 
 
-def test_the_next_server_has_the_jobs_without_the_folder(log, tmp_path):
+def test_next_server_restores_jobs_without_state_folder(log, tmp_path):
     first, second = kept("a"), kept("b")
     with closing(JobFile(tmp_path / "1", log)) as file:
         file.add(first)
@@ -63,7 +63,7 @@ def test_the_next_server_has_the_jobs_without_the_folder(log, tmp_path):
         assert last.read("a").entries[-1] == StateEvent(JobState.DONE, 3.0)
 
 
-def test_copies_stand_for_what_was_done_before(log, tmp_path):
+def test_snapshot_replaces_earlier_changes(log, tmp_path):
     log.each = 3
     with closing(JobFile(tmp_path / "1", log)) as file:
         for number in range(20):
@@ -74,7 +74,7 @@ def test_copies_stand_for_what_was_done_before(log, tmp_path):
         assert [job.spec.job_id for job in again.jobs] == [str(number) for number in range(20)]
 
 
-def test_a_log_that_takes_nothing_refuses_new_jobs_and_the_server_goes_on(log, tmp_path, caplog):
+def test_failing_log_refuses_new_jobs_and_server_continues(log, tmp_path, caplog):
     with closing(JobFile(tmp_path / "1", log)) as file:
         file.add(kept("a"))
         log.failure = "another server has taken over"
@@ -87,7 +87,7 @@ def test_a_log_that_takes_nothing_refuses_new_jobs_and_the_server_goes_on(log, t
         assert found == kept("a")
 
 
-def test_what_is_damaged_is_left_as_it_is(log, tmp_path):
+def test_damaged_log_is_left_unchanged(log, tmp_path):
     with closing(JobFile(tmp_path / "1", log)) as file:
         file.add(kept("a"))
     log.transactions.append([("UPDATE jobs SET options = '{}'", False, ())])
@@ -105,7 +105,7 @@ def test_what_is_damaged_is_left_as_it_is(log, tmp_path):
         [[("INSERT INTO t VALUES (1, 'a')", False, ())]] * 2,
     ],
 )
-def test_what_does_not_fit_together_is_refused(log, tmp_path, transactions):
+def test_inconsistent_log_is_refused(log, tmp_path, transactions):
     connection, _ = open_database(tmp_path / "1.sqlite", SCHEMA, durable=False, log=log)
     connection.begin(log, tmp_path / "1.sqlite")
     connection.close()
@@ -114,13 +114,13 @@ def test_what_does_not_fit_together_is_refused(log, tmp_path, transactions):
         open_database(tmp_path / "2.sqlite", SCHEMA, durable=False, log=log)
 
 
-def test_changes_without_a_copy_are_refused(tmp_path):
+def test_changes_without_snapshot_are_refused(tmp_path):
     log = MemoryLog(None, [[("DELETE FROM t", False, ())]], durable=1)
     with pytest.raises(LogFailed, match="not the copy to which they belong"):
         open_database(tmp_path / "1.sqlite", SCHEMA, durable=False, log=log)
 
 
-def test_of_a_transaction_all_is_in_the_log_or_nothing(log, tmp_path):
+def test_transaction_is_logged_completely_or_not(log, tmp_path):
     connection, _ = open_database(tmp_path / "1.sqlite", SCHEMA, durable=False, log=log)
     connection.begin(log, tmp_path / "1.sqlite")
     with transaction(connection):

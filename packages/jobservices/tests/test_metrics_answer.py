@@ -1,4 +1,4 @@
-"""Metrics that do not fit into one answer are left out by number, users' last of all."""
+"""Tests that a response omits metrics above its size limit, user metrics last, and reports their number."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ def count_of(number: int) -> MetricCell:
     return MetricCell(urns.ELEMENT_COUNT, urns.SUM_INT64_TYPE, b"\x01", labels)
 
 
-def test_what_fits_is_told_as_it_is() -> None:
+def test_metrics_within_limit_are_returned_unchanged() -> None:
     metrics = JobMetrics((count_of(1), user(1)), (user(1),))
     assert fitting(metrics) is metrics
 
 
 @pytest.mark.parametrize("count", [20_000, 100_000])
-def test_the_client_reads_what_fits_and_how_many_do_not(count: int) -> None:
+def test_client_gets_metrics_within_limit_and_number_of_omitted(count: int) -> None:
     infos = tuple(map(user, range(count)))
     told = fitting(JobMetrics((count_of(1), *infos), infos))
     message = metrics_message(told)
     assert 0.6 * MOST_BYTES < message.ByteSize() <= MOST_BYTES
     committed, *_ = from_monitoring_infos(message.metrics.committed, user_metrics_only=True)
     by_name = {(key.metric.namespace, key.metric.name): value for key, value in committed.items()}
-    # The count of elements is left out, too.
+    # The response omits the element count, too.
     assert by_name[LEFT_OUT] == count + 1 - (len(by_name) - 1)
     attempted, *_ = from_monitoring_infos(message.metrics.attempted, user_metrics_only=True)
     assert attempted.keys() == committed.keys()
     assert ("space", "counter 000000") in by_name
 
 
-def test_users_metrics_are_told_first() -> None:
+def test_user_metrics_are_returned_first() -> None:
     infos = (*map(count_of, range(50)), *map(user, range(10)))
     told = fitting(JobMetrics(infos, ()), 4_000)
     names = [info.labels.get("NAME", "") for info in told.attempted]
@@ -51,7 +51,7 @@ def test_users_metrics_are_told_first() -> None:
     assert names[-1] == LEFT_OUT[1]
 
 
-def test_a_single_one_that_is_too_large_is_left_out() -> None:
+def test_single_metric_above_limit_is_omitted() -> None:
     large = attrs.evolve(user(1), payload=bytes(MOST_BYTES))
     told = fitting(JobMetrics((large,), (large,)))
     assert [info.labels["NAME"] for info in told.committed] == [LEFT_OUT[1]]

@@ -42,7 +42,7 @@ SERIES = StageSeries("s", ((1.5, 2, 3, 4, 5), (11.5, 12, 13, 14, 15)))
 
 
 class Observed(FakeJob):
-    """A job that tells of itself."""
+    """A job with observations."""
 
     def execution(self) -> Execution:
         return EXECUTION
@@ -54,7 +54,7 @@ class Observed(FakeJob):
         return (STACK,)
 
 
-def test_what_a_job_does_arrives_as_it_was_told(
+def test_observation_arrives_as_reported(
     client: JobClient, executor: FakeExecutor, pipeline: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("packages.jobservices.tests.fakes.FakeJob", Observed)
@@ -69,7 +69,9 @@ def test_what_a_job_does_arrives_as_it_was_told(
     assert ended.value.code == "FAILED_PRECONDITION"
 
 
-def test_a_runner_that_does_not_tell_is_said_not_to(client: JobClient, pipeline: bytes) -> None:
+def test_runner_without_observations_returns_unimplemented(
+    client: JobClient, pipeline: bytes
+) -> None:
     job_id = client.submit(pipeline)
     for ask in (client.execution, client.stacks, client.series):
         with pytest.raises(JobApiError) as refused:
@@ -81,20 +83,20 @@ def test_a_runner_that_does_not_tell_is_said_not_to(client: JobClient, pipeline:
     "query",
     [5, {"before": "x"}, {"most": []}, {"before": float("inf")}, {"most": float("nan")}, [1]],
 )
-def test_a_query_that_is_none_is_refused(client: JobClient, pipeline: bytes, query: object) -> None:
+def test_invalid_query_is_refused(client: JobClient, pipeline: bytes, query: object) -> None:
     job_id = client.submit(pipeline)
     with pytest.raises(JobApiError) as refused:
         client._observe("GetLogs", {"job_id": job_id, "query": query})
     assert refused.value.code == "INVALID_ARGUMENT"
 
 
-def test_an_unknown_job(client: JobClient) -> None:
+def test_unknown_job_is_not_found(client: JobClient) -> None:
     with pytest.raises(JobApiError) as refused:
         client.execution("none")
     assert refused.value.code == "NOT_FOUND"
 
 
-def test_the_times_of_jobs(
+def test_job_times_are_returned(
     client: JobClient, executor: FakeExecutor, clock: Clock, pipeline: bytes
 ) -> None:
     began = clock.now
@@ -115,7 +117,7 @@ def test_the_times_of_jobs(
     assert (times.started, times.ended, times.error) == (began + 5, began + 12, "it broke")
 
 
-def test_a_newer_server_may_tell_more() -> None:
+def test_unknown_fields_of_newer_server_are_ignored() -> None:
     sent = json.loads(encode(Execution((BUNDLE,))))
     sent["new"] = 1
     sent["bundles"][0]["new"] = 2
@@ -128,9 +130,7 @@ def test_a_newer_server_may_tell_more() -> None:
     assert found.waits == (Wait(WaitKind.OTHER),)
 
 
-def test_list_of_jobs_tells_of_which_ended_jobs_the_state_is_kept(
-    tmp_path: Path, pipeline: bytes
-) -> None:
+def test_job_list_marks_finished_jobs_with_retained_state(tmp_path: Path, pipeline: bytes) -> None:
     kept: dict[str, float] = {}
     executor = FakeExecutor()
     with (
@@ -162,7 +162,7 @@ STORY = BundleStory(
 )
 
 
-def test_story_of_a_bundle_arrives_as_the_runner_told_it(
+def test_bundle_story_arrives_as_reported_by_runner(
     executor: FakeExecutor, pipeline: bytes, tmp_path: Path
 ) -> None:
     asked: list[tuple[str, int]] = []
@@ -191,7 +191,7 @@ def test_story_of_a_bundle_arrives_as_the_runner_told_it(
             server.stop()
 
 
-def test_story_of_a_runner_without_a_journal_is_unimplemented(
+def test_bundle_story_of_runner_without_journal_is_unimplemented(
     client: JobClient, pipeline: bytes
 ) -> None:
     with pytest.raises(JobApiError, match="no journal") as refused:
@@ -199,7 +199,7 @@ def test_story_of_a_runner_without_a_journal_is_unimplemented(
     assert refused.value.code == "UNIMPLEMENTED"
 
 
-def test_story_of_a_later_version_is_read_as_far_as_it_is_known() -> None:
+def test_bundle_story_of_later_version_is_read_without_unknown_fields() -> None:
     found = decode(encode({"bundle": 1, "status": "new", "happened": [{"kind": "new", "x": 1}]}))
     assert record_of(BundleStory, found) == BundleStory(
         1, "unknown", happened=(StoryStep("other"),)

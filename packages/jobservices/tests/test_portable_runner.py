@@ -1,4 +1,4 @@
-"""Beam's own Python client against the server, unchanged."""
+"""Tests of Beam's unchanged Python client against the server."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def build(server, *flags):
     return pipeline
 
 
-def test_a_pipeline_is_prepared_staged_and_run(server, executor):
+def test_portable_runner_prepares_stages_and_runs_pipeline(server, executor):
     executor.on_start = run_to_end
     flags = ["--job_name=My Words", "--save_main_session", "--key_shards=7"]
     result = build(server, *flags).run()
@@ -68,7 +68,7 @@ def test_a_pipeline_is_prepared_staged_and_run(server, executor):
             assert information.type_urn == "beam:artifact:type:file:v1"
 
 
-def test_messages_of_the_job_are_logged_by_the_client(server, executor, caplog):
+def test_portable_runner_logs_messages_of_job(server, executor, caplog):
     def run(fake):
         fake.reporter.state(JobState.RUNNING)
         fake.reporter.message(Importance.WARNING, "half of it is done", "Double")
@@ -80,7 +80,7 @@ def test_messages_of_the_job_are_logged_by_the_client(server, executor, caplog):
     assert "[Double] half of it is done" in caplog.text
 
 
-def test_the_reason_of_a_failure_is_what_the_client_raises(server, executor):
+def test_portable_runner_raises_failure_reason(server, executor):
     def run(fake):
         fake.reporter.state(JobState.RUNNING)
         fake.reporter.message(Importance.ERROR, "a symptom")
@@ -92,7 +92,7 @@ def test_the_reason_of_a_failure_is_what_the_client_raises(server, executor):
         result.wait_until_finish()
 
 
-def test_a_rejection_is_what_the_client_raises(server, executor):
+def test_portable_runner_raises_rejection_reason(server, executor):
     def reject(fake):
         raise JobRejected("transform 'Double' uses timers, which are not supported")
 
@@ -102,7 +102,7 @@ def test_a_rejection_is_what_the_client_raises(server, executor):
     assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-def test_the_client_cancels(server, executor):
+def test_portable_runner_cancels_job(server, executor):
     result = build(server).run()
     result.cancel()
     with pytest.raises(RuntimeError, match="CANCELLED"):
@@ -110,7 +110,7 @@ def test_the_client_cancels(server, executor):
     assert executor.jobs[0].cancels == 1
 
 
-def test_metrics_are_the_clients_metrics(server, executor):
+def test_portable_runner_returns_metrics_of_job(server, executor):
     labels = {"PTRANSFORM": "Double", "NAMESPACE": "mine", "NAME": "words"}
     info = MetricCell("beam:metric:user:sum_int64:v1", "beam:metrics:sum_int64:v1", b"\x2a", labels)
 
@@ -125,7 +125,7 @@ def test_metrics_are_the_clients_metrics(server, executor):
     assert (counter.attempted, counter.committed) == (42, 42)
 
 
-def test_a_job_may_run_for_longer_than_the_clients_timeout(server, executor):
+def test_portable_runner_job_outlasts_client_timeout(server, executor):
     def run(fake):
         fake.reporter.state(JobState.RUNNING)
         timer = threading.Timer(2.5, fake.reporter.state, [JobState.DONE])
@@ -137,7 +137,7 @@ def test_a_job_may_run_for_longer_than_the_clients_timeout(server, executor):
     assert time.monotonic() - started >= 2.5
 
 
-def test_an_empty_pipeline_is_a_pipeline(server, executor):
+def test_portable_runner_accepts_empty_pipeline(server, executor):
     executor.on_start = run_to_end
     options = PipelineOptions(
         [

@@ -1,4 +1,4 @@
-"""Prepared jobs that wait."""
+"""Tests of prepared jobs that wait to be run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def preparations(store, clock):
     return Preparations(store, ServerLimits(preparation_ttl=100.0, preparations=3), clock)
 
 
-def test_tokens_are_of_one_preparation_and_cannot_be_guessed(preparations):
+def test_preparation_tokens_are_unique_and_unguessable(preparations):
     first, second = preparations.add(request(), PEER), preparations.add(request(), PEER)
     assert first.staging_token != second.staging_token
     assert len(first.staging_token) >= 40
@@ -54,14 +54,14 @@ def test_tokens_are_of_one_preparation_and_cannot_be_guessed(preparations):
         preparations.with_token("")
 
 
-def test_a_malformed_pipeline_is_not_prepared():
+def test_malformed_pipeline_is_not_prepared():
     pipeline = pipeline_proto()
     pipeline.root_transform_ids[:] = []
     with pytest.raises(InvalidRequest):
         prepare_request(job_api.PrepareJobRequest(pipeline=pipeline))
 
 
-def test_without_its_artifacts_a_job_cannot_be_taken(preparations, store):
+def test_preparation_without_its_artifacts_cannot_be_run(preparations, store):
     preparation = preparations.add(request(file_artifact("/f", "main.jar")), PEER)
     with pytest.raises(NotReady, match=r"'python'.*'main.jar'"):
         preparations.take(preparation.preparation_id)
@@ -71,7 +71,7 @@ def test_without_its_artifacts_a_job_cannot_be_taken(preparations, store):
         preparations.take(preparation.preparation_id)
 
 
-def test_staging_again_replaces_what_was_staged(preparations, store):
+def test_second_staging_replaces_first(preparations, store):
     preparation = preparations.add(request(), PEER)
     stored = store.add("first", b"content")
     preparations.set_staged(preparation, "first", {})
@@ -99,9 +99,7 @@ def test_unused_preparations_expire_with_their_artifacts(preparations, store, cl
     assert preparations.take(used.preparation_id) is used
 
 
-def test_who_prepares_without_end_gives_up_the_oldest_and_locks_nobody_out(
-    preparations, store, clock
-):
+def test_client_with_too_many_preparations_loses_oldest_only(preparations, store, clock):
     patient = preparations.add(request(), PEER)
     flood = []
     for number in range(20):
@@ -120,14 +118,14 @@ def test_who_prepares_without_end_gives_up_the_oldest_and_locks_nobody_out(
             preparations.set_staged(preparation, "owner", {})
 
 
-def test_of_one_host_the_connection_that_has_most_gives_up(preparations):
+def test_host_above_limit_loses_preparations_of_busiest_connection(preparations):
     quiet = preparations.add(request(), Peer.of("ipv6:%5B::1%5D:1"))
     flood = [preparations.add(request(), Peer.of("ipv6:%5B::1%5D:2")) for _ in range(9)]
     assert preparations.take(quiet.preparation_id) is quiet
     assert preparations.take(flood[-1].preparation_id) is flood[-1]
 
 
-def test_what_is_given_up_leaves_no_artifacts(preparations, store):
+def test_expired_preparation_leaves_no_artifacts(preparations, store):
     first = preparations.add(request(), PEER)
     stored = store.add("owner", b"content")
     preparations.set_staged(first, "owner", {})
@@ -136,7 +134,7 @@ def test_what_is_given_up_leaves_no_artifacts(preparations, store):
     assert not stored.path.exists()
 
 
-def test_what_waits_is_packed():
+def test_waiting_preparations_are_compressed():
     pipeline = pipeline_proto()
     options = struct_pb2.Struct()
     options.update({"x" * 100_000: 1})
@@ -149,12 +147,12 @@ def test_what_waits_is_packed():
     assert taken < 20 * 10_000
     assert sum(one.held for one in waiting) < taken
     assert {one.size > 400_000 for one in waiting} == {True}
-    # Maps of a message have no order.
+    # Map fields of a message have no order.
     assert all(type(pipeline).FromString(one.pipeline) == pipeline for one in waiting)
     assert all(one.options == {"x" * 100_000: 1} for one in waiting)
 
 
-def test_bytes_are_bounded(store, clock):
+def test_preparation_bytes_are_limited(store, clock):
     size, held = request().size, request().held
     assert size > held > 100
     fit = 3 * size // held

@@ -1,4 +1,4 @@
-"""The examples of the README do what it says."""
+"""Tests that the examples of the README work as described."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .fakes import run_to_end
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_following_a_job(server, client, executor, pipeline, capsys):
+def test_readme_example_follows_job(server, client, executor, pipeline, capsys):
     executor.on_start = run_to_end
     job_id = client.submit(pipeline)
     examples = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)

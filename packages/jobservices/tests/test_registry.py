@@ -1,4 +1,4 @@
-"""Running jobs: answers, rejections, ends."""
+"""Tests of running jobs: responses, rejections and ends."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def messages(job):
     return [entry.text for entry in entries if not isinstance(entry, StateEvent)]
 
 
-def test_run_gives_the_executor_everything(jobs, executor):
+def test_run_passes_all_arguments_to_executor(jobs, executor):
     preparation = jobs.prepare(**{"beam:option:job_name:v1": "Word Count!", "other": 1})
     job_id = jobs.run(preparation)
     (fake,) = executor.jobs
@@ -78,18 +78,18 @@ def test_run_gives_the_executor_everything(jobs, executor):
     ("name", "options", "expected"),
     [("go-job", {}, "go-job"), ("", {}, "job"), ("job", {"beam:option:job_name:v1": 3}, "job")],
 )
-def test_the_name_is_the_one_of_prepare_where_no_option_names_it(jobs, name, options, expected):
+def test_job_name_of_prepare_is_used_without_name_option(jobs, name, options, expected):
     assert jobs.registry.job(jobs.run(jobs.prepare(name, **options))).info.job_name == expected
 
 
-def test_a_repeated_run_gets_the_same_job(jobs, executor):
+def test_repeated_run_returns_same_job(jobs, executor):
     preparation = jobs.prepare()
     with ThreadPoolExecutor(8) as pool:
         ids = set(pool.map(lambda _: jobs.run(preparation), range(50)))
     assert len(ids) == len(executor.jobs) == 1
 
 
-def test_a_run_that_comes_while_the_first_is_starting_waits_for_it(jobs, executor):
+def test_concurrent_run_waits_for_first_start(jobs, executor):
     starting, go_on = threading.Event(), threading.Event()
 
     def start(fake):
@@ -107,7 +107,7 @@ def test_a_run_that_comes_while_the_first_is_starting_waits_for_it(jobs, executo
 
 
 @pytest.mark.parametrize("unsupported", [True, False])
-def test_a_rejected_job_is_failed_and_says_why_to_all_who_ask(jobs, executor, unsupported):
+def test_rejected_job_fails_and_reports_reason_to_all_callers(jobs, executor, unsupported):
     def reject(fake):
         raise JobRejected("transform 'A/B' uses state", unsupported=unsupported)
 
@@ -123,7 +123,7 @@ def test_a_rejected_job_is_failed_and_says_why_to_all_who_ask(jobs, executor, un
 
 
 @pytest.mark.parametrize("error", [ValueError("two\nlines"), SystemExit("two\nlines")])
-def test_an_executor_that_fails_makes_the_job_fail(jobs, executor, error):
+def test_failing_executor_fails_job(jobs, executor, error):
     def fail(fake):
         raise error
 
@@ -135,7 +135,7 @@ def test_an_executor_that_fails_makes_the_job_fail(jobs, executor, error):
     assert messages(job) == [f"Can't start the job: {type(error).__name__}: two lines"]
 
 
-def test_artifacts_stay_until_the_job_has_ended(jobs, executor):
+def test_artifacts_stay_until_job_ends(jobs, executor):
     preparation = jobs.prepare()
     stored = jobs.store.add("owner", b"content")
     jobs.preparations.set_staged(preparation, "owner", {})
@@ -145,7 +145,7 @@ def test_artifacts_stay_until_the_job_has_ended(jobs, executor):
     assert not stored.path.exists()
 
 
-def test_a_job_ends_even_if_its_artifacts_cannot_be_removed(jobs, executor, monkeypatch):
+def test_job_ends_even_if_its_artifacts_cannot_be_removed(jobs, executor, monkeypatch):
     def fail(owner):
         raise PermissionError(owner)
 
@@ -155,7 +155,7 @@ def test_a_job_ends_even_if_its_artifacts_cannot_be_removed(jobs, executor, monk
     assert jobs.registry.job(job_id).history.current.state is JobState.DONE
 
 
-def test_of_the_ended_jobs_the_last_are_remembered(jobs, executor):
+def test_registry_remembers_limited_number_of_finished_jobs(jobs, executor):
     running = jobs.run(jobs.prepare())
     executor.on_start = run_to_end
     preparations = [jobs.prepare() for _ in range(5)]
@@ -168,7 +168,7 @@ def test_of_the_ended_jobs_the_last_are_remembered(jobs, executor):
         jobs.registry.job(ids[0])
 
 
-def test_cancel_all_cancels_what_runs_and_names_what_does_not_end(jobs, executor):
+def test_cancel_all_cancels_running_jobs_and_names_jobs_that_stay(jobs, executor):
     executor.on_start = run_to_end
     jobs.run(jobs.prepare())
     executor.on_start = lambda fake: None
@@ -180,7 +180,7 @@ def test_cancel_all_cancels_what_runs_and_names_what_does_not_end(jobs, executor
     assert states == [JobState.DONE, JobState.CANCELLED, JobState.CANCELLING]
 
 
-def test_drain_all_drains_what_runs(jobs, executor):
+def test_drain_all_drains_running_jobs(jobs, executor):
     executor.on_start = run_to_end
     jobs.run(jobs.prepare())
     executor.on_start = lambda fake: None
@@ -190,7 +190,7 @@ def test_drain_all_drains_what_runs(jobs, executor):
     assert states == [JobState.DONE, JobState.DRAINED]
 
 
-def test_a_registry_that_refuses_still_answers_for_what_was_run(jobs):
+def test_closed_registry_still_returns_jobs_that_were_run(jobs):
     ran, waiting = jobs.prepare(), jobs.prepare()
     job_id = jobs.run(ran)
     jobs.registry.refuse()
@@ -199,7 +199,7 @@ def test_a_registry_that_refuses_still_answers_for_what_was_run(jobs):
         jobs.run(waiting)
 
 
-def test_of_a_job_that_has_ended_nothing_stays_in_memory_but_its_line_in_the_list(jobs, executor):
+def test_finished_job_leaves_only_list_entry_in_memory(jobs, executor):
     executor.on_start = run_to_end
     job_id = jobs.run(jobs.prepare())
     job, fake = jobs.registry.job(job_id), weakref.ref(executor.jobs.pop())
@@ -212,7 +212,7 @@ def test_of_a_job_that_has_ended_nothing_stays_in_memory_but_its_line_in_the_lis
     assert fake() is None
 
 
-def test_the_options_of_jobs_that_have_ended_are_packed(tmp_path, executor):
+def test_options_of_finished_jobs_are_compressed(tmp_path, executor):
     jobs = Jobs(tmp_path, executor, ServerLimits(ended_jobs=50))
     tracemalloc.start()
     for _ in range(50):
@@ -228,7 +228,7 @@ def test_the_options_of_jobs_that_have_ended_are_packed(tmp_path, executor):
     jobs.store.close()
 
 
-def test_a_job_that_was_refused_keeps_nothing_alive(jobs, executor):
+def test_refused_job_is_garbage_collected(jobs, executor):
     def reject(fake):
         raise JobRejected("no")
 
@@ -248,7 +248,7 @@ def test_a_job_that_was_refused_keeps_nothing_alive(jobs, executor):
         assert len(refused.traceback) < 5
 
 
-def test_of_the_ended_jobs_so_many_bytes_are_remembered(tmp_path, executor):
+def test_registry_remembers_limited_bytes_of_finished_jobs(tmp_path, executor):
     jobs = Jobs(tmp_path, executor, ServerLimits(ended_bytes_in_memory=3_000))
     executor.on_start = run_to_end
     ids = [jobs.run(jobs.prepare()) for _ in range(30)]

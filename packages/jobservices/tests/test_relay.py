@@ -1,4 +1,4 @@
-"""The relay: clients that can show nothing reach a guarded server through it."""
+"""Tests of the relay, through which clients without credentials reach a guarded server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def relay(server):
         yield running
 
 
-def test_beams_own_client_submits_stages_and_follows(relay, executor):
+def test_relay_lets_beam_client_submit_stage_and_follow(relay, executor):
     def run(fake):
         fake.reporter.state(JobState.RUNNING)
         fake.reporter.message(Importance.WARNING, "half of it is done")
@@ -52,7 +52,7 @@ def test_beams_own_client_submits_stages_and_follows(relay, executor):
     assert artifacts
 
 
-def test_refusals_come_through_as_they_are(relay, pipeline):
+def test_relay_forwards_refusals_unchanged(relay, pipeline):
     with JobClient(relay.address, timeout=LIMIT) as client:
         with pytest.raises(JobApiError, match="no job 'x' on this server") as refused:
             client.state("x")
@@ -61,7 +61,7 @@ def test_refusals_come_through_as_they_are(relay, pipeline):
             client.prepare(b"\x0a\x04\x0a\x02\x0a\x00")
 
 
-def test_without_the_right_token_nothing_comes_through(server):
+def test_relay_without_valid_token_forwards_no_call(server):
     with Relay(server.address, Credentials(token=TOKEN + "x")) as relay:
         with (
             JobClient(relay.address, timeout=LIMIT) as client,
@@ -71,7 +71,7 @@ def test_without_the_right_token_nothing_comes_through(server):
         assert refused.value.code == "UNAUTHENTICATED"
 
 
-def test_a_client_that_goes_leaves_no_stream_behind(relay, executor, pipeline):
+def test_relay_closes_streams_of_disconnected_client(relay, executor, pipeline):
     with JobClient(relay.address, timeout=LIMIT) as client:
         job_id = client.submit(pipeline)
         stream = client.states(job_id)
@@ -81,7 +81,7 @@ def test_a_client_that_goes_leaves_no_stream_behind(relay, executor, pipeline):
     assert eventually(lambda: threads("beam-job-api") == 0)
 
 
-def test_the_command_relays(server, executor, pipeline, tmp_path):
+def test_relay_command_forwards_calls(server, executor, pipeline, tmp_path):
     executor.on_start = run_to_end
     (tmp_path / "token").write_text(TOKEN)
     flags = ["--to", server.address, "--port", "0", "--token-file", str(tmp_path / "token")]
@@ -102,6 +102,6 @@ def test_the_command_relays(server, executor, pipeline, tmp_path):
         process.communicate()
 
 
-def test_a_token_that_cannot_be_read_is_one_sentence(tmp_path, capsys):
+def test_relay_with_unreadable_token_prints_one_sentence(tmp_path, capsys):
     assert main(["--to", "x:1", "--port", "0", "--token-file", str(tmp_path / "none")]) == 1
     assert capsys.readouterr().err == f"Can't read {tmp_path}/none: No such file or directory\n"

@@ -1,4 +1,4 @@
-"""A server that keeps its jobs: stopped or killed, the next one goes on."""
+"""Tests of a server that persists its jobs: after a stop or a kill, the next server continues."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def shown(entries):
     return [entry.state.name if isinstance(entry, StateEvent) else entry.text for entry in entries]
 
 
-def test_a_new_client_finds_a_server_that_has_just_come_back(executor, tmp_path):
+def test_new_client_finds_restarted_server(executor, tmp_path):
     with socket.socket() as taken:
         taken.bind(("localhost", 0))
         port = taken.getsockname()[1]
     with JobClient(f"localhost:{port}", timeout=LIMIT) as other:
         began = time.monotonic()
-        while time.monotonic() - began < 2.5:  # it waits longer and longer until it looks again
+        while time.monotonic() - began < 2.5:  # the pauses between its checks grow
             with pytest.raises(JobApiError, match="onnect"):
                 other.jobs()
         with (
@@ -72,7 +72,7 @@ def test_a_new_client_finds_a_server_that_has_just_come_back(executor, tmp_path)
 
 
 @WHEREVER
-def test_jobs_that_ended_are_shown_as_they_ended(servers, pipeline):
+def test_finished_jobs_keep_their_state_after_restart(servers, pipeline):
     client = servers.start()
     options = {"beam:option:job_name:v1": "words"}
     done, failed = client.submit(pipeline, options), client.submit(pipeline)
@@ -99,7 +99,7 @@ def test_jobs_that_ended_are_shown_as_they_ended(servers, pipeline):
 
 
 @WHEREVER
-def test_a_job_that_has_not_ended_is_given_to_the_executor_again(servers, pipeline):
+def test_unfinished_job_is_resumed_by_executor_after_restart(servers, pipeline):
     client = servers.start()
     job_id = client.submit(pipeline, {"beam:option:x:v1": 1})
     first = servers.executor.job(job_id)
@@ -126,7 +126,7 @@ def test_a_job_that_has_not_ended_is_given_to_the_executor_again(servers, pipeli
 
 
 @WHEREVER
-def test_a_job_of_which_the_executor_never_heard_is_begun(servers, pipeline):
+def test_job_unknown_to_executor_is_started_after_restart(servers, pipeline):
     dying = threading.Event()
 
     def never_return(job):
@@ -150,7 +150,7 @@ def test_a_job_of_which_the_executor_never_heard_is_begun(servers, pipeline):
     old.stop()
 
 
-def test_a_repeated_run_gets_the_same_job_after_a_restart(servers, pipeline):
+def test_repeated_run_returns_same_job_after_restart(servers, pipeline):
     client = servers.start()
     prepared = client.prepare(pipeline)
     client.stage(prepared, pipeline)
@@ -159,7 +159,7 @@ def test_a_repeated_run_gets_the_same_job_after_a_restart(servers, pipeline):
     assert len(servers.executor.jobs) <= 1
 
 
-def test_a_cancel_reaches_the_next_executor(servers, pipeline):
+def test_cancel_before_restart_reaches_next_executor(servers, pipeline):
     client = servers.start()
     job_id = client.submit(pipeline)
     servers.executor.job(job_id).cancel = lambda: None
@@ -176,9 +176,7 @@ def test_a_cancel_reaches_the_next_executor(servers, pipeline):
         (ValueError("oh"), "Can't start the job: ValueError: oh"),
     ],
 )
-def test_a_job_that_is_not_taken_on_again_is_failed_with_the_reason(
-    servers, pipeline, error, reason
-):
+def test_job_that_cannot_be_resumed_fails_with_reason(servers, pipeline, error, reason):
     client = servers.start()
     job_id = client.submit(pipeline)
 
@@ -203,7 +201,9 @@ class TestArtifacts:
         environment.dependencies.append(file_artifact(source, "main.pickle"))
         return proto.SerializeToString()
 
-    def test_those_of_unfinished_jobs_stay_and_others_go(self, servers, tmp_path, with_artifact):
+    def test_artifacts_of_unfinished_jobs_stay_and_others_are_removed(
+        self, servers, tmp_path, with_artifact
+    ):
         client = servers.start()
         job_id = client.submit(with_artifact)
         prepared = client.prepare(with_artifact)
@@ -221,7 +221,7 @@ class TestArtifacts:
             list(client.artifact(artifact))
 
     @pytest.mark.parametrize("servers", ["elsewhere"], indirect=True)
-    def test_those_of_unfinished_jobs_come_along(self, servers, with_artifact):
+    def test_artifacts_of_unfinished_jobs_move_to_next_machine(self, servers, with_artifact):
         client = servers.start()
         job_id = client.submit(with_artifact)
         ((before,),) = servers.executor.job(job_id).spec.artifacts.values()
@@ -234,7 +234,7 @@ class TestArtifacts:
         run_to_end(again)
         assert servers.elsewhere.artifacts.files == {}
 
-    def test_a_job_whose_artifact_is_gone_is_failed(self, servers, with_artifact, tmp_path):
+    def test_job_with_missing_artifact_fails(self, servers, with_artifact, tmp_path):
         client = servers.start()
         job_id = client.submit(with_artifact)
         servers.stop()
@@ -249,7 +249,7 @@ class TestArtifacts:
 
 class TestStopping:
     @pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.FAILED, JobState.DONE])
-    def test_what_is_reported_because_of_it_is_not_heard(self, servers, pipeline, state):
+    def test_reports_caused_by_shutdown_are_ignored(self, servers, pipeline, state):
         client = servers.start()
         job_id = client.submit(pipeline)
         job = servers.executor.job(job_id)
@@ -267,7 +267,7 @@ class TestStopping:
         run_to_end(servers.resumed(job_id))
         assert client.wait_until_finish(job_id, LIMIT) is JobState.DONE
 
-    def test_a_second_server_in_the_folder_is_refused(self, servers, tmp_path):
+    def test_second_server_in_state_folder_is_refused(self, servers, tmp_path):
         servers.start()
         with pytest.raises(RunnerError, match="state folder .* is in use by another server"):
             JobServer(
@@ -278,7 +278,7 @@ class TestStopping:
             )
 
 
-def test_of_the_ended_jobs_the_last_are_remembered(servers, pipeline):
+def test_finished_jobs_are_remembered_up_to_limit_after_restart(servers, pipeline):
     client = servers.start(run_to_end)
     ids = [client.submit(pipeline) for _ in range(5)]
     client = servers.start(run_to_end)
@@ -287,7 +287,7 @@ def test_of_the_ended_jobs_the_last_are_remembered(servers, pipeline):
     assert [info.job_id for info in servers.start().jobs()] == [*ids[3:], newest]
 
 
-def test_a_damaged_file_is_reported_and_kept(servers, pipeline, tmp_path):
+def test_damaged_file_is_reported_and_preserved(servers, pipeline, tmp_path):
     client = servers.start()
     client.submit(pipeline)
     assert servers.server.damage == ()
@@ -300,7 +300,7 @@ def test_a_damaged_file_is_reported_and_kept(servers, pipeline, tmp_path):
     assert (tmp_path / "state" / "jobs.sqlite.damaged-1").read_bytes() == b"damaged"
 
 
-def test_a_history_that_dropped_messages_says_how_many_after_a_restart(servers, pipeline):
+def test_history_with_dropped_messages_reports_their_number_after_restart(servers, pipeline):
     servers.limits = ServerLimits(messages=1_000)
     client = servers.start()
     job_id = client.submit(pipeline)
@@ -317,7 +317,7 @@ def test_a_history_that_dropped_messages_says_how_many_after_a_restart(servers, 
     assert len(rest) >= 900
 
 
-def test_errors_of_messages_that_are_not_kept_any_more_are_there_after_restarts(servers, pipeline):
+def test_errors_of_dropped_messages_survive_restarts(servers, pipeline):
     servers.limits = ServerLimits(messages=1_000)
     client = servers.start()
     job_id = client.submit(pipeline)
@@ -337,7 +337,7 @@ def test_errors_of_messages_that_are_not_kept_any_more_are_there_after_restarts(
 
 
 class Observed(FakeJob):
-    """A job that tells how its stages have been getting on."""
+    """A job that reports the progress of its stages."""
 
     points = ()
 
@@ -351,9 +351,7 @@ class Observed(FakeJob):
         return ()
 
 
-def test_series_go_on_after_restarts_and_are_there_of_jobs_that_ended(
-    servers, pipeline, monkeypatch
-):
+def test_series_continue_after_restarts_and_stay_for_finished_jobs(servers, pipeline, monkeypatch):
     monkeypatch.setattr("packages.jobservices.tests.fakes.FakeJob", Observed)
     client = servers.start()
     job_id = client.submit(pipeline)
@@ -370,9 +368,7 @@ def test_series_go_on_after_restarts_and_are_there_of_jobs_that_ended(
     assert servers.start().series(job_id) == (found,)
 
 
-def test_the_log_is_told_with_its_workers_after_a_restart_and_of_ended_jobs(
-    servers: Servers, pipeline: bytes
-) -> None:
+def test_log_lines_keep_their_workers_after_restart(servers: Servers, pipeline: bytes) -> None:
     client = servers.start()
     job_id = client.submit(pipeline)
     reporter = servers.executor.job(job_id).reporter

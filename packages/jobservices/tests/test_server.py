@@ -1,4 +1,4 @@
-"""The server as its clients see it."""
+"""Tests of the server through its clients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shown(entries):
     return [entry.state.name if isinstance(entry, StateEvent) else entry.text for entry in entries]
 
 
-def test_a_server_tells_the_state_of_each_of_its_jobs(server, client, executor, pipeline):
+def test_server_returns_state_of_each_job(server, client, executor, pipeline):
     done, other = client.submit(pipeline), client.submit(pipeline)
     run_to_end(executor.job(done))
     assert eventually(lambda: server.state(done) is JobState.DONE)
@@ -47,7 +47,7 @@ def test_a_server_tells_the_state_of_each_of_its_jobs(server, client, executor, 
         server.state("unknown")
 
 
-def test_a_job_from_submission_to_its_end(client, executor, pipeline, clock):
+def test_job_runs_from_submission_to_end(client, executor, pipeline, clock):
     job_id = client.submit(pipeline, OPTIONS)
     fake = executor.job(job_id)
     assert client.state(job_id) == StateEvent(JobState.STARTING, clock.now)
@@ -69,7 +69,7 @@ def test_a_job_from_submission_to_its_end(client, executor, pipeline, clock):
     assert client.wait_until_finish(job_id, LIMIT) is JobState.DONE
 
 
-def test_metrics_while_running_and_afterwards(client, executor, pipeline):
+def test_metrics_are_returned_while_running_and_afterwards(client, executor, pipeline):
     job_id = client.submit(pipeline)
     fake = executor.job(job_id)
     assert client.metrics(job_id) == JobMetrics()
@@ -85,7 +85,7 @@ def test_metrics_while_running_and_afterwards(client, executor, pipeline):
     ("wish", "on_the_way", "end"),
     [("cancel", "CANCELLING", "CANCELLED"), ("drain", "DRAINING", "DRAINED")],
 )
-def test_cancel_and_drain(client, executor, pipeline, wish, on_the_way, end):
+def test_cancel_and_drain_change_job_state(client, executor, pipeline, wish, on_the_way, end):
     job_id = client.submit(pipeline)
     ask = getattr(client, wish)
     states = client.states(job_id, LIMIT)
@@ -97,7 +97,7 @@ def test_cancel_and_drain(client, executor, pipeline, wish, on_the_way, end):
     assert (fake.cancels, fake.drains) == ((1, 0) if wish == "cancel" else (0, 1))
 
 
-def test_jobs_in_parallel_do_not_mix(client, executor, pipeline):
+def test_parallel_jobs_do_not_mix(client, executor, pipeline):
     with ThreadPoolExecutor(10) as pool:
         ids = list(pool.map(lambda _: client.submit(pipeline), range(30)))
         streams = [pool.submit(lambda each: list(client.messages(each, LIMIT)), i) for i in ids]
@@ -115,7 +115,7 @@ METHODS = ["state", "pipeline", "metrics", "cancel", "drain", "states", "message
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_an_unknown_job_is_not_found_by_name(client, pipeline, method):
+def test_unknown_job_is_not_found_by_name(client, pipeline, method):
     prepared = client.prepare(pipeline)
     for job_id in ("nobody", "", "../x", prepared.preparation_id):
         with pytest.raises(JobApiError, match=repr(job_id)) as raised:
@@ -123,7 +123,7 @@ def test_an_unknown_job_is_not_found_by_name(client, pipeline, method):
         assert raised.value.code == "NOT_FOUND"
 
 
-def test_an_unknown_preparation_is_not_found(client, pipeline):
+def test_unknown_preparation_is_not_found(client, pipeline):
     prepared = client.prepare(pipeline)
     client.run(prepared)
     with pytest.raises(JobApiError, match="nobody") as raised:
@@ -134,7 +134,7 @@ def test_an_unknown_preparation_is_not_found(client, pipeline):
 @pytest.mark.parametrize(
     ("unsupported", "code"), [(True, "UNIMPLEMENTED"), (False, "INVALID_ARGUMENT")]
 )
-def test_a_rejection_is_told_by_run_and_by_the_job(client, executor, pipeline, unsupported, code):
+def test_rejection_is_reported_by_run_and_by_job(client, executor, pipeline, unsupported, code):
     reason = "transform 'Léa/ParDo' uses state, which is not supported"
 
     def reject(fake):
@@ -149,7 +149,7 @@ def test_a_rejection_is_told_by_run_and_by_the_job(client, executor, pipeline, u
     assert shown(client.messages(info.job_id, LIMIT)) == ["STOPPED", "STARTING", reason, "FAILED"]
 
 
-def test_a_very_long_rejection_still_arrives(client, executor, pipeline):
+def test_very_long_rejection_still_arrives(client, executor, pipeline):
     def reject(fake):
         raise JobRejected("first " + "é" * 100_000 + " last")
 
@@ -159,7 +159,7 @@ def test_a_very_long_rejection_still_arrives(client, executor, pipeline):
     assert raised.value.code == "UNIMPLEMENTED"
 
 
-def test_an_executor_that_fails_answers_one_line(client, executor, pipeline):
+def test_failing_executor_returns_one_line_error(client, executor, pipeline):
     def fail(fake):
         raise RuntimeError("no\nSpark")
 
@@ -170,7 +170,7 @@ def test_an_executor_that_fails_answers_one_line(client, executor, pipeline):
     assert raised.value.text.endswith("Can't start the job: RuntimeError: no Spark")
 
 
-def test_metrics_that_fail_answer_one_line(client, executor, pipeline):
+def test_failing_metrics_return_one_line_error(client, executor, pipeline):
     job_id = client.submit(pipeline)
 
     def fail():
@@ -182,7 +182,7 @@ def test_metrics_that_fail_answer_one_line(client, executor, pipeline):
     assert raised.value.code == "INTERNAL"
 
 
-def test_a_malformed_pipeline_is_refused_with_the_transforms_name(client):
+def test_malformed_pipeline_is_refused_with_transform_name(client):
     broken = pipeline_proto()
     broken.components.transforms["impulse"].outputs["out"] = "gone"
     with pytest.raises(JobApiError, match="'Create/Impulse'.*'gone'") as raised:
@@ -195,7 +195,9 @@ def test_a_malformed_pipeline_is_refused_with_the_transforms_name(client):
 
 @pytest.mark.parametrize("method", ["Prepare", "Run", "GetState", "Nonsense"])
 @pytest.mark.parametrize("request_bytes", [b"\xff" * 100, b"", b"\x0a\xff\xff\xff\xff\x0f"])
-def test_no_bytes_take_the_server_down(server, client, pipeline, method, request_bytes, caplog):
+def test_arbitrary_bytes_do_not_crash_server(
+    server, client, pipeline, method, request_bytes, caplog
+):
     with grpc.insecure_channel(server.address) as channel:
         call = channel.unary_unary(
             f"/org.apache.beam.model.job_management.v1.JobService/{method}",
@@ -213,7 +215,7 @@ def test_no_bytes_take_the_server_down(server, client, pipeline, method, request
     client.submit(pipeline)
 
 
-def test_a_thousand_prepared_jobs_of_one_client_lock_no_other_out(
+def test_thousand_preparations_of_one_client_lock_no_other_client_out(
     server, client, executor, pipeline
 ):
     prepared = [client.prepare(pipeline) for _ in range(1001)]
@@ -227,14 +229,14 @@ def test_a_thousand_prepared_jobs_of_one_client_lock_no_other_out(
     client.run(prepared[-1])
 
 
-def test_large_pipelines_are_taken(client, executor):
+def test_large_pipelines_are_accepted(client, executor):
     pipeline = pipeline_proto()
     pipeline.components.transforms["impulse"].annotations["large"] = b"x" * (20 << 20)
     job_id = client.submit(pipeline.SerializeToString())
     assert len(client.pipeline(job_id)) > 20 << 20
 
 
-def test_options_of_the_runner_are_described(executor, tmp_path):
+def test_runner_options_are_described(executor, tmp_path):
     options = (
         PipelineOption("workers", OptionType.INTEGER, "How many.", "2", "runner"),
         PipelineOption("fast", OptionType.BOOLEAN, "Faster."),
@@ -246,7 +248,7 @@ def test_options_of_the_runner_are_described(executor, tmp_path):
         assert client.describe_options() == options
 
 
-def test_two_hundred_open_streams_starve_nobody_and_leave_no_thread(server, client, pipeline):
+def test_two_hundred_open_streams_block_no_call_and_leave_no_thread(server, client, pipeline):
     job_id = client.submit(pipeline)
     streams = []
     for _ in range(100):
@@ -262,7 +264,7 @@ def test_two_hundred_open_streams_starve_nobody_and_leave_no_thread(server, clie
     assert eventually(lambda: threads("beam-job-api") == 0)
 
 
-def test_a_reader_that_does_not_read_delays_nobody(client, executor, pipeline):
+def test_stalled_reader_delays_no_other_client(client, executor, pipeline):
     job_id = client.submit(pipeline)
     slow = client.messages(job_id)
     next(slow)
@@ -281,7 +283,7 @@ class TestLimits:
     def limits(self):
         return ServerLimits(streams=5)
 
-    def test_streams_above_the_limit_are_refused_until_one_is_closed(self, client, pipeline):
+    def test_streams_above_limit_are_refused_until_stream_is_closed(self, client, pipeline):
         job_id = client.submit(pipeline)
         streams = [client.states(job_id) for _ in range(5)]
         for stream in streams:
@@ -301,7 +303,7 @@ class TestLimits:
         assert eventually(opens)
 
 
-def test_clients_that_vanish_without_a_word_free_their_threads(server, pipeline, executor):
+def test_vanished_clients_free_their_threads(server, pipeline, executor):
     vanishing = JobClient(server.address)
     job_id = vanishing.submit(pipeline)
     streams = [vanishing.states(job_id), vanishing.messages(job_id)]
@@ -314,25 +316,25 @@ def test_clients_that_vanish_without_a_word_free_their_threads(server, pipeline,
 
 
 class TestStarting:
-    def test_a_port_in_use_is_known_before_anything_else(self, server, executor, tmp_path):
+    def test_port_in_use_is_detected_before_other_steps(self, server, executor, tmp_path):
         folder = tmp_path / "other"
         with pytest.raises(AddressError, match=f"{server.port}.*in use"):
             JobServer(executor, artifacts_dir=folder, port=server.port)
         assert not folder.exists()
 
-    def test_a_folder_in_use_is_refused_and_the_port_given_back(self, server, executor, tmp_path):
+    def test_folder_in_use_is_refused_and_port_is_released(self, server, executor, tmp_path):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         with pytest.raises(RunnerError, match="in use by another server"):
             JobServer(executor, artifacts_dir=tmp_path / "artifacts", port=port)
         JobServer(executor, artifacts_dir=tmp_path / "other", port=port).stop()
 
-    def test_both_families_of_localhost_are_served(self, server, pipeline):
+    def test_both_address_families_of_localhost_are_served(self, server, pipeline):
         for address in ("127.0.0.1", "localhost"):
             with JobClient(f"{address}:{server.port}") as client:
                 client.submit(pipeline)
 
-    def test_clients_of_a_wildcard_are_told_a_name(self, executor, tmp_path):
+    def test_wildcard_server_advertises_host_name(self, executor, tmp_path):
         anywhere = {"host": "0.0.0.0", "guard": Guard(allow_remote=True, token="x" * 16)}
         server = JobServer(executor, artifacts_dir=tmp_path, port=0, **anywhere)
         assert not server.address.startswith("0.0.0.0")
@@ -345,7 +347,7 @@ class TestStarting:
 
 
 class TestStopping:
-    def test_running_jobs_are_cancelled_and_streams_hear_of_it(self, tmp_path, pipeline):
+    def test_shutdown_cancels_running_jobs_and_notifies_streams(self, tmp_path, pipeline):
         executor = FakeExecutor()
         server = JobServer(executor, artifacts_dir=tmp_path, port=0)
         server.start()
@@ -367,7 +369,7 @@ class TestStopping:
         assert not (tmp_path / "sha256").exists()
         assert eventually(lambda: threads("beam-job-api") == 0)
 
-    def test_a_job_that_does_not_end_is_named_and_holds_nobody_up(self, tmp_path, pipeline):
+    def test_shutdown_names_job_that_does_not_end_and_continues(self, tmp_path, pipeline):
         executor = FakeExecutor()
         server = JobServer(executor, artifacts_dir=tmp_path, port=0)
         server.start()
@@ -383,7 +385,7 @@ class TestStopping:
                 list(stream)
         assert eventually(lambda: threads("beam-job-api") == 0)
 
-    def test_the_port_is_free_again(self, tmp_path, executor):
+    def test_shutdown_releases_port(self, tmp_path, executor):
         server = JobServer(executor, artifacts_dir=tmp_path, port=0)
         server.start()
         server.stop()

@@ -1,4 +1,4 @@
-"""What is too large is refused with how large it is, the limit, and where."""
+"""Tests that the error about a pipeline above a limit names its size, the limit and the location."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EMPTY = PipelineGraph((), {}, {}, {}, {}, frozenset())
 
 
 def nested(levels):
-    """Each the only part of the one before."""
+    """Returns transforms each of which is the only part of the previous transform."""
     return {str(n): (str(n + 1),) if n + 1 < levels else () for n in range(levels)}
 
 
@@ -25,7 +25,7 @@ def composites(levels):
     return attrs.evolve(EMPTY, roots=("0",), transforms=transforms)
 
 
-def test_what_is_just_small_enough_passes():
+def test_pipeline_just_below_limit_passes():
     graph = attrs.evolve(composites(2), coders=nested(2), environments=frozenset("abc"))
     assert not list(excesses(graph, SMALL))
 
@@ -50,12 +50,12 @@ def test_what_is_just_small_enough_passes():
         ),
     ],
 )
-def test_what_is_too_large(graph, text):
+def test_pipeline_above_limit_is_refused(graph, text):
     (excess,) = excesses(graph, SMALL)
     assert text in excess
 
 
-def test_prepare_refuses_it():
+def test_prepare_refuses_pipeline_above_limit():
     with pytest.raises(InvalidRequest, match=r"too large: .* 60000 levels"):
         check(composites(60_000))
     with pytest.raises(InvalidRequest, match="60000 transforms; the maximum is 30000"):
@@ -64,7 +64,7 @@ def test_prepare_refuses_it():
     check(attrs.evolve(EMPTY, coders=shared))
 
 
-def test_the_names_that_beams_dataframes_make_are_no_excess():
-    # Of a file with 300 columns, where Beam itself comes to the end of Python's stack.
+def test_names_made_by_beam_dataframes_are_within_limit():
+    # A file with 300 columns, with which Beam itself reaches the limit of Python's stack.
     graph = attrs.evolve(EMPTY, transforms={"t": TransformNode("get_column" * 5_000)})
     assert not list(excesses(graph))

@@ -1,4 +1,4 @@
-"""The staging conversation, without a transport."""
+"""Tests of the staging conversation without a transport."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def dependency(source, payload=b"", role=b""):
 
 
 def converse(store, dependencies, answers):
-    """The requests that were made, and what was staged."""
+    """Returns the requests of the server, and the staged artifacts."""
     steps = stage(dependencies, store, "job", "file", lambda: None)
     requests = []
     answer = None
@@ -51,7 +51,7 @@ def converse(store, dependencies, answers):
         answer = next(remaining)
 
 
-def test_a_file_comes_in_chunks(store):
+def test_file_arrives_in_chunks(store):
     item = dependency(Fetchable(hashlib.sha256(b"abc").hexdigest()))
     answers = [Chunk(b"a", False), Chunk(b"bc", False), Chunk(b"", True)]
     requests, staged = converse(store, [item], answers)
@@ -61,13 +61,13 @@ def test_a_file_comes_in_chunks(store):
     assert Path(artifact.path).read_bytes() == b"abc"
 
 
-def test_the_last_chunk_may_carry_data(store):
+def test_last_chunk_with_data_is_stored(store):
     item = dependency(Fetchable(""))
     _, staged = converse(store, [item], [Chunk(b"abc", True)])
     assert staged[item][0].size == 3
 
 
-def test_embedded_content_is_not_asked_for(store):
+def test_embedded_content_is_not_requested(store):
     item = dependency(Embedded(b"content"))
     requests, staged = converse(store, [item], [])
     assert requests == []
@@ -82,19 +82,19 @@ def test_deferred_artifacts_are_resolved_first(store):
     assert [artifact.size for artifact in staged[item]] == [3, 3]
 
 
-def test_what_the_client_cannot_resolve_is_asked_for_as_it_is(store):
+def test_unresolved_artifact_is_requested_unchanged(store):
     item = dependency(Unresolved(), b"worker")
     requests, _ = converse(store, [item], [Resolved((item,)), Chunk(b"binary", True)])
     assert requests == [ResolveRequest(item), GetRequest(item)]
 
 
-def test_equal_dependencies_are_asked_for_once(store):
+def test_equal_dependencies_are_requested_once(store):
     item = dependency(Fetchable(""))
     requests, _ = converse(store, [item, item], [Chunk(b"abc", True)])
     assert requests == [GetRequest(item)]
 
 
-def test_content_that_is_not_what_was_announced_is_refused(store):
+def test_content_with_wrong_digest_is_refused(store):
     with pytest.raises(InvalidRequest, match="'name'.*sha256"):
         converse(store, [dependency(Fetchable("0" * 64))], [Chunk(b"abc", True)])
     store.release("job")
@@ -106,7 +106,7 @@ def named(name, source=None):
 
 
 @pytest.mark.parametrize("name", ["n" * 256, "\u00e9" * 128, f"folder/{'n' * 256}"])
-def test_a_name_that_is_too_long_for_a_file_is_refused_before_anything_is_sent(store, name):
+def test_file_name_above_limit_is_refused_before_any_request(store, name):
     steps = stage([dependency(Fetchable("")), named(name)], store, "job", "file", lambda: None)
     with pytest.raises(
         InvalidRequest, match=r"the artifact '.{60}'\.\.\. .* has 256 bytes.* at most 255"
@@ -115,12 +115,12 @@ def test_a_name_that_is_too_long_for_a_file_is_refused_before_anything_is_sent(s
 
 
 @pytest.mark.parametrize("name", ["n" * 255, "\u00e9" * 127, "/".join(["n" * 200] * 3), ""])
-def test_a_name_that_a_file_can_have_is_taken(store, name):
+def test_valid_file_name_is_accepted(store, name):
     _, staged = converse(store, [named(name)], [Chunk(b"abc", True)])
     assert staged[named(name)][0].staged_name == name
 
 
-def test_a_name_that_is_too_long_is_refused_where_it_stands_for_another(store):
+def test_replacement_name_above_limit_is_refused(store):
     with pytest.raises(InvalidRequest, match="has 300 bytes"):
         converse(store, [dependency(Unresolved())], [Resolved((named("n" * 300),))])
 
@@ -129,6 +129,6 @@ def test_a_name_that_is_too_long_is_refused_where_it_stands_for_another(store):
     ("source", "answer"),
     [(Fetchable(""), Resolved(())), (Unresolved(), Chunk(b"", True))],
 )
-def test_an_answer_to_another_question_is_refused(store, source, answer):
+def test_response_to_another_request_is_refused(store, source, answer):
     with pytest.raises(InvalidRequest, match="sent an unexpected message"):
         converse(store, [dependency(source)], [answer])

@@ -1,4 +1,4 @@
-"""The table of a job's life."""
+"""Tests of the table of job states."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam_runner_jobservices.states import OVERTAKEN, TRANSITIONS, is_entered
 UNUSED = {JobState.UNSPECIFIED, JobState.UPDATING, JobState.UPDATED}
 
 
-def test_every_state_that_jobs_enter_has_a_row_and_leads_to_an_end():
+def test_job_states_have_transitions_and_reach_terminal_state():
     assert set(TRANSITIONS) == set(JobState) - UNUSED
     for state in TRANSITIONS:
         reached = {state}
@@ -20,19 +20,19 @@ def test_every_state_that_jobs_enter_has_a_row_and_leads_to_an_end():
         assert any(end.is_terminal for end in reached), state
 
 
-def test_nothing_follows_a_terminal_state():
+def test_terminal_states_have_no_transition():
     for state, after in TRANSITIONS.items():
         assert state.is_terminal == (not after)
 
 
-def test_no_report_is_both_legal_and_overtaken():
+def test_reports_are_never_both_legal_and_overtaken():
     for state, late in OVERTAKEN.items():
         assert not late & TRANSITIONS[state]
 
 
 @pytest.mark.parametrize("present", list(TRANSITIONS))
 @pytest.mark.parametrize("reported", list(JobState))
-def test_what_is_entered_agrees_with_the_table(present, reported):
+def test_entered_states_agree_with_transition_table(present, reported):
     if present.is_terminal or present is reported or reported in OVERTAKEN.get(present, ()):
         assert not is_entered(present, reported)
     elif reported in TRANSITIONS[present]:

@@ -1,4 +1,4 @@
-"""The artifact store."""
+"""Tests of the artifact store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_content_is_found_by_its_hash(root, store):
     assert not stored.path.stat().st_mode & 0o222
 
 
-def test_a_file_is_there_only_when_it_is_complete(root, store):
+def test_file_appears_only_when_complete(root, store):
     with store.incoming("job") as file:
         file.write(b"con")
         with pytest.raises(NotFound):
@@ -48,7 +48,7 @@ def test_a_file_is_there_only_when_it_is_complete(root, store):
     assert stored.path.read_bytes() == b"content"
 
 
-def test_a_file_that_is_given_up_leaves_nothing(root, store):
+def test_aborted_file_leaves_no_trace(root, store):
 
     def give_up():
         with store.incoming("job") as file:
@@ -60,7 +60,7 @@ def test_a_file_that_is_given_up_leaves_nothing(root, store):
     assert files_in(root) == []
 
 
-def test_equal_content_is_kept_once_until_nobody_holds_it(root, store):
+def test_equal_content_is_stored_once_until_last_release(root, store):
     first, second = store.add("a", b"same"), store.add("b", b"same")
     store.add("a", b"other")
     assert first == second
@@ -74,12 +74,12 @@ def test_equal_content_is_kept_once_until_nobody_holds_it(root, store):
 
 
 @pytest.mark.parametrize("name", ["", "../../etc/passwd", "/etc/passwd", "A" * 64, "a" * 63, "."])
-def test_only_hashes_are_looked_for(store, name):
+def test_store_reads_only_valid_hashes(store, name):
     with pytest.raises(NotFound):
         store.open(name)
 
 
-def test_a_folder_has_one_store_and_is_emptied_when_it_is_taken(root):
+def test_folder_has_one_store_and_is_emptied_on_open(root):
     first = ArtifactStore(root)
     first.add("job", b"content")
     with pytest.raises(RunnerError, match="in use by another server"):
@@ -96,14 +96,14 @@ def test_a_folder_has_one_store_and_is_emptied_when_it_is_taken(root):
     second.close()
 
 
-def test_what_is_released_after_the_end_was_let_go_by_it(root, store):
+def test_release_after_close_does_nothing(root, store):
     kept = store.add("a", b"content").path
     store.close()
     assert not kept.exists()
     store.release("a")
 
 
-def test_threads_adding_and_releasing_the_same_content_never_lose_it(root, store):
+def test_concurrent_add_and_release_of_same_content_never_lose_file(root, store):
     failures = []
 
     def work(owner):
@@ -123,7 +123,7 @@ def test_threads_adding_and_releasing_the_same_content_never_lose_it(root, store
 
 
 class TestFarFiles:
-    """Copies that outlive the machine."""
+    """Tests of copies that outlive the machine."""
 
     @pytest.fixture
     def far(self):
@@ -135,7 +135,7 @@ class TestFarFiles:
         yield opened
         opened.close()
 
-    def test_the_next_machine_has_what_is_held(self, tmp_path, store, far):
+    def test_next_machine_gets_held_files(self, tmp_path, store, far):
         held, other = store.add("job", b"content"), store.add("other", b"more")
         again = ArtifactStore(tmp_path / "2", {"job": [held.sha256]}, far)
         with again.open(held.sha256) as file:
@@ -147,7 +147,7 @@ class TestFarFiles:
         assert far.files == {}
         again.close()
 
-    def test_the_same_content_is_copied_once_and_stays_while_it_is_held(self, store, far):
+    def test_same_content_is_copied_once_and_stays_while_held(self, store, far):
         store.add("first", b"content")
         stored = store.add("second", b"content")
         assert len(far.files) == 1
@@ -157,7 +157,7 @@ class TestFarFiles:
         store.release("second")
         assert far.files == {}
 
-    def test_what_is_staged_twice_at_once_leaves_one_copy(self, store, far):
+    def test_concurrent_staging_of_same_content_leaves_one_copy(self, store, far):
         with store.incoming("first") as one, store.incoming("second") as two:
             one.write(b"content")
             two.write(b"content")
@@ -176,7 +176,7 @@ class TestFarFiles:
         store.release("second")
         assert far.files == {}
 
-    def test_what_can_not_be_copied_is_no_part_of_the_store(self, root, store, far):
+    def test_file_that_cannot_be_copied_is_not_added_to_store(self, root, store, far):
         far.refuses = True
         with pytest.raises(Unavailable):
             store.add("job", b"content")

@@ -1,4 +1,4 @@
-"""Texts on the wire."""
+"""Tests of texts in gRPC messages."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 from beam_runner_jobservices.texts import cut, iso_time, one_line, status_text
 
 
-def test_short_texts_stay():
+def test_short_texts_are_unchanged():
     assert cut("text", 4) == status_text("text") == "text"
 
 
 @pytest.mark.parametrize("character", ["x", "é", "日", "\n", "🙂"])
-def test_a_status_always_fits_into_the_trailers(character):
+def test_status_text_always_fits_into_grpc_trailers(character):
     text = status_text(f"start {character * 50_000} end")
     assert len(quote(text)) <= 6_000
     assert text.startswith("start ")
@@ -26,10 +26,10 @@ def test_lone_surrogates_are_replaced():
     cut("\udcff", 10).encode("utf-8")
 
 
-def test_one_line():
+def test_text_is_reduced_to_one_line():
     assert one_line(ValueError("two\nlines")) == "ValueError: two lines"
     assert one_line(ValueError()) == "ValueError"
 
 
-def test_iso_time():
+def test_timestamp_is_formatted_as_iso():
     assert iso_time(0.25) == "1970-01-01T00:00:00.250+00:00"

@@ -1,4 +1,4 @@
-"""A thread for each call, also when the system has no more of them."""
+"""Tests of calls in separate threads, also if the system can't start another thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam_runner_jobservices.threads import ThreadPerCall
 from .fakes import LIMIT, threads
 
 
-def test_calls_do_not_wait_for_each_other_and_leave_no_thread():
+def test_calls_run_concurrently_and_leave_no_thread():
     pool = ThreadPerCall("per-call-a")
     release = threading.Event()
     blocked = [pool.submit(release.wait, LIMIT) for _ in range(300)]
@@ -22,7 +22,7 @@ def test_calls_do_not_wait_for_each_other_and_leave_no_thread():
     assert eventually(lambda: threads("per-call-a") == 0)
 
 
-def test_errors_are_the_futures_even_those_that_end_programs():
+def test_future_gets_errors_including_system_exit():
     def leave():
         raise SystemExit(3)
 
@@ -30,7 +30,7 @@ def test_errors_are_the_futures_even_those_that_end_programs():
         ThreadPerCall("per-call-b").submit(leave).result(LIMIT)
 
 
-def test_without_more_threads_a_call_waits_for_one(monkeypatch):
+def test_call_without_free_thread_waits(monkeypatch):
     pool = ThreadPerCall("per-call-c")
     release = threading.Event()
     first = pool.submit(release.wait, LIMIT)

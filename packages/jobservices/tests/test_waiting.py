@@ -1,4 +1,4 @@
-"""Jobs that wait for others, or for what they are to run on, end when they are cancelled, and are left to the next server where it does not come."""
+"""Tests of jobs that wait for other jobs or for Spark: a cancel ends them, otherwise the next server resumes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .fakes import LIMIT, run_to_end
 from .successors import Servers
 
 
-def test_a_job_that_is_cancelled_while_it_waits_for_others_ends_at_once(tmp_path, pipeline):
+def test_waiting_job_is_cancelled_at_once(tmp_path, pipeline):
     servers = Servers(tmp_path)
     client = servers.start()
     first, second = client.submit(pipeline), client.submit(pipeline)
@@ -35,7 +35,7 @@ def test_a_job_that_is_cancelled_while_it_waits_for_others_ends_at_once(tmp_path
     servers.stop()
 
 
-def test_a_job_for_which_there_is_nothing_to_run_on_is_left_to_the_next_server(tmp_path, pipeline):
+def test_job_without_resources_is_left_to_next_server(tmp_path, pipeline):
     servers = Servers(tmp_path)
     client = servers.start()
     job_id = client.submit(pipeline)
@@ -55,9 +55,7 @@ def test_a_job_for_which_there_is_nothing_to_run_on_is_left_to_the_next_server(t
     servers.stop()
 
 
-def test_restored_job_that_can_not_be_taken_on_now_is_given_to_the_executor_again(
-    tmp_path, pipeline, monkeypatch
-):
+def test_restored_job_that_cannot_be_resumed_now_is_resumed_later(tmp_path, pipeline, monkeypatch):
     monkeypatch.setattr(registry, "_RESUME_AGAIN_SECONDS", 0.05)
     servers = Servers(tmp_path)
     client = servers.start()
@@ -80,7 +78,7 @@ def test_restored_job_that_can_not_be_taken_on_now_is_given_to_the_executor_agai
     servers.stop()
 
 
-def test_restored_job_that_waits_is_cancelled_ends(tmp_path, pipeline, monkeypatch):
+def test_restored_waiting_job_ends_when_cancelled(tmp_path, pipeline, monkeypatch):
     monkeypatch.setattr(registry, "_RESUME_AGAIN_SECONDS", 0.05)
     servers = Servers(tmp_path)
     client = servers.start()
@@ -99,7 +97,7 @@ def test_restored_job_that_waits_is_cancelled_ends(tmp_path, pipeline, monkeypat
     servers.stop()
 
 
-def test_resuming_meets_an_error_of_its_own_other_jobs_go_on(tmp_path, pipeline, monkeypatch):
+def test_error_while_resuming_job_does_not_affect_other_jobs(tmp_path, pipeline, monkeypatch):
     servers = Servers(tmp_path)
     client = servers.start()
     jobs = [client.submit(pipeline) for _ in range(3)]

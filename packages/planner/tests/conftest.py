@@ -1,4 +1,4 @@
-"""Lets the tests import what tests of several packages share, and the sample pipelines beside them."""
+"""Import path of the shared test modules and of the sample pipelines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows that only Python knows: with a coder of their own, and merging ones."""
+"""Windows that only Python knows: windows with a custom coder, and merging windows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 
 class Colored(BoundedWindow):
-    """A window with a color: two of them that end together may differ."""
+    """A window with a color. Two windows with the same end can differ in color."""
 
     def __init__(self, end: Timestamp, color: str) -> None:
         super().__init__(end)
@@ -25,7 +25,7 @@ class Colored(BoundedWindow):
 
 
 class ColoredCoder(Coder):
-    """Tells neither its length nor the window's end to who does not know it."""
+    """A coder that reveals neither its length nor the end of the window."""
 
     _parts = TupleCoder([TimestampCoder(), StrUtf8Coder()])
 
@@ -45,7 +45,7 @@ def _parity(timestamp: Timestamp) -> str:
 
 
 class Fixed(NonMergingWindowFn):
-    """Windows of 100 s, one for even times and one for odd ones."""
+    """Windows of 100 s: one for even timestamps and one for odd timestamps."""
 
     def assign(self, assign_context: Any) -> list[Any]:
         time = assign_context.timestamp
@@ -56,10 +56,11 @@ class Fixed(NonMergingWindowFn):
 
 
 class Merging(WindowFn):
-    """Of each key all windows of even times are one; those of odd times stay what they are.
+    """A window function that merges all windows of even timestamps per key, and no windows of odd
+    timestamps.
 
     Args:
-        ballast: makes it larger.
+        ballast: text that makes the pickled function larger.
     """
 
     def __init__(self, ballast: str = "") -> None:
@@ -79,14 +80,14 @@ class Merging(WindowFn):
 
 
 class Refusing(Merging):
-    """Never merges."""
+    """A window function that never merges."""
 
     def merge(self, merge_context: Any) -> None:
         raise ValueError("I do not merge")
 
 
 def grouped_in(window_fn: WindowFn) -> Any:
-    """A pipeline that groups in these windows."""
+    """Returns a function that builds a pipeline with a grouping in these windows."""
 
     def build(p: beam.Pipeline) -> None:
         pairs = p | beam.Create([("k", 1)]) | beam.WindowInto(window_fn)

@@ -1,4 +1,4 @@
-"""Small pipelines in which the values that are grouped are iterables, as the model encodes them."""
+"""Small pipelines that group values which are iterables in the encoding of the Beam model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def reshuffle_groups_then_group(p: beam.Pipeline) -> None:
 
 
 class _Collect(beam.CombineFn):
-    """Accumulators are iterables of the model."""
+    """A combine function whose accumulators are iterables of the Beam model."""
 
     def create_accumulator(self) -> list[int]:
         return []

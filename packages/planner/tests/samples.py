@@ -1,4 +1,4 @@
-"""Small pipelines that between them have every shape the translation must get right."""
+"""Small pipelines that together have every shape that the translation must handle."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ EXTERNAL = ("--environment_type=EXTERNAL", "--environment_config=localhost:1")
 
 
 def proto_of(build: Build, *flags: str) -> _protos.Pipeline:
-    """The pipeline as Beam's portable runner submits it."""
-    # Python refuses to group the global window of a script at its end, unless asked.
+    """Returns the pipeline as Beam's portable runner submits it."""
+    # Python refuses to group a TestStream in the global window with the default trigger, unless
+    # this option allows it.
     options = PipelineOptions([*(flags or EMBEDDED), "--allow_unsafe_triggers"])
     pipeline = beam.Pipeline(options=options)
     build(pipeline)
@@ -52,12 +53,12 @@ def _built(build: Build, flags: tuple[str, ...]) -> bytes:
 
 
 def built(build: Build, *flags: str) -> _protos.Pipeline:
-    """As `proto_of`; built once, since Python takes its time to make pipelines."""
+    """Returns the result of `proto_of`. Builds each pipeline once, because Python builds pipelines slowly."""
     return _protos.Pipeline.FromString(_built(build, flags or EMBEDDED))
 
 
 def job_of(proto: _protos.Pipeline) -> JobSpec:
-    """A job that runs the pipeline and needs no artifacts."""
+    """Returns a job that runs the pipeline and needs no artifacts."""
     for environment in proto.components.environments.values():
         del environment.dependencies[:]
     return JobSpec("job-1", "sample", proto.SerializeToString(), {}, "{}", {}, "localhost:1")
@@ -65,7 +66,7 @@ def job_of(proto: _protos.Pipeline) -> JobSpec:
 
 @functools.cache
 def plan_of(build: Build, *flags: str) -> JobPlan:
-    """The plan of the pipeline; made once."""
+    """Returns the plan of the pipeline. Makes each plan once."""
     return translate(job_of(built(build, *flags)))
 
 
@@ -286,7 +287,7 @@ def updating_side_input(p: beam.Pipeline) -> None:
 
 
 def every_element(count: int = 1) -> beam.PTransform:
-    """Windows that fire after each element, or after so many."""
+    """Returns windowing that fires after every `count` elements."""
     return beam.WindowInto(
         FixedWindows(10),
         trigger=trigger.Repeatedly(trigger.AfterCount(count)),

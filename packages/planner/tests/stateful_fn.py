@@ -1,4 +1,4 @@
-"""A DoFn that declares state of every kind that Python has, and timers of both time domains."""
+"""A DoFn that declares state of every kind in Python, and timers of both time domains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small pipelines with parts that Spark's own readers and writers carry out."""
+"""Small pipelines with parts that Spark's own readers and writers run."""
 
 from __future__ import annotations
 

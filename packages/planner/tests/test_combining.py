@@ -1,4 +1,4 @@
-"""Which combines are split before they group, whether the SDK or the runner splits them."""
+"""Tests of combines that the SDK or the runner lifts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pairs(p: beam.Pipeline, stream: bool) -> beam.PCollection:
 
 
 class Packed(beam.PTransform):
-    """Two combiners of which Beam's client makes one, and splits it."""
+    """A transform with two combiners that Beam's client packs into one combiner and lifts."""
 
     def annotations(self) -> dict[str, bytes]:
         return {python_urns.APPLY_COMBINER_PACKING: b""}
@@ -47,7 +47,7 @@ class Packed(beam.PTransform):
 
 
 def urns_of(plan: JobPlan) -> list[str]:
-    """The URNs of all transforms in all stages."""
+    """Returns the URNs of all transforms in all stages."""
     return [
         transform.spec.urn
         for stage in plan.stages.values()
@@ -72,7 +72,7 @@ def urns_of(plan: JobPlan) -> list[str]:
         (Sessions(10), END, False, True),
     ],
 )
-def test_combine_of_kind_of_input_is_lifted_where_allowed(
+def test_combine_is_lifted_for_each_input_kind_if_allowed(
     window_fn: WindowFn, combiner: Any, stream: bool, lifted: bool, packed: bool, optimized: str
 ) -> None:
     def build(p: beam.Pipeline) -> None:
@@ -97,7 +97,7 @@ def packed_sessions(p: beam.Pipeline) -> None:
     pairs(p, True) | beam.WindowInto(Sessions(10)) | Packed()
 
 
-def test_lifted_combine_whose_groups_are_read_twice_is_refused_by_name() -> None:
+def test_lifted_combine_with_groups_read_twice_is_refused_by_name() -> None:
     proto = samples.built(packed_sessions)
     transforms = proto.components.transforms
     merge = next(

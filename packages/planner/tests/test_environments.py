@@ -1,4 +1,4 @@
-"""Which environments run embedded, which outside, and which not at all, and why."""
+"""Tests of the choice between embedded, external and refused environments, with the reasons."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def embedded() -> Environment:
 
 
 def of_version(image: str) -> Environment:
-    """A default environment of another SDK."""
+    """Returns a default environment of another SDK."""
     return docker(image, capabilities=[f"beam:version:sdk_base:{image}"])
 
 
@@ -66,7 +66,7 @@ JAVA = of_version("apache/beam_java17_sdk:2.60.0")
 
 @pytest.fixture(autouse=True)
 def no_docker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The one folder of commands, in which there is no docker."""
+    """Replaces the search path by an empty folder without docker."""
     monkeypatch.setenv("PATH", str(tmp_path))
     return tmp_path
 
@@ -78,7 +78,7 @@ def docker_is_here(no_docker: Path) -> None:
 
 
 def resolved(environment: Environment, *staged: str, **options: Any) -> ResolvedEnvironment:
-    """The decision about an environment with some staged files."""
+    """Returns the decision about an environment with staged files."""
     pipeline = _protos.Pipeline()
     proto = pipeline.components.environments["env"]
     proto.CopyFrom(environment.to_runner_api(None))
@@ -126,7 +126,9 @@ def resolved(environment: Environment, *staged: str, **options: Any) -> Resolved
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_choices(environment: Environment, urn: str, is_embedded: bool) -> None:
+def test_environment_choice_follows_options(
+    environment: Environment, urn: str, is_embedded: bool
+) -> None:
     decision = resolved(environment)
     assert decision.environment.urn == urn
     assert decision.embedded is is_embedded
@@ -149,13 +151,13 @@ def test_choices(environment: Environment, urn: str, is_embedded: bool) -> None:
     ],
     ids=["loopback", "pool", "nothing said", "processes", "another SDK", "process"],
 )
-def test_threads_of_the_client(
+def test_loopback_environment_runs_in_client(
     environment: Environment, options: dict[str, Any], in_client: bool
 ) -> None:
     assert resolved(environment, **options).in_client is in_client
 
 
-def test_files_that_only_have_to_be_there_are_no_reason_for_docker() -> None:
+def test_staged_files_without_install_step_need_no_docker() -> None:
     decision = resolved(docker(), MAIN_SESSION, SUBMISSION_DEPENDENCIES, "data.whl", "words.txt")
     assert decision.embedded and not decision.rejection
     assert [a.staged_name for a in decision.environment.artifacts] == [
@@ -167,7 +169,7 @@ def test_files_that_only_have_to_be_there_are_no_reason_for_docker() -> None:
     assert decision.environment.artifacts[0].sha256 == f"hash-{MAIN_SESSION}"
 
 
-def test_a_process_of_its_own_for_this_python() -> None:
+def test_process_environment_is_chosen_for_same_python() -> None:
     decision = resolved(EmbeddedPythonGrpcEnvironment(capabilities=CAPABILITIES))
     assert not decision.embedded and not decision.rejection
     assert decision.environment.urn == environment_urns.EMBEDDED_PYTHON
@@ -185,7 +187,7 @@ def test_a_process_of_its_own_for_this_python() -> None:
     ],
     ids=lambda staged: staged[0],
 )
-def test_packages_are_installed_for_another_process_of_this_python(
+def test_packages_are_installed_for_separate_process_of_same_python(
     environment: Environment, staged: tuple[str, ...]
 ) -> None:
     decision = resolved(environment, *staged)
@@ -205,7 +207,9 @@ def test_packages_are_installed_for_another_process_of_this_python(
     ids=["image", "other SDK", "named", "named by its urn"],
 )
 @pytest.mark.usefixtures("docker_is_here")
-def test_containers_where_docker_is(environment: Environment, options: dict[str, str]) -> None:
+def test_docker_environment_is_used_if_docker_exists(
+    environment: Environment, options: dict[str, str]
+) -> None:
     decision = resolved(environment, "requirements.txt", **options)
     assert not decision.embedded and not decision.rejection
     assert decision.environment.urn == environment_urns.DOCKER
@@ -213,7 +217,7 @@ def test_containers_where_docker_is(environment: Environment, options: dict[str,
 
 
 @pytest.mark.usefixtures("docker_is_here")
-def test_the_default_runs_embedded_also_where_docker_is() -> None:
+def test_default_environment_is_embedded_even_with_docker() -> None:
     assert resolved(docker()).embedded
     assert resolved(docker(), environment_type="LOOPBACK").embedded
 
@@ -250,7 +254,9 @@ def test_the_default_runs_embedded_also_where_docker_is() -> None:
     ],
     ids=["image", "other SDK", "old", "java", "named", "subprocess"],
 )
-def test_rejections(environment: Environment, options: dict[str, str], reason: str) -> None:
+def test_unusable_environments_are_rejected(
+    environment: Environment, options: dict[str, str], reason: str
+) -> None:
     decision = resolved(environment, **options)
     assert not decision.embedded
     assert re.search(reason, decision.rejection), decision.rejection
@@ -266,7 +272,7 @@ def test_rejections(environment: Environment, options: dict[str, str], reason: s
         ("/bin/sleep 60", "the command 'docker' got no response from its daemon within"),
     ],
 )
-def test_a_docker_command_without_a_daemon(
+def test_docker_command_without_daemon_is_rejected(
     script: str, reason: str, no_docker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(docker_here, "_SECONDS", 0.5)
@@ -278,7 +284,7 @@ def test_a_docker_command_without_a_daemon(
     assert asked.read_text() == "asked\n"
 
 
-def test_an_artifact_that_was_never_staged() -> None:
+def test_artifact_that_was_never_staged_is_rejected() -> None:
     pipeline = _protos.Pipeline()
     proto = pipeline.components.environments["env"]
     proto.CopyFrom(embedded().to_runner_api(None))

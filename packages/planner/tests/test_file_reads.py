@@ -18,7 +18,7 @@ def everything(p: beam.Pipeline) -> None:
 @pytest.mark.parametrize(
     ("flags", "elsewhere"), [(samples.EMBEDDED, False), (samples.EXTERNAL, True)]
 )
-def test_file_reads_of_a_pipeline_are_sources_and_matches(
+def test_file_reads_of_pipeline_are_sources_and_matches(
     flags: tuple[str, ...], elsewhere: bool
 ) -> None:
     found = {read.name: read for read in file_reads(_serialized(flags))}
@@ -41,7 +41,7 @@ def test_pattern_without_root_or_scheme_is_relative(pattern: str, relative: bool
     assert [read.is_relative for read in reads if read.pattern] == [relative]
 
 
-def test_file_reads_are_in_the_order_of_their_names() -> None:
+def test_file_reads_are_sorted_by_name() -> None:
     def matches(p: beam.Pipeline) -> None:
         for number in range(20):
             _ = p | f"match {number:02}" >> fileio.MatchFiles("*.csv")
@@ -62,7 +62,7 @@ def test_damaged_display_data_is_ignored() -> None:
 
 
 def _serialized(flags: tuple[str, ...], old: str = "", new: str = "") -> bytes:
-    """Returns the pipeline, with another text in its display data."""
+    """Returns the pipeline with replaced text in its display data."""
     pipeline = samples.built(everything, *flags)
     for node in pipeline.components.transforms.values():
         for item in node.display_data:

@@ -1,4 +1,4 @@
-"""Flattens of PCollections with different window functions: refused by name where they can't run."""
+"""Tests of flattens of PCollections with different window functions: unsupported flattens are refused by name."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def flatten_of(*window_fns: WindowFn) -> _protos.Pipeline:
         ),
     ],
 )
-def test_flatten_of_windows_with_other_coders_is_refused_by_name(
+def test_flatten_of_windows_with_different_coders_is_refused_by_name(
     window_fns: tuple[WindowFn, ...], text: str
 ) -> None:
     with pytest.raises(UnsupportedPipeline, match=text):

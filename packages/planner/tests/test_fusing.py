@@ -1,4 +1,4 @@
-"""Fusion: no stage waits for what another makes only after it, none is too deep, and size costs no more than size."""
+"""Tests of fusion: no stage reads data of a later stage, stages have limited depth, and cost grows linearly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from beam_runner_planner.translate import translate
 
 
 def crossed(p: beam.Pipeline) -> None:
-    """Two PCollections, each the side input of the other."""
+    """Builds two PCollections, each of which is the side input of the other."""
     left = p | "left" >> beam.Create([1])
     right = p | "right" >> beam.Create([2])
     left | "of right" >> beam.Map(lambda x, y: y, pvalue.AsList(right)) | "left on" >> beam.Map(str)
@@ -28,7 +28,7 @@ def crossed(p: beam.Pipeline) -> None:
 
 
 def in_a_ring(p: beam.Pipeline) -> None:
-    """Three, each the side input of the next one."""
+    """Builds three PCollections, each of which is the side input of the next."""
     numbers = [p | f"source {n}" >> beam.Create([n]) for n in range(3)]
     for n, number in enumerate(numbers):
         side = pvalue.AsIter(numbers[(n + 1) % 3])
@@ -39,9 +39,7 @@ def in_a_ring(p: beam.Pipeline) -> None:
     "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]
 )
 @pytest.mark.parametrize("build", [crossed, in_a_ring])
-def test_each_stage_comes_after_those_it_reads(
-    build: samples.Build, flags: tuple[str, ...]
-) -> None:
+def test_stages_follow_stages_they_read(build: samples.Build, flags: tuple[str, ...]) -> None:
     plan = samples.plan_of(build, *flags)
     done: set[str] = set()
     for stage in plan.stages.values():
@@ -52,13 +50,13 @@ def test_each_stage_comes_after_those_it_reads(
         done.add(stage.stage_id)
 
 
-def test_the_rest_is_fused_as_ever() -> None:
+def test_transforms_without_conflict_are_fused_as_usual() -> None:
     ends = [stage.spec.name for stage in samples.plan_of(crossed).stages.values()]
     assert any("of right" in name and "left on" in name for name in ends)
 
 
 class Shapes:
-    """Pipelines of any size, made of the parts of a small one."""
+    """Pipelines of any size, built from the parts of a small pipeline."""
 
     def __init__(self) -> None:
         self.proto = samples.built(samples.map_only)
@@ -72,7 +70,7 @@ class Shapes:
         (self._before,) = self._map.inputs.values()
 
     def add(self, urn: str, *inputs: str) -> str:
-        """Adds a transform; the PCollection that it makes."""
+        """Adds a transform, and returns its output PCollection."""
         name = f"{len(self._components.transforms)}"
         added = self._components.transforms[name]
         if urn == transform_urns.PAR_DO:
@@ -92,7 +90,7 @@ class Shapes:
 
 
 def depth(stage: StagePlan) -> int:
-    """How many transforms of a stage follow each other."""
+    """Returns the length of the longest chain of transforms in a stage."""
     descriptor = _protos.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
     of = {stage.spec.input.transform_id: 0}
     made = dict.fromkeys(descriptor.transforms[stage.spec.input.transform_id].outputs.values(), 0)
@@ -106,14 +104,14 @@ def depth(stage: StagePlan) -> int:
     return max(of.values())
 
 
-def test_long_chains_are_cut() -> None:
+def test_long_chains_are_split() -> None:
     shapes = Shapes()
     end = shapes.end
     for _ in range(1000):
         end = shapes.add(transform_urns.PAR_DO, end)
     stages = shapes.plan().stages.values()
     assert 10 <= len(stages) <= 13
-    # A stage ends with the edge that writes what the next one reads.
+    # The last edge of a stage writes the input of the next stage.
     assert MOST_DEEP <= max(map(depth, stages)) <= MOST_DEEP + 1
     names = [t for stage in stages for t in transforms_of(stage)]
     assert len(names) == len(set(names)) and sum(name.isdigit() for name in names) == 1000
@@ -126,7 +124,7 @@ def transforms_of(stage: StagePlan) -> list[str]:
 
 
 def flattens(count: int) -> Shapes:
-    """Flattens one behind the other, each of which is read beside."""
+    """Returns a chain of flattens, each with a second reader."""
     shapes = Shapes()
     end = shapes.end
     for _ in range(count):
@@ -136,7 +134,7 @@ def flattens(count: int) -> Shapes:
 
 
 def doublings(count: int) -> Shapes:
-    """Flattens each of which has the one before it twice: its elements are twice as many."""
+    """Returns a chain of flattens, each of which reads the previous flatten twice and so doubles its elements."""
     shapes = Shapes()
     end = shapes.end
     for _ in range(count):
@@ -155,7 +153,7 @@ def in_parallel(count: int) -> Shapes:
 
 
 @pytest.mark.parametrize("of_size", [flattens, in_parallel])
-def test_cost_grows_with_size(of_size: Callable[[int], Shapes]) -> None:
+def test_fusion_cost_grows_linearly(of_size: Callable[[int], Shapes]) -> None:
     def cost(count: int) -> float:
         job = samples.job_of(of_size(count).proto)
         began = time.thread_time()
@@ -164,18 +162,18 @@ def test_cost_grows_with_size(of_size: Callable[[int], Shapes]) -> None:
 
     cost(10)
     small = min(cost(100) for _ in range(3))
-    # Ten times as much would be a hundred times as long if it were quadratic.
+    # With quadratic cost, ten times the size would take a hundred times the time.
     assert cost(1000) < 40 * max(small, 0.01)
 
 
-def test_what_doubles_again_and_again_is_written_as_often_as_it_takes() -> None:
+def test_repeated_doubling_materializes_limited_number_of_outputs() -> None:
     plan = doublings(40).plan()
     assert sum(len(stage.outputs) for stage in plan.stages.values()) < 40 * 32
     few = doublings(3).plan()
     assert max(len(stage.outputs) for stage in few.stages.values()) == 2**3
 
 
-def test_composites_of_any_depth() -> None:
+def test_composites_of_any_depth_are_fused() -> None:
     shapes = Shapes()
     roots = list(shapes.proto.root_transform_ids)
     transforms = shapes.proto.components.transforms
@@ -191,7 +189,7 @@ def test_composites_of_any_depth() -> None:
     assert sys.getrecursionlimit() == limit
 
 
-def test_steps_of_one_name_are_told_apart() -> None:
+def test_steps_with_same_name_get_different_names() -> None:
     shapes = Shapes()
     for _ in range(2):
         added = shapes.add(transform_urns.PAR_DO, shapes.end)
@@ -200,14 +198,14 @@ def test_steps_of_one_name_are_told_apart() -> None:
     assert {"same", "same_1"} <= set(names)
 
 
-def test_inputs_of_a_flatten_are_recoded_by_what_every_sdk_has() -> None:
+def test_flatten_inputs_are_transcoded_by_transform_every_sdk_supports() -> None:
     stages = fuse(samples.built(samples.flatten_of_kinds, *samples.EXTERNAL), embedded=False).stages
     recoded = {t.spec.urn for s in stages for t in s.transforms if "/Transcode/" in t.unique_name}
     assert recoded == {transform_urns.FLATTEN}
 
 
 @pytest.mark.parametrize("sdk", ["python", "go"])
-def test_a_combine_that_is_not_lifted_runs_in_the_way_that_its_sdk_knows(sdk: str) -> None:
+def test_unlifted_combine_uses_urn_its_sdk_supports(sdk: str) -> None:
     proto = _protos.Pipeline()
     proto.CopyFrom(samples.built(samples.counted_sums, *samples.EXTERNAL))
     if sdk == "go":

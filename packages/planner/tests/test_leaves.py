@@ -1,4 +1,4 @@
-"""Which transforms run: composites that only return inputs don't."""
+"""Tests of the transforms that run: composites that only return inputs don't run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class InPart(beam.PTransform):
 
 
 def built(composite: type[beam.PTransform]) -> _protos.Pipeline:
-    """A pipeline as a client sends it that does not optimize."""
+    """Returns a pipeline as a client without optimization sends it."""
 
     def build(p: beam.Pipeline) -> None:
         left, right = p | "left" >> beam.Create([1]), p | "right" >> beam.Create([2])
@@ -70,7 +70,7 @@ def names_of(plan: JobPlan) -> str:
 
 
 def without_top(proto: _protos.Pipeline) -> None:
-    """Makes roots of the parts of Python's outermost composite, as other SDKs send them."""
+    """Makes the parts of Python's outermost composite roots, as other SDKs send them."""
     (top,) = proto.root_transform_ids
     parts = list(proto.components.transforms[top].subtransforms)
     del proto.components.transforms[top]
@@ -82,7 +82,7 @@ def without_top(proto: _protos.Pipeline) -> None:
     ("composite", "outputs"),
     [(First, 1), (Swapped, 2), (Twice, 2), (Nested, 1), (Nothing, 0), (InPart, 2)],
 )
-def test_composite_that_returns_inputs_is_left_out(
+def test_composite_that_returns_inputs_is_removed(
     composite: type[beam.PTransform], outputs: int, flat: bool
 ) -> None:
     proto = built(composite)
@@ -102,7 +102,7 @@ def test_composite_of_any_kind_that_returns_inputs_needs_no_environment(urn: str
     assert "len 0" in names_of(plan_of(proto))
 
 
-def test_sink_that_no_sdk_runs_is_refused_by_name() -> None:
+def test_sink_without_sdk_is_refused_by_name() -> None:
     proto = built(First)
     for transform in proto.components.transforms.values():
         if transform.unique_name == "First":

@@ -1,4 +1,4 @@
-"""Custom windows: how they are written, and how an SDK is asked about them."""
+"""Tests of custom windows: their encoding, and merge requests to an SDK."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def grouped(build: samples.Build, *flags: str) -> BufferPlan:
 
 
 @both_ways
-def test_windows_with_a_coder_of_their_own_tell_their_length_and_end(
+def test_custom_coded_windows_are_length_prefixed(
     flags: tuple[str, ...],
 ) -> None:
     plan = samples.plan_of(custom_windows.FIXED, *flags)
@@ -57,12 +57,12 @@ def test_windows_with_a_coder_of_their_own_tell_their_length_and_end(
 
 
 @pytest.mark.parametrize("window_fn", [FixedWindows(10), Sessions(10)])
-def test_the_engine_merges_what_it_can(window_fn: Any) -> None:
+def test_engine_merges_known_windows(window_fn: Any) -> None:
     assert grouped(custom_windows.grouped_in(window_fn)).merging is None
 
 
 @both_ways
-def test_a_stage_merges_what_only_an_sdk_can(flags: tuple[str, ...]) -> None:
+def test_stage_merges_custom_windows_of_sdk(flags: tuple[str, ...]) -> None:
     buffer = grouped(custom_windows.MERGING, *flags)
     assert buffer.merging is not None
     assert buffer.merging.embedded == (flags is samples.EMBEDDED)
@@ -72,7 +72,7 @@ def test_a_stage_merges_what_only_an_sdk_can(flags: tuple[str, ...]) -> None:
 
 
 class NoHost:
-    """A host without artifacts, which hears no logs."""
+    """A host without artifacts and without logs."""
 
     def read(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)
@@ -96,12 +96,12 @@ def merger_of(harness: EmbeddedHarness, build: samples.Build, tmp_path: Any) -> 
 
 
 def window(end: int, color: str) -> OpaqueWindow:
-    """A colored window that ends at so many seconds."""
+    """Returns a colored window that ends at `end` seconds."""
     colored = custom_windows.Colored(beam.utils.timestamp.Timestamp(end), color)
     return OpaqueWindow(custom_windows.ColoredCoder().encode(colored), end * 1000 - 1)
 
 
-def test_pythons_answers(harness: EmbeddedHarness, tmp_path: Any) -> None:
+def test_python_merger_returns_merged_windows(harness: EmbeddedHarness, tmp_path: Any) -> None:
     merger = merger_of(harness, custom_windows.MERGING, tmp_path)
     even, later, odd = window(10, "even"), window(20, "even"), window(11, "odd")
     asked = [[even, later, odd], [odd], [], [later]]
@@ -114,7 +114,7 @@ def test_pythons_answers(harness: EmbeddedHarness, tmp_path: Any) -> None:
     ]
 
 
-def test_a_bundle_that_asks_keeps_its_metrics(harness: EmbeddedHarness, tmp_path: Any) -> None:
+def test_merging_bundle_keeps_its_metrics(harness: EmbeddedHarness, tmp_path: Any) -> None:
     outer = object()
     statesampler.set_current_tracker(outer)
     try:
@@ -125,7 +125,7 @@ def test_a_bundle_that_asks_keeps_its_metrics(harness: EmbeddedHarness, tmp_path
 
 
 @pytest.mark.parametrize("size", [*range(60), 100, 400, 8000, 400_000])
-def test_any_length_of_a_pickled_function_will_do(
+def test_merger_accepts_pickled_function_of_any_length(
     harness: EmbeddedHarness, tmp_path: Any, size: int
 ) -> None:
     ballast = random.Random(size).randbytes(size).hex()
@@ -135,7 +135,7 @@ def test_any_length_of_a_pickled_function_will_do(
     assert merger.merge([[even, later]]) == [{even: later, later: later}]
 
 
-def test_a_window_function_that_raises(harness: EmbeddedHarness, tmp_path: Any) -> None:
+def test_merger_reports_failing_window_function(harness: EmbeddedHarness, tmp_path: Any) -> None:
     merger = merger_of(harness, custom_windows.REFUSING, tmp_path)
     with pytest.raises(BundleError, match="I do not merge") as raised:
         merger.merge([[window(10, "even")]])

@@ -1,4 +1,4 @@
-"""What has no effect is told by name, and defaults that nobody asked for are not."""
+"""Tests that options without effect are reported by name, and defaults aren't."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from beam_runner_planner.no_effect import without_effect
 
 
 def told(*flags: str, build: samples.Build = samples.map_only) -> str:
-    """What a job that Beam's client submits with these flags is told."""
+    """Returns the report for a job that Beam's client submits with these flags."""
     every = PipelineOptions([*samples.EMBEDDED, *flags]).get_all_options(
         retain_unknown_options=True
     )
@@ -27,7 +27,7 @@ def told(*flags: str, build: samples.Build = samples.map_only) -> str:
     return without_effect(attrs.evolve(samples.job_of(samples.built(build)), options=options))
 
 
-def test_defaults_are_not_told() -> None:
+def test_default_options_are_not_reported() -> None:
     assert told() == ""
     assert told("--experiments=use_loopback_process_worker", "--experiments=of_my_own") == ""
 
@@ -44,7 +44,7 @@ def test_defaults_are_not_told() -> None:
         ),
     ],
 )
-def test_options_without_effect(flag: str, text: str) -> None:
+def test_options_without_effect_are_reported(flag: str, text: str) -> None:
     assert text in told(flag)
 
 
@@ -53,7 +53,7 @@ def hinted(p: beam.Pipeline) -> None:
     few | beam.Map(str).with_resource_hints(accelerator="type:nvidia-l4;count:1", min_ram="9GB")
 
 
-def test_resource_hints_are_told_with_what_they_ask_for_and_what_does_it() -> None:
+def test_resource_hints_are_reported_with_alternative() -> None:
     said = told(build=hinted)
     assert "min_ram=8000000000 (set spark.executor.memory" in said
     assert "min_ram=9000000000 " in said
@@ -65,14 +65,14 @@ def one_at_a_time(p: beam.Pipeline) -> None:
     p | beam.Create([1]) | beam.Map(str).with_resource_hints(max_active_bundles_per_worker="1")
 
 
-def test_a_worker_has_one_bundle_at_a_time_unless_it_is_the_program_itself() -> None:
+def test_bundle_limit_per_worker_is_reported_only_for_external_workers() -> None:
     assert told(build=one_at_a_time) == ""
     pool = ("--environment_type=EXTERNAL", "--environment_config=localhost:1")
     job = samples.job_of(samples.built(one_at_a_time, *pool))
     assert "max_active_bundles_per_worker:v1=1" in without_effect(attrs.evolve(job, options={}))
 
 
-def test_a_job_that_asks_for_very_much_costs_little_and_is_told_little() -> None:
+def test_job_with_many_ineffective_options_gets_short_report() -> None:
     job = samples.job_of(samples.built(samples.map_only))
     many = [f"enable_data_samplin{number}" for number in range(200_000)]
     options = {"experiments": many, "num_workers": "9" * 10_000_000}

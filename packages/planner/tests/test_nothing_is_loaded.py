@@ -1,4 +1,4 @@
-"""Whatever a client sends as code, coder or function stays bytes in the server: no code of it runs there."""
+"""Tests that code, coders and functions of a client stay bytes in the server: the server runs none of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _WINDOWS = tuple(f"beam:window_fn:{kind}_windows:v1" for kind in ("fixed", "slid
 
 
 class _Bomb:
-    """Leaves a folder behind where it is unpickled."""
+    """An object that creates a folder when it is unpickled."""
 
     def __init__(self, trace: Path) -> None:
         self._trace = str(trace)
@@ -48,7 +48,7 @@ class _Bomb:
 
 
 def packings(trace: Path) -> dict[str, Any]:
-    """The ways in which SDKs pack what they have pickled."""
+    """Returns the formats in which SDKs pack pickled objects."""
     bomb = pickle.dumps(_Bomb(trace))
     packed = {
         "bare": bomb,
@@ -62,7 +62,7 @@ def packings(trace: Path) -> dict[str, Any]:
 
 
 def plant(message: Message, bomb: bytes) -> None:
-    """Puts the bomb into every payload that no message of the model is, at any depth."""
+    """Puts the bomb into every payload that isn't a message of the Beam model, at any depth."""
     if isinstance(message, _protos.PTransform):
         message.annotations[python_sdk.APPLY_COMBINER_PACKING] = b""
     for field, value in message.ListFields():
@@ -92,7 +92,7 @@ def _planted(message: Message, payload: bytes, bomb: bytes) -> bytes:
 
 
 def combines_beside_each_other(p: beam.Pipeline) -> None:
-    """Which Beam's own translation packs into one, if they are annotated so."""
+    """Builds combines that Beam's own translation packs into one combine if they are annotated."""
     pairs = p | beam.Create([("a", 1)])
     pairs | "least" >> beam.CombinePerKey(min) | "a" >> beam.Map(str)
     pairs | "most" >> beam.CombinePerKey(max) | "b" >> beam.Map(str)
@@ -100,7 +100,7 @@ def combines_beside_each_other(p: beam.Pipeline) -> None:
 
 @pytest.mark.parametrize("way", packings(Path("/")))
 @both_ways
-def test_no_code_of_a_client_runs_here(tmp_path: Path, way: str, flags: tuple[str, ...]) -> None:
+def test_translation_runs_no_client_code(tmp_path: Path, way: str, flags: tuple[str, ...]) -> None:
     trace = tmp_path / "ran"
     bomb = packings(trace)[way]
     planted = 0
@@ -115,20 +115,20 @@ def test_no_code_of_a_client_runs_here(tmp_path: Path, way: str, flags: tuple[st
 
 
 @pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)
-def test_nothing_is_unpickled(build: samples.Build) -> None:
+def test_translation_unpickles_no_payload(build: samples.Build) -> None:
     proto = samples.built(build)
     with nothing_unpickled():
         assert translate(samples.job_of(proto)).context.job_id == "job-1"
 
 
-def test_bombs_go_off_where_they_are_loaded(tmp_path: Path) -> None:
+def test_pickled_bomb_runs_if_unpickled(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="pathlib"), nothing_unpickled():
         pickle.loads(packings(tmp_path / "ran")["bare"])
     assert (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("compress", [zlib.compress, bz2.compress])
-def test_what_is_packed_is_looked_into_within_bounds(compress: Any) -> None:
+def test_packed_payloads_are_inspected_within_limits(compress: Any) -> None:
     name = b"AsSingleton"
     assert contains(base64.b64encode(compress(b"x" * 1000 + name)), name)
     assert not contains(base64.b64encode(compress(b"x" * 1000)), name)

@@ -1,4 +1,4 @@
-"""What is not supported is refused, each feature by its name with the transform that brings it in."""
+"""Tests that each unsupported feature is refused by its name and the transform that uses it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ IN_OTHER_SDKS: dict[str, tuple[samples.Build, str]] = {
 
 
 @pytest.mark.parametrize("name", IN_OTHER_SDKS)
-def test_own_windows_by_which_other_sdks_ask(name: str) -> None:
+def test_custom_windows_in_other_sdks_are_rejected(name: str) -> None:
     build, reason = IN_OTHER_SDKS[name]
     proto = samples.proto_of(build, *samples.EXTERNAL)
     translate(samples.job_of(proto))
@@ -71,7 +71,7 @@ def test_own_windows_by_which_other_sdks_ask(name: str) -> None:
 
 
 def with_payload(change: Callable[[_protos.ParDoPayload], None]) -> _protos.Pipeline:
-    """A pipeline with a ParDo that asks for something which Python can't express."""
+    """Returns a pipeline with a ParDo that requires a feature which Python can't express."""
     proto = samples.proto_of(lambda p: pairs(p) | "Here" >> beam.ParDo(beam.DoFn()))
     for transform in proto.components.transforms.values():
         if transform.unique_name == "Here" and transform.spec.payload:
@@ -85,7 +85,7 @@ def with_payload(change: Callable[[_protos.ParDoPayload], None]) -> _protos.Pipe
     return proto
 
 
-def test_state_in_a_splittable_function() -> None:
+def test_state_in_splittable_dofn_is_rejected() -> None:
     def change(payload: _protos.ParDoPayload) -> None:
         payload.restriction_coder_id = "restriction"
         payload.state_specs["count"].bag_spec.element_coder_id = "element"
@@ -94,7 +94,7 @@ def test_state_in_a_splittable_function() -> None:
         translate(samples.job_of(with_payload(change)))
 
 
-def test_side_inputs_of_another_pattern() -> None:
+def test_side_inputs_with_unknown_access_pattern_are_rejected() -> None:
     def change(payload: _protos.ParDoPayload) -> None:
         payload.side_inputs["side"].access_pattern.urn = "beam:side_input:odd:v1"
 
@@ -104,7 +104,7 @@ def test_side_inputs_of_another_pattern() -> None:
         translate(samples.job_of(with_payload(change)))
 
 
-def test_transforms_without_an_environment() -> None:
+def test_transforms_without_environment_are_rejected() -> None:
     proto = samples.proto_of(samples.group)
     for transform in proto.components.transforms.values():
         if transform.spec.urn == "beam:transform:group_by_key:v1":
@@ -113,7 +113,7 @@ def test_transforms_without_an_environment() -> None:
         translate(samples.job_of(proto))
 
 
-def test_transforms_that_the_sdk_does_not_know() -> None:
+def test_transforms_unknown_to_sdk_are_rejected() -> None:
     proto = samples.built(samples.map_only)
     for transform in proto.components.transforms.values():
         if transform.spec.urn == "beam:transform:pardo:v1":
@@ -122,7 +122,7 @@ def test_transforms_that_the_sdk_does_not_know() -> None:
         translate(samples.job_of(proto))
 
 
-def test_transforms_that_do_nothing_need_not_be_known() -> None:
+def test_unknown_transforms_without_effect_are_accepted() -> None:
     proto = samples.built(samples.map_only)
     idle = proto.components.transforms["idle"]
     idle.unique_name, idle.spec.urn = "Idle", "beam:transform:generic_composite:v1"
@@ -131,7 +131,7 @@ def test_transforms_that_do_nothing_need_not_be_known() -> None:
     assert translate(samples.job_of(proto)).stages
 
 
-def test_coders_that_the_sdk_does_not_know() -> None:
+def test_coders_unknown_to_sdk_are_rejected() -> None:
     proto = samples.built(samples.group)
     for coder in proto.components.coders.values():
         if coder.spec.urn == "beam:coder:varint:v1":
@@ -143,8 +143,8 @@ def test_coders_that_the_sdk_does_not_know() -> None:
     assert translate(samples.job_of(proto)).stages
 
 
-def test_what_the_clients_own_program_has_registered_is_not_refused() -> None:
-    """As in LOOPBACK: it has coders and transforms of its own, of which nothing tells."""
+def test_coders_registered_by_client_program_are_accepted() -> None:
+    """A LOOPBACK program has its own coders and transforms, which its capabilities don't list."""
     for prefix, odd in (("beam:coder:varint", "coders"), ("beam:transform:pardo", "transforms")):
         proto = samples.built(samples.group, *samples.EXTERNAL)
         for one in getattr(proto.components, odd).values():
@@ -153,14 +153,14 @@ def test_what_the_clients_own_program_has_registered_is_not_refused() -> None:
         assert translate(samples.job_of(proto)).stages
 
 
-def test_a_requirement_without_a_transform_to_blame() -> None:
+def test_requirement_without_transform_is_rejected() -> None:
     proto = samples.proto_of(samples.map_only)
     proto.requirements.append("beam:requirement:odd:v1")
     with pytest.raises(UnsupportedPipeline, match="beam:requirement:odd:v1"):
         translate(samples.job_of(proto))
 
 
-def test_many_users_of_a_feature_are_counted() -> None:
+def test_users_of_rejected_feature_are_counted() -> None:
     def build(p: beam.Pipeline) -> None:
         elements = pairs(p)
         for n in range(3):
@@ -174,7 +174,7 @@ def test_many_users_of_a_feature_are_counted() -> None:
 
 
 @pytest.mark.parametrize("name", ["finalization", "streaming"])
-def test_what_is_supported(name: str) -> None:
+def test_supported_features_are_accepted(name: str) -> None:
     requirements = {
         "finalization": "beam:requirement:pardo:finalization:v1",
         "streaming": "beam:requirement:pardo:splittable_dofn:v1",
@@ -185,7 +185,7 @@ def test_what_is_supported(name: str) -> None:
     translate(samples.job_of(proto))
 
 
-def test_retractions() -> None:
+def test_retractions_are_rejected() -> None:
     proto = samples.proto_of(samples.group)
     for strategy in proto.components.windowing_strategies.values():
         strategy.accumulation_mode = _protos.AccumulationMode.RETRACTING
@@ -193,7 +193,7 @@ def test_retractions() -> None:
         translate(samples.job_of(proto))
 
 
-def test_old_reads_of_unbounded_sources() -> None:
+def test_unbounded_read_sources_are_rejected() -> None:
     proto = samples.proto_of(samples.scripted)
     for transform in proto.components.transforms.values():
         if transform.spec.urn == "beam:transform:teststream:v1":
@@ -206,7 +206,7 @@ def test_old_reads_of_unbounded_sources() -> None:
 
 
 def with_script(change: Callable[[_protos.TestStreamPayload], None]) -> _protos.Pipeline:
-    """A pipeline whose TestStream Python would not have made."""
+    """Returns a pipeline with a TestStream that Python wouldn't build."""
 
     def build(p: beam.Pipeline) -> None:
         p | "Here" >> test_stream.TestStream().advance_watermark_to(5).advance_processing_time(1)
@@ -246,7 +246,7 @@ def _younger(payload: _protos.TestStreamPayload) -> None:
         (_younger, r"moves processing time back"),
     ],
 )
-def test_scripts_that_make_no_sense(
+def test_invalid_test_streams_are_rejected(
     change: Callable[[_protos.TestStreamPayload], None], reason: str
 ) -> None:
     with pytest.raises(UnsupportedPipeline, match=rf"TestStream .*{reason}.* \(in 'Here'\)"):

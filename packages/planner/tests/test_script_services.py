@@ -1,4 +1,4 @@
-"""TestStreams that ask a service for their events have them when they are planned."""
+"""Tests that a TestStream with a service gets its events from the service during planning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CODER = coders.StrUtf8Coder()
 
 
 class Recorded:
-    """What a recording has; its times are in microseconds."""
+    """A recording of events. Its timestamps are in microseconds."""
 
     def read_multiple(
         self, tags: list[tuple[str, str | None]]
@@ -37,7 +37,7 @@ def job(url: str) -> _protos.Pipeline:
     )
 
 
-def test_the_service_is_asked() -> None:
+def test_test_stream_service_provides_events() -> None:
     service = Controller(Recorded())
     service.start()
     try:
@@ -51,12 +51,12 @@ def test_the_service_is_asked() -> None:
     assert clock == Clock(3_000)
 
 
-def test_a_service_that_is_not_there() -> None:
+def test_missing_test_stream_service_is_reported() -> None:
     with pytest.raises(UnsupportedPipeline, match=r"'localhost:1'.*UNAVAILABLE.*\(in 'Here'\)"):
         translate(samples.job_of(job("localhost:1")))
 
 
-def test_a_service_that_tells_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_test_stream_service_above_size_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(script_services, "_MOST_BYTES", 20)
     service = Controller(Recorded())
     service.start()

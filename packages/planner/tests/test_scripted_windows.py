@@ -1,4 +1,4 @@
-"""Elements of a TestStream that bring their own window are let out of what holds them."""
+"""Tests that TestStream elements with explicit windows are taken out of their holders."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HELD = WindowedValue(
 
 
 def pardos(element: Any) -> list[_protos.PTransform]:
-    """The transforms that are put behind a TestStream with this element."""
+    """Returns the transforms that the planner adds after a TestStream with this element."""
     proto = samples.proto_of(lambda p: p | Stream().add_elements([element]) | beam.Map(str))
     known = set(proto.components.transforms)
     let_out_of_holders(proto)
@@ -40,7 +40,7 @@ def pardos(element: Any) -> list[_protos.PTransform]:
     return [proto.components.transforms[transform_id] for transform_id in added]
 
 
-def test_holders() -> None:
+def test_windowed_value_holders_are_unwrapped() -> None:
     (added,) = pardos(WindowedValueHolder(HELD))
     payload = _protos.ParDoPayload.FromString(added.spec.payload)
     fn = pickler.loads(payload.do_fn.payload)[0]
@@ -48,7 +48,7 @@ def test_holders() -> None:
     assert fn.process("plain") == ["plain"]
 
 
-def test_what_lets_them_out_needs_nothing_but_beam() -> None:
+def test_holder_unwrapping_code_needs_only_beam() -> None:
     (added,) = pardos(WindowedValueHolder(HELD))
     pickled = _protos.ParDoPayload.FromString(added.spec.payload).do_fn.payload
     code = (
@@ -59,11 +59,11 @@ def test_what_lets_them_out_needs_nothing_but_beam() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_plain_elements_need_nothing() -> None:
+def test_plain_elements_need_no_unwrapping() -> None:
     assert pardos("windowed_value") == []
 
 
-def test_no_code_crosses_the_border_of_a_version() -> None:
+def test_holders_of_another_python_version_are_refused() -> None:
     holder = WindowedValueHolder(HELD)
     proto = samples.proto_of(lambda p: p | Stream().add_elements([holder]) | beam.Map(str))
     for environment in proto.components.environments.values():

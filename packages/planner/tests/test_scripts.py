@@ -1,4 +1,4 @@
-"""Scripts: readers find the elements of a TestStream as its SDK meant them, at their times, in the global window."""
+"""Tests that readers get the elements of a TestStream with the SDK's values and timestamps, in the global window."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reader_of(plan: JobPlan, buffer_id: str) -> StagePlan:
 
 
 def edge_coder(stage: StagePlan) -> Any:
-    """Beam's coder of the windowed values that a stage reads."""
+    """Returns Beam's coder of the windowed values that a stage reads."""
     descriptor = _protos.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
     source = descriptor.transforms[stage.spec.input.transform_id]
     port = _protos.RemoteGrpcPort.FromString(source.spec.payload)
@@ -41,7 +41,7 @@ def edge_coder(stage: StagePlan) -> Any:
 
 
 def decoded(plan: JobPlan, step: Elements) -> list[Any]:
-    """The windowed values of a step as its reader gets them."""
+    """Returns the windowed values of a step as its reader decodes them."""
     coder = edge_coder(reader_of(plan, step.buffer_id))
     stream = create_InputStream(step.data)
     values = [coder.decode_from_stream(stream, True) for _ in range(step.count)]
@@ -68,7 +68,9 @@ def script(plan: JobPlan) -> tuple[Elements | Watermark | Clock, ...]:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_elements_of_any_coder(coder: Any, elements: list[Any], flags: tuple[str, ...]) -> None:
+def test_test_stream_elements_use_any_coder(
+    coder: Any, elements: list[Any], flags: tuple[str, ...]
+) -> None:
     stamped = [TimestampedValue(e, 10 - i) for i, e in enumerate(elements)]
     plan = samples.plan_of(
         lambda p: (
@@ -87,8 +89,8 @@ def test_elements_of_any_coder(coder: Any, elements: list[Any], flags: tuple[str
         assert value.pane_info.timing == PaneInfoTiming.UNKNOWN
 
 
-def test_elements_come_one_by_one_in_go_while_time_stands_still() -> None:
-    """Whose tests have a pane for each element where Python's have one for all of an event."""
+def test_test_stream_elements_of_go_arrive_singly_while_time_stands_still() -> None:
+    """Go's tests expect one pane per element. Python's tests expect one pane for all elements of an event."""
     proto = samples.proto_of(
         lambda p: p | test_stream.TestStream().add_elements(["a", "b"]) | beam.Map(lambda x: x)
     )
@@ -102,7 +104,7 @@ def test_elements_come_one_by_one_in_go_while_time_stands_still() -> None:
 
 
 @pytest.mark.parametrize("version", ["2.64.0", "2.77.0"])
-def test_elements_have_a_length_where_sdks_heed_it(version: str) -> None:
+def test_test_stream_elements_have_length_prefix_for_newer_sdks(version: str) -> None:
     numbers = test_stream.TestStream(coders.VarIntCoder()).add_elements([1, 300])
     proto = samples.proto_of(lambda p: p | numbers | beam.Map(lambda x: x))
     for environment in proto.components.environments.values():
@@ -114,13 +116,13 @@ def test_elements_have_a_length_where_sdks_heed_it(version: str) -> None:
     assert steps[0].data.endswith(lengths + b"\x01") and len(steps[0].data) == 14 + len(lengths)
 
 
-def test_elements_at_the_beginning_of_time() -> None:
+def test_test_stream_elements_at_minimum_timestamp_are_planned() -> None:
     plan = samples.plan_of(samples.scripted_groups)
     (step,) = script(plan)
     assert isinstance(step, Elements) and step.min_timestamp == MIN_TIMESTAMP
 
 
-def test_steps_of_two_outputs() -> None:
+def test_test_stream_steps_of_two_outputs_are_planned() -> None:
     plan = samples.plan_of(samples.two_outputs)
     (stream,) = plan.test_streams
     assert len(stream.buffers) == 2 and stream.name == "TestStream"
@@ -135,7 +137,7 @@ def test_steps_of_two_outputs() -> None:
     assert [v.value for v in decoded(plan, third)] == ["s"]
 
 
-def test_outputs_that_nobody_reads_are_left_out() -> None:
+def test_test_stream_outputs_without_reader_are_removed() -> None:
     plan = samples.plan_of(samples.an_output_nobody_reads)
     (stream,) = plan.test_streams
     (buffer,) = stream.buffers
@@ -143,7 +145,7 @@ def test_outputs_that_nobody_reads_are_left_out() -> None:
     assert set(plan.buffers) == {buffer}
 
 
-def test_a_script_that_nobody_reads_still_moves_the_clock() -> None:
+def test_test_stream_without_reader_still_advances_clock() -> None:
     plan = samples.plan_of(samples.a_script_nobody_reads)
     (stream,) = plan.test_streams
     assert stream.buffers == () and stream.steps == (Clock(3000),)
@@ -158,7 +160,7 @@ def test_a_script_that_nobody_reads_still_moves_the_clock() -> None:
     ],
 )
 @both_ways
-def test_what_is_no_transform_needs_a_stage_that_writes_it(
+def test_test_stream_read_by_runner_transform_gets_writing_stage(
     build: samples.Build, kind: BufferKind, flags: tuple[str, ...]
 ) -> None:
     plan = samples.plan_of(build, *flags)
@@ -167,7 +169,7 @@ def test_what_is_no_transform_needs_a_stage_that_writes_it(
     assert {plan.buffers[b].kind for b in reader.outputs.values()} == {kind}
 
 
-def test_a_script_read_by_several_stages_has_one_reader() -> None:
+def test_test_stream_read_by_several_stages_has_one_reader() -> None:
     plan = samples.plan_of(samples.scripted_twice_read)
     (step,) = script(plan)
     assert isinstance(step, Elements)
@@ -178,7 +180,7 @@ def test_a_script_read_by_several_stages_has_one_reader() -> None:
 def as_sent_by_another_sdk(
     change: Callable[[_protos.TestStreamPayload, _protos.PTransform, _protos.Pipeline], None],
 ) -> JobPlan:
-    """The plan of a scripted pipeline whose proto is changed to what another SDK sends."""
+    """Returns the plan of a TestStream pipeline after its proto was changed to the form of another SDK."""
     proto = samples.proto_of(samples.scripted, *samples.EXTERNAL)
     for transform in proto.components.transforms.values():
         if transform.spec.urn == "beam:transform:teststream:v1":
@@ -198,7 +200,7 @@ def _untag(payload: _protos.TestStreamPayload, transform: _protos.PTransform, na
             getattr(event, kind).tag = ""
 
 
-def test_java_leaves_tags_empty_and_names_no_environment() -> None:
+def test_test_stream_of_java_has_empty_tags_and_no_environment() -> None:
     def change(
         payload: _protos.TestStreamPayload, transform: _protos.PTransform, _: _protos.Pipeline
     ) -> None:
@@ -208,7 +210,7 @@ def test_java_leaves_tags_empty_and_names_no_environment() -> None:
     assert [type(step) for step in steps] == [Watermark, Elements, Clock, Watermark]
 
 
-def test_custom_coders_of_go_bring_the_length_along() -> None:
+def test_test_stream_custom_coders_of_go_include_length() -> None:
     def change(
         payload: _protos.TestStreamPayload, transform: _protos.PTransform, proto: _protos.Pipeline
     ) -> None:
@@ -223,7 +225,7 @@ def test_custom_coders_of_go_bring_the_length_along() -> None:
     assert step.count == 1 and step.data.endswith(b"\x0f\x03abc")
 
 
-def test_events_without_elements_are_left_out() -> None:
+def test_test_stream_events_without_elements_are_removed() -> None:
     def change(
         payload: _protos.TestStreamPayload, _: _protos.PTransform, __: _protos.Pipeline
     ) -> None:
@@ -233,7 +235,7 @@ def test_events_without_elements_are_left_out() -> None:
     assert [type(step) for step in steps] == [Watermark, Clock, Watermark]
 
 
-def test_times_beyond_the_end_are_the_end() -> None:
+def test_test_stream_timestamps_after_end_are_clamped_to_end() -> None:
     def change(
         payload: _protos.TestStreamPayload, _: _protos.PTransform, __: _protos.Pipeline
     ) -> None:

@@ -1,4 +1,4 @@
-"""Where stages begin for side inputs, and what the scheduler is told of their windows."""
+"""Tests of the stage boundaries for side inputs, and of the windows that the scheduler gets."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def scripted(p: beam.Pipeline) -> beam.PCollection:
     return p | "side" >> test_stream.TestStream().add_elements([1])
 
 
-def test_a_side_input_that_ends_may_be_read_as_a_whole() -> None:
+def test_bounded_side_input_is_read_after_its_end() -> None:
     stage, use = the_use(samples.plan_of(lambda p: windowed_main(p, bounded_windows(p))))
     assert transform_urns.ASSIGN_WINDOWS in urns(stage)
     assert isinstance(use.mapping_fn, window_fns.OpaqueWindows)
 
 
-def test_one_that_does_not_end_is_read_by_windows_that_come_in() -> None:
+def test_unbounded_side_input_is_read_by_main_input_windows() -> None:
     plan = samples.plan_of(lambda p: windowed_main(p, scripted_windows(p)))
     stage, use = the_use(plan)
     assert transform_urns.ASSIGN_WINDOWS not in urns(stage)
@@ -74,7 +74,7 @@ def test_one_that_does_not_end_is_read_by_windows_that_come_in() -> None:
     assert transform_urns.ASSIGN_WINDOWS in urns(writer)
 
 
-def test_the_global_window_is_known_whatever_comes_in() -> None:
+def test_global_window_side_input_needs_no_window_tracking() -> None:
     stage, use = the_use(samples.plan_of(lambda p: windowed_main(p, scripted(p))))
     assert transform_urns.ASSIGN_WINDOWS in urns(stage)
     assert use.mapping_fn == window_fns.GlobalWindows()
@@ -87,7 +87,9 @@ def test_the_global_window_is_known_whatever_comes_in() -> None:
 @pytest.mark.parametrize(
     "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]
 )
-def test_a_grouping_comes_in_a_stage_before(build: samples.Build, flags: tuple[str, ...]) -> None:
+def test_grouping_before_side_input_user_runs_in_separate_stage(
+    build: samples.Build, flags: tuple[str, ...]
+) -> None:
     plan = samples.plan_of(build, *flags)
     stage, _ = the_use(plan)
     assert stage.spec.input.kind is InputKind.ELEMENTS
@@ -95,7 +97,7 @@ def test_a_grouping_comes_in_a_stage_before(build: samples.Build, flags: tuple[s
     assert writer.spec.input.kind is InputKind.GROUPS
 
 
-def test_a_transform_behind_no_grouping_is_fused() -> None:
+def test_side_input_user_without_grouping_is_fused() -> None:
     def build(p: beam.Pipeline) -> None:
         side = p | "side" >> beam.Create([1])
         elements = p | beam.Create([1]) | beam.Map(lambda x: x)
@@ -105,7 +107,7 @@ def test_a_transform_behind_no_grouping_is_fused() -> None:
     assert urns(stage).count(transform_urns.PAR_DO) >= 2
 
 
-def test_bounded_side_inputs_are_read_when_they_are_whole_whatever_their_trigger() -> None:
+def test_bounded_side_inputs_are_read_when_complete_with_any_trigger() -> None:
     def build(p: beam.Pipeline) -> None:
         side = p | "side" >> beam.Create([1]) | samples.every_element()
         p | beam.Create([1]) | beam.Map(lambda x, y: y, pvalue.AsIter(side))
@@ -114,7 +116,7 @@ def test_bounded_side_inputs_are_read_when_they_are_whole_whatever_their_trigger
     assert not use.early
 
 
-def test_where_windows_are_waited_for_the_main_input_tells_its_own() -> None:
+def test_main_input_reports_windows_if_side_input_windows_are_awaited() -> None:
     plan = samples.plan_of(lambda p: windowed_main(p, scripted_windows(p)))
     stage, use = the_use(plan)
     assert use.by_window
@@ -127,7 +129,7 @@ def test_where_windows_are_waited_for_the_main_input_tells_its_own() -> None:
 
 
 @pytest.mark.parametrize("side", [bounded_windows, scripted])
-def test_nobody_else_pays_for_that(side: samples.Build) -> None:
+def test_main_input_reports_no_windows_without_awaited_side_input(side: samples.Build) -> None:
     plan = samples.plan_of(lambda p: windowed_main(p, side(p)))
     _, use = the_use(plan)
     assert not use.by_window
@@ -155,7 +157,7 @@ ACCUMULATING = trigger.AccumulationMode.ACCUMULATING
 
 
 @pytest.mark.parametrize("mode", [DISCARDING, ACCUMULATING])
-def test_of_a_singleton_that_is_updated_the_latest_value_is_seen(mode: Any) -> None:
+def test_updated_singleton_side_input_shows_latest_value(mode: Any) -> None:
     use = updating_use(pvalue.AsSingleton, mode)
     assert (use.early, use.latest) == (True, True)
     use = updating_use(lambda side: pvalue.AsSingleton(side, default_value=9), mode)
@@ -165,7 +167,7 @@ def test_of_a_singleton_that_is_updated_the_latest_value_is_seen(mode: Any) -> N
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_the_sdk_looks_anew_at_what_may_be_updated(early: bool) -> None:
+def test_updated_side_input_is_mapped_again_by_sdk(early: bool) -> None:
     def build(p: beam.Pipeline) -> None:
         when = trigger.Repeatedly(trigger.AfterCount(1)) if early else trigger.DefaultTrigger()
         side = scripted(p) | beam.WindowInto(
@@ -183,12 +185,12 @@ def test_the_sdk_looks_anew_at_what_may_be_updated(early: bool) -> None:
 
 
 @pytest.mark.parametrize("view", [pvalue.AsIter, pvalue.AsList, pvalue.AsDict, pvalue.AsMultiMap])
-def test_of_others_that_are_updated_all_panes_are_seen(view: Any) -> None:
+def test_updated_list_side_input_shows_all_panes(view: Any) -> None:
     use = updating_use(view, DISCARDING, ("a", 1))
     assert (use.early, use.latest) == (True, False)
 
 
-def test_windows_that_end_are_read_when_they_have_ended() -> None:
+def test_bounded_window_side_input_is_read_after_window_end() -> None:
     def build(p: beam.Pipeline) -> None:
         side = scripted(p) | samples.every_element()
         p | beam.Create([1]) | beam.Map(lambda x, y: y, pvalue.AsSingleton(side))

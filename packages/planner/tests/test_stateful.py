@@ -1,4 +1,4 @@
-"""Stateful transforms head their stages, and the plan says all that they declare."""
+"""Tests that stateful transforms head their stages, and that the plan contains their declarations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def payload_of(stage: StagePlan) -> tuple[Any, _protos.ParDoPayload]:
     return descriptor, _protos.ParDoPayload.FromString(transform.spec.payload)
 
 
-def test_what_is_declared() -> None:
+def test_stateful_plan_has_declared_states_and_timers() -> None:
     (stage,) = stateful_stages(samples.plan_of(samples.stateful))
     stateful = stage.stateful
     assert stateful is not None and stateful.transform_id.startswith("Stateful")
@@ -66,7 +66,7 @@ def test_what_is_declared() -> None:
         (samples.scripted_stateful, 1, False),
     ],
 )
-def test_each_is_read_by_key(build: samples.Build, count: int, bulk: bool) -> None:
+def test_stateful_stages_are_read_by_key(build: samples.Build, count: int, bulk: bool) -> None:
     plan = samples.plan_of(build)
     stages = stateful_stages(plan)
     assert len(stages) == count
@@ -85,19 +85,19 @@ def test_each_is_read_by_key(build: samples.Build, count: int, bulk: bool) -> No
             assert edge.kind is OutputKind.KEYED and edge.whole_elements
 
 
-def test_siblings_share_what_they_read() -> None:
+def test_stateful_siblings_share_input_buffer() -> None:
     plan = samples.plan_of(samples.stateful_siblings)
     read = [stage.input_buffer for stage in stateful_stages(plan)]
     assert len(read) == 3 and len(set(read)) == 2
 
 
-def test_a_transform_with_side_inputs_does_not_fuse_behind_state() -> None:
+def test_transform_with_side_inputs_is_not_fused_after_state() -> None:
     plan = samples.plan_of(samples.stateful_with_side_input)
     (stage,) = stateful_stages(plan)
     assert not stage.side_inputs
 
 
-def test_a_scripted_clock_is_told() -> None:
+def test_stateful_plan_records_scripted_clock() -> None:
     (stage,) = stateful_stages(samples.plan_of(samples.scripted_stateful))
     assert stage.stateful is not None and stage.stateful.scripted_clock
 
@@ -105,7 +105,7 @@ def test_a_scripted_clock_is_told() -> None:
 @pytest.mark.parametrize(
     "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]
 )
-def test_an_sdk_finds_every_coder_and_keys_can_be_cut(flags: tuple[str, ...]) -> None:
+def test_stateful_coders_are_complete_and_keys_can_be_split(flags: tuple[str, ...]) -> None:
     (stage,) = stateful_stages(samples.plan_of(samples.stateful, *flags))
     descriptor, payload = payload_of(stage)
     for spec in payload.state_specs.values():
@@ -136,7 +136,7 @@ def test_an_sdk_finds_every_coder_and_keys_can_be_cut(flags: tuple[str, ...]) ->
         ("ordered_list", "ordered_list_spec", OrderedListState),
     ],
 )
-def test_kinds_are_those_of_the_protocol(protocol: str, field: str, kind: type[State]) -> None:
+def test_state_kinds_match_protocol(protocol: str, field: str, kind: type[State]) -> None:
     spec = _protos.StateSpec()
     getattr(spec, field).SetInParent()
     if protocol:
@@ -150,7 +150,7 @@ def test_kinds_are_those_of_the_protocol(protocol: str, field: str, kind: type[S
     assert plan.time_sorted and plan.expiration_family == "family"
 
 
-def test_stable_input_is_committed_before_it_is_seen() -> None:
+def test_stable_input_is_committed_before_user_code() -> None:
     proto = samples.proto_of(samples.map_only)
     for transform in proto.components.transforms.values():
         if transform.spec.urn == "beam:transform:pardo:v1" and "len" in transform.unique_name:
@@ -185,7 +185,7 @@ def callbacks(p: beam.Pipeline) -> None:
     numbers | "again" >> beam.Reshuffle() | "split" >> beam.ParDo(CallsBackAtTimes())
 
 
-def test_it_is_known_whose_user_code_may_ask_to_be_called_after_a_commit() -> None:
+def test_plan_marks_user_code_that_can_request_finalization() -> None:
     plan = samples.plan_of(callbacks)
     one, other = (stage.spec for stage in plan.stages.values() if stage.callbacks)
     assert "whole" in one.name and "split" in other.name

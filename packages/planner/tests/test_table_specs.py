@@ -1,4 +1,4 @@
-"""What is said of tables makes sense, or is refused where it is said."""
+"""Tests that specifications of tables are valid, or refused at construction."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from beam_runner_planner.table_specs import StreamSource, TableSource, TableTarg
         StreamSource("kafka", columns=["value", "at"], timestamp="at", max_lateness=5, poll=10),
     ],
 )
-def test_a_payload_is_read_back(spec: TableSource | TableTarget) -> None:
+def test_table_payload_survives_round_trip(spec: TableSource | TableTarget) -> None:
     assert type(spec).from_payload(spec.to_payload()) == spec
 
 
-def test_secrets_are_not_shown() -> None:
+def test_secrets_are_hidden_in_text() -> None:
     assert "hunter2" not in repr(TableSource("jdbc", options={"password": "hunter2"}))
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"{}", b"\xff", b'{"format": 1}'])
-def test_another_payload_is_refused(payload: bytes) -> None:
+def test_payload_of_another_urn_is_refused(payload: bytes) -> None:
     with pytest.raises(WrongTable):
         TableSource.from_payload(payload)
 
@@ -46,7 +46,7 @@ OTHERS = (None, True, 5, -1, 1.5, 10**30, float("inf"), "\ud800", [], [1], [[]],
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{type(spec).__name__}-{spec.format}")
-def test_a_payload_of_other_kinds_is_refused_or_what_it_says(
+def test_payload_with_wrong_types_is_refused_with_reason(
     spec: TableSource | TableTarget,
 ) -> None:
     told = json.loads(spec.to_payload())
@@ -66,7 +66,7 @@ def test_a_payload_of_other_kinds_is_refused_or_what_it_says(
     assert refused > 9 * len(told)
 
 
-def test_a_payload_of_an_older_version_is_taken_and_one_of_a_newer_refused() -> None:
+def test_payload_of_older_version_is_accepted_and_of_newer_refused() -> None:
     told = json.loads(TableTarget("csv", "/here").to_payload())
     del told["table"]
     assert TableTarget.from_payload(json.dumps(told).encode()) == TableTarget("csv", "/here")
@@ -76,13 +76,13 @@ def test_a_payload_of_an_older_version_is_taken_and_one_of_a_newer_refused() -> 
 
 
 @pytest.mark.parametrize("payload", [b"[" * 100_000, b'{"format":' * 100_000])
-def test_a_payload_that_is_too_deep_is_refused(payload: bytes) -> None:
+def test_deeply_nested_payload_is_refused(payload: bytes) -> None:
     with pytest.raises(WrongTable, match="isn't a valid description of a table to be read"):
         TableSource.from_payload(payload)
 
 
 @pytest.mark.parametrize("more", ["/**/", "/* ", " ", "--\n", "reflect"])
-def test_a_query_is_looked_into_in_a_time_that_grows_with_its_length(more: str) -> None:
+def test_query_check_time_grows_with_query_length(more: str) -> None:
     began = time.thread_time()
     assert TableSource(sql="SELECT reflect" + more * 100_000).sql
     assert time.thread_time() - began < 1
@@ -99,7 +99,7 @@ def test_a_query_is_looked_into_in_a_time_that_grows_with_its_length(more: str) 
         ({"table": "t", "where": "try_reflect\n('a', 'b') = 1"}, "try_reflect calls Java"),
     ],
 )
-def test_a_source_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
+def test_invalid_source_is_refused(more: dict[str, Any], said: str) -> None:
     with pytest.raises(WrongTable, match=said):
         TableSource(**more)
 
@@ -122,12 +122,12 @@ def test_a_source_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
         ({"format": "kafka", "where": "reflect('a', 'b') = 1"}, "reflect calls Java"),
     ],
 )
-def test_a_stream_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
+def test_invalid_stream_is_refused(more: dict[str, Any], said: str) -> None:
     with pytest.raises(WrongTable, match=said):
         StreamSource(**more)
 
 
-def test_how_much_is_read_at_a_time_is_bounded() -> None:
+def test_batch_size_is_limited() -> None:
     assert StreamSource("Text", path="p").share == {"maxFilesPerTrigger": "1000"}
     assert StreamSource("kafka").share == {"maxOffsetsPerTrigger": "1000000"}
     assert StreamSource("rate").share == {}
@@ -158,10 +158,10 @@ def test_how_much_is_read_at_a_time_is_bounded() -> None:
         ),
     ],
 )
-def test_a_target_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
+def test_invalid_target_is_refused(more: dict[str, Any], said: str) -> None:
     with pytest.raises(WrongTable, match=said):
         TableTarget(**more)
 
 
-def test_a_word_is_no_call() -> None:
+def test_function_name_without_call_is_accepted() -> None:
     assert TableSource(sql="SELECT 1 AS one", where="kind = 'reflect' AND (one = 1)").where

@@ -1,4 +1,4 @@
-"""What Spark's own readers and writers do are stages of their own, or refused."""
+"""Tests that transforms of Spark's readers and writers become separate stages, or are refused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read(p: beam.Pipeline) -> Any:
 
 
 @pytest.mark.parametrize("flags", [samples.EMBEDDED, samples.EXTERNAL])
-def test_each_is_alone_in_a_stage_that_has_all_its_input(flags: tuple[str, ...]) -> None:
+def test_table_transforms_get_separate_stages_with_complete_input(flags: tuple[str, ...]) -> None:
     plan = translate(samples.job_of(samples.built(copied, *flags)))
     tables = {s.stage_id: s.table.urn for s in plan.stages.values() if s.table is not None}
     assert sorted(tables.values()) == sorted(urns.ALL - {urns.READ_STREAM})
@@ -55,14 +55,14 @@ def stream(p: beam.Pipeline) -> Any:
     return p | "It" >> ReadStreamFromSpark("rate") | beam.Map(print)
 
 
-def test_a_stream_is_read_in_turns_that_a_drain_ends() -> None:
+def test_stream_is_read_in_micro_batches_until_drain() -> None:
     plan = translate(samples.job_of(samples.proto_of(stream)))
     (read,) = (s for s in plan.stages.values() if s.table is not None)
     assert plan.streaming
     assert plan.sources() == {read.stage_id}
     assert read.truncation == TruncationPlan(None, endless=True)
     (spec,) = (s for s in graph_of(plan).stages if s.name == read.stage_id)
-    # It is not split while it runs: a turn is short.
+    # A running micro-batch isn't split, because a micro-batch is short.
     assert spec.splittable and spec.whole_input
 
 
@@ -70,7 +70,7 @@ def some(ref: str, time: int = MIN_TIMESTAMP) -> Data:
     return Data(ref, DataFacts(1, 1, time, None, None))
 
 
-def test_positions_move_the_watermark_and_a_drain_truncates_the_last_one() -> None:
+def test_stream_positions_advance_watermark_and_drain_truncates_last_position() -> None:
     plan = translate(samples.job_of(samples.proto_of(stream)))
     scheduler = Scheduler(graph_of(plan))
     scheduler.handle(Start(0, roots_of(plan)))
@@ -92,7 +92,7 @@ def test_positions_move_the_watermark_and_a_drain_truncates_the_last_one() -> No
     assert FinishJob(Outcome.DRAINED) in scheduler.handle(BundleDone(last.number, 1))
 
 
-def test_a_stream_that_is_called_bounded_is_refused() -> None:
+def test_stream_declared_as_bounded_is_refused() -> None:
     proto = samples.proto_of(stream)
     for pcollection in proto.components.pcollections.values():
         pcollection.is_bounded = beam_runner_api_pb2.IsBounded.BOUNDED
@@ -100,7 +100,7 @@ def test_a_stream_that_is_called_bounded_is_refused() -> None:
         translate(samples.job_of(proto))
 
 
-def test_nobody_tells_a_stream_where_to_begin() -> None:
+def test_stream_with_input_for_start_position_is_refused() -> None:
     def told(p: beam.Pipeline) -> Any:
         position = p | beam.Create([b"elsewhere"]) | beam.Reshuffle()
         return position | "It" >> primitives.read_stream(StreamSource("rate"))
@@ -112,7 +112,7 @@ def test_nobody_tells_a_stream_where_to_begin() -> None:
 
 
 @pytest.mark.parametrize("between", [None, TableTarget("csv", "elsewhere")])
-def test_nobody_tells_a_publication_what_to_move(between: TableTarget | None) -> None:
+def test_publication_with_foreign_input_is_refused(between: TableTarget | None) -> None:
     def told(p: beam.Pipeline) -> Any:
         names = p | beam.Create([b'{"folder": "/home", "files": ["mine"]}']) | beam.Reshuffle()
         if between is not None:
@@ -123,7 +123,7 @@ def test_nobody_tells_a_publication_what_to_move(between: TableTarget | None) ->
         translate(samples.job_of(samples.proto_of(told)))
 
 
-def test_a_payload_that_makes_no_sense_is_refused() -> None:
+def test_invalid_table_payload_is_refused() -> None:
     proto = samples.proto_of(read)
     for transform in proto.components.transforms.values():
         if transform.spec.urn == urns.READ:
@@ -143,14 +143,14 @@ def as_a_side_input(p: beam.Pipeline) -> Any:
 
 
 @pytest.mark.parametrize("build", [reshuffled, as_a_side_input])
-def test_batches_go_to_transforms_alone(build: samples.Build) -> None:
+def test_table_input_shared_with_side_input_is_refused(build: samples.Build) -> None:
     with pytest.raises(
         UnsupportedPipeline, match=r"or a side input without a transform between \(in 'It'\)"
     ):
         translate(samples.job_of(samples.proto_of(build)))
 
 
-def test_what_is_not_bytes_is_refused() -> None:
+def test_table_transform_with_non_bytes_elements_is_refused() -> None:
     def numbers(p: beam.Pipeline) -> Any:
         return p | beam.Create([1]) | "It" >> primitives.read(TableSource("csv", path="in"))
 

@@ -1,4 +1,6 @@
-"""Plans are sound: what a stage writes is what the next one reads, and nothing is written in vain."""
+"""Tests that plans are sound: each stage reads the format that the previous stage writes, and every
+buffer has a use.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,14 @@ every_sample = pytest.mark.parametrize("build", samples.ALL, ids=lambda build: b
 
 
 def layout(coder_id: str, descriptor: Any) -> Any:
-    """A coder as nested tuples, comparable between descriptors."""
+    """Returns a coder as nested tuples, comparable between descriptors."""
     coder = descriptor.coders[coder_id]
     parts = tuple(layout(part, descriptor) for part in coder.component_coder_ids)
     return coder.spec.urn, coder.spec.payload, parts
 
 
 def edge_layout(stage: StagePlan, transform_id: str) -> Any:
-    """The layout of the windowed values on an edge."""
+    """Returns the layout of the windowed values on an edge."""
     descriptor = _protos.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
     port = _protos.RemoteGrpcPort.FromString(descriptor.transforms[transform_id].spec.payload)
     urn, _, (element, window) = layout(port.coder_id, descriptor)
@@ -46,7 +48,7 @@ def edge_layout(stage: StagePlan, transform_id: str) -> Any:
 
 
 def grouped(element: Any) -> Any:
-    """The layout of the group of which a key-value pair becomes a part."""
+    """Returns the layout of the group for the layout of its key-value pairs."""
     urn, payload, (key, value) = element
     return urn, payload, (key, (coder_urns.ITERABLE, b"", (value,)))
 
@@ -62,7 +64,9 @@ def written(plan: JobPlan, buffer_id: str) -> set[Any]:
 
 @both_ways
 @every_sample
-def test_what_is_written_is_what_is_read(build: samples.Build, flags: tuple[str, ...]) -> None:
+def test_buffers_have_matching_writers_and_readers(
+    build: samples.Build, flags: tuple[str, ...]
+) -> None:
     plan = samples.plan_of(build, *flags)
     for stage in plan.stages.values():
         if stage.input_buffer is None:
@@ -78,10 +82,8 @@ def test_what_is_written_is_what_is_read(build: samples.Build, flags: tuple[str,
 
 @both_ways
 @every_sample
-def test_side_inputs_are_written_as_they_are_read(
-    build: samples.Build, flags: tuple[str, ...]
-) -> None:
-    """SDKs decode them by the coder of the PCollection."""
+def test_side_inputs_are_written_as_read(build: samples.Build, flags: tuple[str, ...]) -> None:
+    """SDKs decode side inputs with the coder of the PCollection."""
     plan = samples.plan_of(build, *flags)
     for stage in plan.stages.values():
         descriptor = _protos.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
@@ -93,7 +95,7 @@ def test_side_inputs_are_written_as_they_are_read(
 
 @both_ways
 @every_sample
-def test_stages_are_in_order_and_complete(build: samples.Build, flags: tuple[str, ...]) -> None:
+def test_stages_are_complete_and_ordered(build: samples.Build, flags: tuple[str, ...]) -> None:
     plan = samples.plan_of(build, *flags)
     read = {s.input_buffer for s in plan.stages.values() if s.input_buffer}
     read |= {use.buffer_id for s in plan.stages.values() for use in s.side_inputs}
@@ -113,25 +115,25 @@ def kinds(plan: JobPlan) -> list[str]:
     return sorted(buffer.kind.value for buffer in plan.buffers.values())
 
 
-def test_a_map_is_one_stage() -> None:
-    # Create reshuffles nothing for so few elements; it is a splittable source nevertheless.
+def test_map_becomes_one_stage() -> None:
+    # Create doesn't reshuffle so few elements, but it is still a splittable source.
     plan = samples.plan_of(samples.map_only)
     assert BufferKind.GROUPED not in {buffer.kind for buffer in plan.buffers.values()}
 
 
-def test_an_empty_pipeline_is_an_empty_plan() -> None:
+def test_empty_pipeline_becomes_empty_plan() -> None:
     plan = samples.plan_of(samples.without_a_source)
     assert not plan.stages and not plan.buffers
 
 
-def test_a_group_is_read_as_groups() -> None:
+def test_group_is_read_as_groups() -> None:
     plan = samples.plan_of(samples.group)
     assert kinds(plan).count("grouped") == 1
     (reader,) = (s for s in plan.stages.values() if s.spec.input.kind is InputKind.GROUPS)
     assert plan.buffers[str(reader.input_buffer)].kind is BufferKind.GROUPED
 
 
-def test_a_fan_out_is_one_stage_with_two_outputs() -> None:
+def test_fan_out_becomes_one_stage_with_two_outputs() -> None:
     plan = samples.plan_of(samples.fan_out)
     assert kinds(plan).count("grouped") == 2
     (forking,) = (s for s in plan.stages.values() if len(s.outputs) == 2)
@@ -153,14 +155,14 @@ def test_combiners_are_lifted() -> None:
     assert any("beam:transform:combine_per_key_extract_outputs:v1" in found for found in urns)
 
 
-def test_a_flatten_before_a_group_is_no_stage() -> None:
+def test_flatten_before_group_needs_no_stage() -> None:
     plan = samples.plan_of(samples.flatten_then_group)
     (buffer,) = (b for b in plan.buffers.values() if b.kind is BufferKind.GROUPED)
     assert len(samples.writers(plan, buffer.buffer_id)) == 2
     assert BufferKind.STORED not in {b.kind for b in plan.buffers.values()}
 
 
-def test_a_flatten_of_nothing_reads_what_nobody_writes() -> None:
+def test_flatten_without_inputs_reads_buffer_without_writer() -> None:
     plan = samples.plan_of(samples.flatten_of_nothing)
     (stage,) = plan.stages.values()
     assert stage.input_buffer is not None
@@ -169,7 +171,7 @@ def test_a_flatten_of_nothing_reads_what_nobody_writes() -> None:
 
 def test_side_inputs_are_stored_by_window_or_key() -> None:
     plan = samples.plan_of(samples.side_inputs)
-    # Python reads every kind of side input as an iterable unless it is a multimap.
+    # Python reads every kind of side input except a multimap as an iterable.
     assert kinds(plan).count("side_iterable") == 2 and kinds(plan).count("side_multimap") == 1
     for stage in plan.stages.values():
         for use in stage.side_inputs:
@@ -184,7 +186,7 @@ def test_side_inputs_are_stored_by_window_or_key() -> None:
     assert (BufferKind.SIDE_MULTIMAP, False) in edges
 
 
-def test_strategies_of_groups() -> None:
+def test_groups_have_windowing_strategies() -> None:
     plan = samples.plan_of(samples.windowed_groups)
     strategies = {
         type(b.strategy.window_fn): b.strategy for b in plan.buffers.values() if b.strategy
@@ -196,7 +198,7 @@ def test_strategies_of_groups() -> None:
 
 
 @both_ways
-def test_keys_and_values_of_harnesses_outside_have_lengths(flags: tuple[str, ...]) -> None:
+def test_keys_and_values_of_external_harnesses_have_length_prefixes(flags: tuple[str, ...]) -> None:
     plan = samples.plan_of(samples.group, *flags)
     (buffer,) = (b.buffer_id for b in plan.buffers.values() if b.kind is BufferKind.GROUPED)
     ((_, _, parts), _) = written(plan, buffer).pop()
@@ -210,7 +212,7 @@ def group_of_known_coders(p: beam.Pipeline) -> None:
 
 
 @pytest.mark.parametrize(("version", "heeded"), [("2.64.0", False), ("2.77.0", True)])
-def test_known_coders_get_no_prefix_that_an_sdk_would_leave_out(version: str, heeded: bool) -> None:
+def test_known_coders_get_no_superfluous_length_prefix(version: str, heeded: bool) -> None:
     proto = samples.proto_of(group_of_known_coders, *samples.EXTERNAL)
     for environment in proto.components.environments.values():
         environment.capabilities.append(f"{GO}{version}")
@@ -221,13 +223,13 @@ def test_known_coders_get_no_prefix_that_an_sdk_would_leave_out(version: str, he
 
 
 @both_ways
-def test_where_stages_run(flags: tuple[str, ...]) -> None:
+def test_stages_run_in_environment_of_their_transforms(flags: tuple[str, ...]) -> None:
     plan = samples.plan_of(samples.group, *flags)
     assert {s.embedded for s in plan.stages.values()} == {flags is samples.EMBEDDED}
 
 
 @every_sample
-def test_edges_tell_the_times_that_are_needed(build: samples.Build) -> None:
+def test_edges_track_required_timestamps(build: samples.Build) -> None:
     plan = samples.plan_of(build)
     for stage in plan.stages.values():
         for edge in stage.spec.outputs:
@@ -252,7 +254,7 @@ def test_edges_tell_the_times_that_are_needed(build: samples.Build) -> None:
         (samples.a_script_nobody_reads, True),
     ],
 )
-def test_what_is_streaming(build: samples.Build, streaming: bool) -> None:
+def test_plan_is_streaming_for_unbounded_input(build: samples.Build, streaming: bool) -> None:
     assert samples.plan_of(build).streaming is streaming
 
 
@@ -271,7 +273,7 @@ def periodic_beside_a_script(p: beam.Pipeline) -> None:
         (periodic_beside_a_script, False),
     ],
 )
-def test_pipeline_is_endless_if_it_has_an_unbounded_source_and_no_script(
+def test_plan_is_endless_for_unbounded_source_without_test_stream(
     build: samples.Build, endless: bool
 ) -> None:
     assert samples.plan_of(build).is_endless is endless
@@ -287,7 +289,7 @@ def test_pipeline_is_endless_if_it_has_an_unbounded_source_and_no_script(
         (samples.periodic, {False}),
     ],
 )
-def test_what_is_grouped_as_a_whole(build: samples.Build, bulk: set[bool]) -> None:
+def test_bounded_groups_are_grouped_in_bulk(build: samples.Build, bulk: set[bool]) -> None:
     plan = samples.plan_of(build)
     assert {b.bulk for b in plan.buffers.values() if b.kind is BufferKind.GROUPED} == bulk
 
@@ -295,7 +297,7 @@ def test_what_is_grouped_as_a_whole(build: samples.Build, bulk: set[bool]) -> No
 @pytest.mark.parametrize(
     ("combiner", "lifted"), [("OUTPUT_AT_EARLIEST", False), ("OUTPUT_AT_LATEST", True)]
 )
-def test_late_elements_are_not_combined_with_others_where_it_matters(
+def test_late_elements_are_combined_separately_if_lateness_matters(
     combiner: str, lifted: bool
 ) -> None:
     def build(p: Any) -> None:
@@ -315,7 +317,7 @@ def test_late_elements_are_not_combined_with_others_where_it_matters(
     assert grouped.strategy is not None and grouped.strategy.trigger == DefaultTrigger()
 
 
-def test_stages_are_called_by_the_names_of_their_transforms() -> None:
+def test_stages_are_named_after_their_transforms() -> None:
     plan = samples.plan_of(samples.map_only)
     names = " + ".join(stage.spec.name for stage in plan.stages.values())
     assert names.endswith("Map(str) + Map(len)")
@@ -323,14 +325,14 @@ def test_stages_are_called_by_the_names_of_their_transforms() -> None:
 
 
 @every_sample
-def test_what_is_written_has_a_strategy(build: samples.Build) -> None:
+def test_buffers_have_windowing_strategies(build: samples.Build) -> None:
     plan = samples.plan_of(build)
     assert all(buffer.strategy is not None for buffer in plan.buffers.values())
 
 
 @pytest.mark.parametrize("build", [samples.splittable, samples.splittable_with_side_input])
 @both_ways
-def test_restrictions_are_processed_at_the_head_of_a_stage(
+def test_restrictions_are_processed_at_head_of_stage(
     build: samples.Build, flags: tuple[str, ...]
 ) -> None:
     plan = samples.plan_of(build, *flags)
@@ -348,7 +350,7 @@ def test_restrictions_are_processed_at_the_head_of_a_stage(
         assert all(source in transform.inputs.values() for transform in processing)
 
 
-def test_pipelines_may_be_deeper_than_pythons_stack() -> None:
+def test_pipelines_deeper_than_python_stack_are_planned() -> None:
     assert len(samples.plan_of(lambda p: samples.chain(p, 520)).stages) == 521
 
 
@@ -360,7 +362,7 @@ def test_pipelines_may_be_deeper_than_pythons_stack() -> None:
         (samples.stateful, samples.EXTERNAL, False),
     ],
 )
-def test_bundles_in_one_interpreter_take_turns_unless_they_wait_for_state(
+def test_bundles_in_one_interpreter_take_turns_unless_waiting_for_state(
     build: samples.Build, flags: tuple[str, ...], takes_turns: bool
 ) -> None:
     job = samples.job_of(samples.proto_of(build, *flags))

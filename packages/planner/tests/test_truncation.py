@@ -1,4 +1,4 @@
-"""Restrictions that a drain truncates: a stage that asks the SDK, or what is done without it."""
+"""Tests of restrictions that a drain truncates, with the SDK or without it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def plans(plan: JobPlan) -> list[TruncationPlan]:
 
 @pytest.mark.parametrize("build", [samples.splittable, samples.splittable_with_side_input])
 @pytest.mark.parametrize("flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["here", "external"])
-def test_a_stage_that_truncates_reads_and_writes_what_its_stage_reads(
+def test_truncating_stage_reads_and_writes_buffers_of_its_stage(
     build: samples.Build, flags: tuple[str, ...]
 ) -> None:
     stages = [s for s in samples.plan_of(build, *flags).stages.values() if s.splittable]
@@ -42,7 +42,7 @@ def test_a_stage_that_truncates_reads_and_writes_what_its_stage_reads(
         assert named == set(descriptor.pcollections)
 
 
-def test_only_what_may_be_endless_is_dropped_where_no_sdk_truncates() -> None:
+def test_unbounded_restrictions_are_dropped_if_sdk_cannot_truncate() -> None:
     proto = samples.proto_of(ENDLESS)
     assert {plan.endless for plan in plans(translate(samples.job_of(proto)))} == {True}
     for environment in proto.components.environments.values():

@@ -1,4 +1,4 @@
-"""Malformed pipelines are refused by what is wrong, and where."""
+"""Tests that malformed pipelines are refused with the problem and its location."""
 
 from __future__ import annotations
 
@@ -137,27 +137,29 @@ def no_accumulator(proto: _protos.Pipeline) -> None:
         (no_accumulator, "'Sum' has the accumulator coder 'gone', which is missing"),
     ],
 )
-def test_what_is_wrong_is_said(change: Callable[[_protos.Pipeline], None], text: str) -> None:
+def test_invalid_pipeline_is_refused_with_reason(
+    change: Callable[[_protos.Pipeline], None], text: str
+) -> None:
     proto = samples.built(everything)
     change(proto)
     with pytest.raises(InvalidPipeline, match=text):
         translate(samples.job_of(proto))
 
 
-def test_what_is_no_pipeline() -> None:
+def test_unparsable_pipeline_is_refused() -> None:
     with pytest.raises(InvalidPipeline, match="not a message of the Beam model"):
         validated(b"\xff\xff\xff")
 
 
 @pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)
-def test_what_clients_send_is_well_formed(build: samples.Build) -> None:
+def test_client_pipelines_are_well_formed(build: samples.Build) -> None:
     for flags in (samples.EMBEDDED, samples.EXTERNAL):
         data = samples.built(build, *flags).SerializeToString()
         assert validated(data).SerializeToString(deterministic=True)
 
 
-def test_an_expanded_splittable_do_fn_deals_what_is_split() -> None:
-    """A Python client that expands them has the side inputs go through the reshuffle, too."""
+def test_expanded_splittable_dofn_remains_splittable() -> None:
+    """A Python client that expands splittable DoFns also sends their side inputs through the reshuffle."""
     flags = (*samples.EMBEDDED, "--experiments=pre_optimize=expand_sdf")
     plan = samples.plan_of(samples.splittable_with_side_input, *flags)
     assert sum(stage.splittable for stage in plan.stages.values()) >= 1

@@ -1,4 +1,4 @@
-"""Coders of windows are made readable once, whatever is there already."""
+"""Tests that window coders become readable exactly once, for any existing coder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from beam_runner_planner.window_coders import make_readable
 
 
 def components_with(*urns: str) -> _protos.Components:
-    """A strategy whose window coder has these URNs, each around the next."""
+    """Returns components with a strategy whose window coder nests coders with these URNs."""
     components = _protos.Components()
     for place, urn in enumerate(urns):
         components.coders[f"c{place}"].spec.urn = urn
@@ -29,7 +29,7 @@ def components_with(*urns: str) -> _protos.Components:
         (coder_urns.CUSTOM_WINDOW, coder_urns.LENGTH_PREFIX, "own"),
     ],
 )
-def test_what_is_there_is_not_wrapped_again(urns: tuple[str, ...]) -> None:
+def test_readable_window_coder_is_not_wrapped_again(urns: tuple[str, ...]) -> None:
     components = components_with(*urns)
     make_readable(components)
     found = []

@@ -1,4 +1,4 @@
-"""Strategies and triggers come out as the engine's, whatever kind they are."""
+"""Tests that all kinds of strategies and triggers become the engine's strategies and triggers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TIMED = beam_triggers.AfterProcessingTime(2)
 
 
 def windowed(window_fn: Any, **arguments: Any) -> samples.Build:
-    """A grouping in these windows."""
+    """Returns a pipeline with a grouping in these windows."""
     arguments.setdefault("accumulation_mode", beam_triggers.AccumulationMode.DISCARDING)
     return lambda p: (
         p
@@ -84,7 +84,7 @@ def strategy_in(plan: JobPlan) -> WindowingStrategy:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_triggers_of_python(given: Any, expected: triggers.Trigger) -> None:
+def test_python_triggers_are_parsed(given: Any, expected: triggers.Trigger) -> None:
     plan = samples.plan_of(
         windowed(FixedWindows(10), trigger=given), *samples.EMBEDDED, "--allow_unsafe_triggers"
     )
@@ -98,7 +98,7 @@ def of_other_sdks(**kind: Any) -> _protos.Trigger:
     return proto
 
 
-def test_triggers_that_python_has_no_name_for() -> None:
+def test_triggers_unknown_to_python_are_parsed() -> None:
     assert trigger(of_other_sdks(never=True)) == triggers.Never()
     assert trigger(_protos.Trigger()) == triggers.DefaultTrigger()
     assert (
@@ -114,7 +114,7 @@ def test_triggers_that_python_has_no_name_for() -> None:
     )
 
 
-def test_the_rest_of_a_strategy() -> None:
+def test_windowing_strategy_fields_are_parsed() -> None:
     plan = samples.plan_of(
         windowed(
             Sessions(10),
@@ -133,7 +133,7 @@ def test_the_rest_of_a_strategy() -> None:
 
 
 def with_strategies(sdk: str, **fields: int) -> WindowingStrategy:
-    """The strategy of a grouping whose fields Python can't set."""
+    """Returns the strategy of a grouping with fields that Python can't set."""
     proto = samples.proto_of(windowed(FixedWindows(10)))
     for environment in proto.components.environments.values():
         environment.capabilities[:] = [f"beam:version:sdk_base:apache/{sdk}:2.77.0"]
@@ -143,12 +143,12 @@ def with_strategies(sdk: str, **fields: int) -> WindowingStrategy:
     return strategy_in(translate(samples.job_of(proto)))
 
 
-def test_windows_that_were_merged_before_are_not_merged_again() -> None:
+def test_merged_windows_are_not_merged_again() -> None:
     merged = with_strategies("any", merge_status=_protos.MergeStatus.ALREADY_MERGED)
     assert merged.merge_status is MergeStatus.ALREADY_MERGED and not merged.needs_merge
 
 
-def test_on_time_panes_may_be_left_out() -> None:
+def test_on_time_panes_can_be_omitted() -> None:
     quiet = with_strategies("any", on_time_behavior=_protos.OnTimeBehavior.FIRE_IF_NONEMPTY)
     assert quiet.on_time_behavior is OnTimeBehavior.FIRE_IF_NONEMPTY
 
@@ -157,11 +157,11 @@ def test_on_time_panes_may_be_left_out() -> None:
     ("sdk", "expected"),
     [
         ("beam_java17_sdk", ClosingBehavior.EMIT_ALWAYS),
-        # It says so whatever is wanted, and knows no such panes.
+        # Python always sets this field, and has no such panes.
         ("beam_python3.11_sdk", ClosingBehavior.EMIT_IF_NONEMPTY),
     ],
 )
-def test_empty_last_panes(sdk: str, expected: ClosingBehavior) -> None:
+def test_empty_final_panes_are_parsed(sdk: str, expected: ClosingBehavior) -> None:
     always = with_strategies(sdk, closing_behavior=_protos.ClosingBehavior.EMIT_ALWAYS)
     assert always.closing_behavior is expected
 
@@ -201,7 +201,7 @@ SOON = triggers.AfterProcessingTime((triggers.Delay(1),))
         (GO, of_other_sdks(always=True), triggers.Always()),
     ],
 )
-def test_what_go_means_by_its_triggers(
+def test_go_triggers_are_parsed_by_sdk_version(
     sdk: str, given: _protos.Trigger, expected: triggers.Trigger
 ) -> None:
     components = _protos.Components()

@@ -1,4 +1,4 @@
-"""Tells whether a thread unpickles anything."""
+"""A guard that detects unpickling in a thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ sys.addaudithook(_hook)
 
 @contextmanager
 def nothing_unpickled() -> Iterator[None]:
-    """Fails if this thread looks up anything that a pickle names."""
+    """Fails if this thread looks up a name from a pickle."""
     found = _watched.setdefault(threading.get_ident(), [])
     try:
         yield

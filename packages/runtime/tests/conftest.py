@@ -1,6 +1,6 @@
-"""Lets the tests import what tests of several packages share, and the planner's sample pipelines.
+"""Import path of the shared test modules and of the planner's sample pipelines.
 
-A transition that the shutdown table lacks fails a test.
+A transition that is missing from the shutdown table fails a test.
 """
 
 from __future__ import annotations

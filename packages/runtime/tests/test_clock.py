@@ -1,4 +1,4 @@
-"""Processing time goes on, whatever becomes of the wall clock."""
+"""Tests that processing time advances independently of the wall clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOUR = 3_600_000
 
 
 class Clocks:
-    """The machine's: one that somebody sets, and one that nobody can."""
+    """The clocks of the machine: a wall clock that can be set, and a monotonic clock."""
 
     def __init__(self) -> None:
         self.wall = 1_700_000_000_000
@@ -32,7 +32,7 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
 
 
 @pytest.mark.parametrize("step", [-HOUR, -1, 0, HOUR, 24 * HOUR])
-def test_a_wall_clock_that_is_set_changes_nothing(clocks: Clocks, step: int) -> None:
+def test_processing_clock_ignores_wall_clock_changes(clocks: Clocks, step: int) -> None:
     clock = ProcessingClock()
     begun = clock.now()
     assert begun == clocks.wall
@@ -42,7 +42,7 @@ def test_a_wall_clock_that_is_set_changes_nothing(clocks: Clocks, step: int) -> 
     assert clock.now() == begun + 30
 
 
-def test_the_next_server_goes_on_where_the_last_one_was(clocks: Clocks) -> None:
+def test_processing_clock_continues_on_next_server(clocks: Clocks) -> None:
     seen = ProcessingClock().now()
     clocks.wall -= HOUR
     clock = ProcessingClock(at_least=seen)
@@ -53,7 +53,7 @@ def test_the_next_server_goes_on_where_the_last_one_was(clocks: Clocks) -> None:
     assert ProcessingClock(at_least=seen).now() == seen + 7 + HOUR
 
 
-def test_workers_show_what_their_server_does(clocks: Clocks) -> None:
+def test_worker_clocks_follow_server_clock(clocks: Clocks) -> None:
     clock = ProcessingClock.showing(123_456)
     clocks.wall -= HOUR
     clocks.passes(4)
@@ -61,9 +61,7 @@ def test_workers_show_what_their_server_does(clocks: Clocks) -> None:
 
 
 @pytest.mark.parametrize("milliseconds", [0, 15, 900])
-def test_workers_do_not_run_behind_by_the_time_that_an_order_takes(
-    clocks: Clocks, milliseconds: int
-) -> None:
+def test_worker_clocks_include_transfer_time_of_order(clocks: Clocks, milliseconds: int) -> None:
     clock = ProcessingClock()
     told = clock.now()
     clocks.passes(milliseconds)
@@ -71,7 +69,7 @@ def test_workers_do_not_run_behind_by_the_time_that_an_order_takes(
 
 
 @pytest.mark.parametrize("step", [-HOUR, 0, 900, HOUR])
-def test_what_is_meant_by_the_wall_clock(clocks: Clocks, step: int) -> None:
+def test_wall_clock_timestamps_are_converted(clocks: Clocks, step: int) -> None:
     clock = ProcessingClock()
     clocks.wall += step
     meant = clock.of_wall(clocks.wall + 60_000) - clock.now()

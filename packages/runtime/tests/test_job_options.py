@@ -1,4 +1,6 @@
-"""Options of a job: sent by Beam's SDK because the server describes them, read, and refused."""
+"""Tests of job options: Beam's SDK sends them because the server describes them, and the server parses
+or refuses them.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ def options(**values: Any) -> dict[str, Any]:
     return {f"beam:option:{name}:v1": value for name, value in values.items()}
 
 
-def test_nothing_asked_for() -> None:
+def test_job_without_options_has_defaults() -> None:
     assert job_wishes(options(streaming=True)) == JobWishes()
 
 
 @pytest.mark.parametrize("value", ["3", 3, 3.0])
-def test_numbers_in_every_form_that_clients_send(value: Any) -> None:
+def test_job_option_numbers_of_all_client_formats_are_parsed(value: Any) -> None:
     asked = options(
         beam_spark_task_attempts=value,
         beam_spark_key_shards=value,
@@ -37,7 +39,7 @@ def test_numbers_in_every_form_that_clients_send(value: Any) -> None:
 
 @pytest.mark.parametrize("option", NUMBERS, ids=lambda option: option.name)
 @pytest.mark.parametrize("value", ["", "two", -1, 0, 10**9, 2.5, [3], True, "1" * 5000])
-def test_what_is_no_such_number_is_refused_by_name(option: Any, value: Any) -> None:
+def test_invalid_job_option_number_is_refused_by_name(option: Any, value: Any) -> None:
     with pytest.raises(
         WrongOption, match=f"--{option.name} is .*; expected a number from"
     ) as refused:
@@ -46,12 +48,12 @@ def test_what_is_no_such_number_is_refused_by_name(option: Any, value: Any) -> N
 
 
 @pytest.mark.parametrize("bulk", Bulk)
-def test_a_choice_is_a_word(bulk: Bulk) -> None:
+def test_job_option_choice_is_parsed(bulk: Bulk) -> None:
     assert job_wishes(options(beam_spark_bulk=bulk.value)) == JobWishes(bulk=bulk)
 
 
 @pytest.mark.parametrize("value", ["", "Always", "sometimes", True, 1, ["always"]])
-def test_another_word_is_refused_with_those_that_there_are(value: Any) -> None:
+def test_invalid_job_option_choice_is_refused_with_valid_choices(value: Any) -> None:
     with pytest.raises(
         WrongOption, match="--beam_spark_bulk is .*; expected one of auto, always, never"
     ):
@@ -67,7 +69,7 @@ def test_another_word_is_refused_with_those_that_there_are(value: Any) -> None:
         ({}, False),
     ],
 )
-def test_loopback_is_read_from_the_options_of_any_sdk(values: Any, expected: bool) -> None:
+def test_loopback_is_read_from_options_of_any_sdk(values: Any, expected: bool) -> None:
     assert is_loopback(json.dumps(options(**values))) is expected
     assert is_loopback(json.dumps(values)) is expected
     assert not is_loopback("")

@@ -26,7 +26,7 @@ def _restored() -> Iterator[None]:
     root.handlers[:], root.level = handlers, level
 
 
-def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_log_lines_are_formatted(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("info", "json")
     logging.getLogger("a.b").info("first %s", "line\nsecond")
     try:
@@ -39,31 +39,31 @@ def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert first["msg"] == "first line\nsecond"
     assert first["time"].endswith("Z")
     assert "traceback" not in first
-    assert first["source"]["function"] == "test_json_lines"
+    assert first["source"]["function"] == "test_json_log_lines_are_formatted"
     assert (first["source"]["file"], type(first["source"]["line"])) == (__file__, int)
     assert second["traceback"].endswith("ValueError: wrong")
 
 
-def test_beams_filter_of_prisms_lines_reads_ours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_log_lines_pass_prism_filter_of_beam(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("info", "json")
     logging.getLogger("a.b").warning("look\nhere")
     line = capsys.readouterr().err.strip()
     record = logging.makeLogRecord({"msg": line, "funcName": "log_stdout", "levelno": logging.INFO})
     assert PrismRunnerLogFilter().filter(record)
     assert (record.levelname, record.name) == ("WARNING", "PrismRunner")
-    assert record.funcName == "test_beams_filter_of_prisms_lines_reads_ours"
+    assert record.funcName == "test_json_log_lines_pass_prism_filter_of_beam"
     assert record.getMessage() == "look\nhere (logger='a.b')"
 
 
-def test_text_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_log_lines_are_formatted(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("warning", "text")
     logging.getLogger("a").warning("look")
     logging.getLogger("a").info("not shown")
     assert capsys.readouterr().err.endswith("Z WARNING a: look\n")
 
 
-def test_what_py4j_logs_and_also_raises_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    """As it is when Java ends while it is asked: seen once in a server that was stopped while it started."""
+def test_py4j_log_line_of_raised_error_is_hidden(capsys: pytest.CaptureFixture[str]) -> None:
+    """Java can exit during a call. This was seen once in a server that was stopped during its start."""
     logs.configure("info", "text")
     client = GatewayClient()
     client.deque.append(_GoneConnection())
@@ -73,7 +73,7 @@ def test_what_py4j_logs_and_also_raises_is_not_shown(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("level", ["debug", "info"])
-def test_py4js_secret_is_in_no_log(level: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_py4j_secret_appears_in_no_log(level: str, capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(level, "text")
     with socket.create_server(("127.0.0.1", 0)) as java:
         threading.Thread(target=_answer_once, args=(java,), daemon=True).start()
@@ -96,7 +96,7 @@ def _answer_once(java: socket.socket) -> None:
 FORGED = "x\r\n2026-01-01T00:00:00.000Z INFO root: all is well\x1b[2J\u202e\u2028\x85\udcff"
 
 
-def test_text_of_others_forges_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_text_forges_no_log_line(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("info", "text")
     logging.getLogger("a").info("job %s", FORGED)
     try:
@@ -112,7 +112,7 @@ def test_text_of_others_forges_no_line(capsys: pytest.CaptureFixture[str]) -> No
     assert all(line.startswith("  ") and line.isprintable() for line in lines[2:])
 
 
-def test_text_of_others_forges_no_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_text_forges_no_json(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("info", "json")
     logging.getLogger("a").info("%s", FORGED)
     logging.getLogger("a").info("größe")
@@ -123,14 +123,14 @@ def test_text_of_others_forges_no_json(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @given(st.text())
-def test_what_is_shown_is_one_line_of_what_can_be_seen(text: str) -> None:
+def test_logged_text_is_one_printable_line(text: str) -> None:
     shown = logs.printable(text)
     assert shown.isprintable()
     assert (shown == text) == text.isprintable()
 
 
 class _GoneConnection:
-    """A connection to a Java process that has ended."""
+    """A connection to a Java process that has exited."""
 
     def send_command(self, command: str) -> str:
         raise Py4JNetworkError("Answer from Java side is empty", when=proto.ERROR_ON_RECEIVE)
@@ -139,7 +139,7 @@ class _GoneConnection:
         pass
 
 
-def test_hushed_keeps_back_warnings_for_a_while(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hushed_suppresses_warnings_inside_block(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("info", "text")
     with logs.hushed():
         logging.warning("kept back")
@@ -151,7 +151,7 @@ def test_hushed_keeps_back_warnings_for_a_while(capsys: pytest.CaptureFixture[st
     assert "again" in error
 
 
-def test_a_handler_that_a_remark_makes_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_handler_added_inside_hushed_block_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
     with logs.hushed():

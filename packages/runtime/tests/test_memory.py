@@ -1,4 +1,4 @@
-"""The memory that may be used is what the machine has, or what a control group allows."""
+"""Tests that the memory limit is the machine's memory, or the limit of a control group."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         ("5:cpu:/", {"memory/memory.limit_in_bytes": "1"}, None),
     ],
 )
-def test_the_limit_of_a_control_group(
+def test_memory_limit_of_control_group_is_used(
     tmp_path: Path, groups: str, files: Mapping[str, str], limit: int | None
 ) -> None:
     _write(tmp_path / "proc/self/cgroup", groups)
@@ -40,27 +40,27 @@ def test_the_limit_of_a_control_group(
     assert memory_limit(tmp_path) == (MACHINE if limit is None else limit)
 
 
-def test_a_machine_without_control_groups(tmp_path: Path) -> None:
+def test_memory_limit_without_control_groups_is_machine_memory(tmp_path: Path) -> None:
     assert memory_limit(tmp_path) == MACHINE
 
 
 @pytest.mark.parametrize(
     ("stated", "limit"), [("1000", 1000), ("", MACHINE), (str(1 << 60), MACHINE)]
 )
-def test_the_limit_that_is_stated(
+def test_memory_limit_of_setting_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: str, limit: int
 ) -> None:
     monkeypatch.setenv(VARIABLE, stated)
     assert memory_limit(tmp_path) == limit
 
 
-def test_what_is_no_number_of_bytes_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_memory_setting_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "2G")
     with pytest.raises(ValueError, match="BEAM_RUNNER_MEMORY is '2G', not a number of bytes"):
         memory_limit()
 
 
-def test_processes_that_the_system_kills_are_noticed_for_a_while(
+def test_processes_killed_by_system_are_remembered_temporarily(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
@@ -79,7 +79,7 @@ def test_processes_that_the_system_kills_are_noticed_for_a_while(
     assert watch.hint() != ""
 
 
-def test_a_system_that_tells_of_no_kills(tmp_path: Path) -> None:
+def test_system_without_kill_counter_reports_no_kills(tmp_path: Path) -> None:
     assert KillWatch(tmp_path).hint() == ""
 
 

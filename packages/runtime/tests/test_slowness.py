@@ -1,4 +1,4 @@
-"""How crowded a machine is, by what the system tells of this process's threads."""
+"""Tests of the load of a machine, measured by the system's data about this process's threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from beam_runner_runtime import slowness as slowness_module
 from beam_runner_runtime.slowness import MOST, Slowness
 
 
-def test_a_turn_lasts_as_long_as_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turn_duration_grows_with_slowness(monkeypatch: pytest.MonkeyPatch) -> None:
     slowness = Slowness()
     for factor, least, lasts in (
         (1.0, 0.1, 0.1),
@@ -26,7 +26,7 @@ def test_a_turn_lasts_as_long_as_it_costs(monkeypatch: pytest.MonkeyPatch) -> No
     ("ran", "waited", "factor"),
     [(1.0, 0.0, 1.0), (0.5, 1.0, 3.0), (0.1, 90.0, MOST), (0.001, 0.9, 1.0)],
 )
-def test_the_factor_of_late(
+def test_slowness_factor_follows_recent_core_times(
     monkeypatch: pytest.MonkeyPatch, ran: float, waited: float, factor: float
 ) -> None:
     clock = clock_of(slowness_module, monkeypatch)
@@ -40,4 +40,4 @@ def test_the_factor_of_late(
     clock.now += 2
     assert slowness.now() == pytest.approx(factor)
     clock.now += 2
-    assert slowness.now() == pytest.approx(factor), "nothing has run since"
+    assert slowness.now() == pytest.approx(factor), "no thread has run since"

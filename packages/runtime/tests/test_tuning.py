@@ -1,4 +1,4 @@
-"""The page of numbers is the record's: each with its value and what it is about."""
+"""Tests that the page of tuning numbers lists each number with its value and its description."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "scheduling-constants.
 
 
 def shown(name: str, value: float) -> str:
-    """A number with its unit."""
+    """Returns a number with its unit."""
     if name.endswith("_bytes"):
         return f"{value / 1024:g} KiB" if value < 1 << 20 else f"{value / (1 << 20):g} MiB"
     unit = " ms" if name.endswith("_ms") else " s" if name.endswith("_seconds") else ""
     return f"{value:,g}{unit}"
 
 
-def test_the_page_has_every_number() -> None:
+def test_tuning_page_lists_every_number() -> None:
     said = dict(re.findall(r"^ {8}(\w+): (.*)$", str(Tuning.__doc__), re.MULTILINE))
     table = [
         f"| `{field.name}` | {shown(field.name, getattr(TUNING, field.name))} | {said[field.name]} |"

@@ -10,19 +10,19 @@ from beam_runner_server.plain import PlainProgram
 CLUSTER = "spark://master:7077"
 
 
-def test_it_is_where_sparks_driver_is() -> None:
+def test_channel_uses_address_of_spark_driver() -> None:
     place = ChannelWishes().place(CLUSTER, "driver.example", "0.0.0.0", here=False)
     assert place == ChannelPlace("0.0.0.0", 0, "driver.example")
     assert place.address(5) == "driver.example:5"
 
 
-def test_on_one_machine_nobody_else_reaches_it() -> None:
+def test_channel_on_one_machine_is_unreachable_from_others() -> None:
     place = ChannelWishes().place("local[2]", "127.0.0.1", "127.0.0.1", here=True)
     assert place.is_private
     assert place.address(5) == "127.0.0.1:5"
 
 
-def test_flags_win() -> None:
+def test_channel_flags_override_defaults() -> None:
     flags = ("--channel-host=10.0.0.1", "--channel-port", "7", "--channel-advertise=public:8")
     wishes = parse(flags, PlainProgram()).channel
     assert wishes == ChannelWishes("10.0.0.1", 7, ("public", 8))
@@ -39,12 +39,14 @@ def test_flags_win() -> None:
         ("10.0.0.1", True, "10.0.0.1:5"),
     ],
 )
-def test_who_names_one_address_is_reached_there(binding: str, here: bool, address: str) -> None:
+def test_channel_with_one_address_advertises_that_address(
+    binding: str, here: bool, address: str
+) -> None:
     place = ChannelWishes(binding).place(CLUSTER, "driver", "driver", here=here)
     assert place.address(5) == address
 
 
-def test_a_port_alone_leaves_the_names_to_spark() -> None:
+def test_channel_with_port_only_leaves_host_to_spark() -> None:
     wishes = parse(["--channel-port=7"], PlainProgram()).channel
     place = wishes.place(CLUSTER, "driver", "0.0.0.0", here=False)
     assert place == ChannelPlace("0.0.0.0", 7, "driver")
@@ -58,7 +60,9 @@ def test_a_port_alone_leaves_the_names_to_spark() -> None:
         (ChannelWishes(advertised=("localhost", 5)), "driver"),
     ],
 )
-def test_what_means_executors_themselves_is_refused(wishes: ChannelWishes, driver: str) -> None:
+def test_channel_address_that_means_executor_itself_is_refused(
+    wishes: ChannelWishes, driver: str
+) -> None:
     with pytest.raises(
         ChannelError, match=r"spark://master:7077 runs .* (localhost|127.0.0.1) means"
     ):
@@ -68,7 +72,9 @@ def test_what_means_executors_themselves_is_refused(wishes: ChannelWishes, drive
 @pytest.mark.parametrize(
     "flag", ["--channel-port=x", "--channel-port=70000", "--channel-advertise=:5"]
 )
-def test_nonsense_is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_channel_flags_with_invalid_values_are_refused(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         parse([flag], PlainProgram())
     assert f"{flag.partition('=')[0]}: expected" in capsys.readouterr().err

@@ -15,7 +15,7 @@ READ = FileRead("R/Read", "in/*.txt", False, frozenset({"source"}), frozenset({"
 
 
 def counted(**elements: int) -> JobMetrics:
-    """Returns metrics with these numbers of elements of PCollections, each below 128."""
+    """Returns metrics with these element counts of PCollections, each below 128."""
     return JobMetrics(
         committed=tuple(
             MetricCell(
@@ -42,7 +42,7 @@ def test_read_without_elements_is_named_with_pattern_and_folder(metrics: JobMetr
         attrs.evolve(READ, elsewhere=True),
     ],
 )
-def test_read_in_no_folder_of_the_server_names_no_folder(read: FileRead) -> None:
+def test_read_outside_server_folders_names_no_folder(read: FileRead) -> None:
     (text,) = empty_reads([read], counted(source=1))
 
     assert read.pattern in text
@@ -61,7 +61,7 @@ def test_read_with_elements_or_without_input_is_not_named(metrics: JobMetrics) -
 
 
 @pytest.mark.parametrize("state", JobState)
-def test_warning_comes_before_the_state_done_only(state: JobState) -> None:
+def test_warning_precedes_state_done_only(state: JobState) -> None:
     reporter = Reporter()
     EmptyReadsReporter(reporter, [READ], lambda: counted(source=1)).state(state, "reason")
 

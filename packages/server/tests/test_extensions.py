@@ -13,7 +13,7 @@ DOOR = Door("localhost:1", "localhost:1")
 
 
 class Pages:
-    """An extension that serves nothing."""
+    """An extension without any service."""
 
     def add_flags(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--pages", default="some")
@@ -53,28 +53,28 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_an_extension_has_flags_and_is_started() -> None:
+def test_extension_has_flags_and_is_started() -> None:
     settings = flags.parse(["--pages=all"], PlainProgram())
     assert extensions.start(settings.extensions, DOOR) == ["all pages of localhost:1"]
 
 
-def test_one_that_cannot_start_is_told_and_stops_nothing() -> None:
+def test_extension_that_cannot_start_is_reported_and_stops_no_other() -> None:
     settings = flags.parse(["--pages", "torn"], PlainProgram())
     assert extensions.start(settings.extensions, DOOR) == ["the pages are torn"]
 
 
-def test_a_wrong_value_of_its_flags_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_extension_flag_with_wrong_value_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
         flags.parse(["--pages=none"], PlainProgram())
     assert exit_.value.code == 2
     assert "--pages: none is too few" in capsys.readouterr().err
 
 
-def test_they_can_be_left_out() -> None:
+def test_extensions_can_be_disabled() -> None:
     assert flags.parse(["--serve-http=false"], PlainProgram()).extensions == ()
 
 
-def test_the_flag_takes_a_truth_value(capsys: pytest.CaptureFixture[str]) -> None:
+def test_extension_flag_takes_truth_value(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         flags.parse(["--serve-http=maybe"], PlainProgram())
     assert "expected true or false, got 'maybe'" in capsys.readouterr().err

@@ -24,18 +24,18 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 @pytest.fixture(autouse=True)
 def no_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is installed beside it."""
+    """Hides all installed extensions."""
     monkeypatch.setattr(flags, "find", lambda: ())
 
 
-def test_defaults() -> None:
+def test_flags_have_defaults() -> None:
     settings = parse([], PlainProgram())
     assert settings == ServerSettings()
     assert (settings.job_host, settings.job_port) == ("localhost", 8099)
     assert settings.platform == PlainProcesses(os.cpu_count() or 1)
 
 
-def test_all_flags() -> None:
+def test_flags_are_all_parsed() -> None:
     settings = parse(
         program=PlainProgram(),
         arguments=[
@@ -80,7 +80,7 @@ def test_all_flags() -> None:
     )
 
 
-def test_state_may_be_in_a_store_where_the_next_server_finds_data_too() -> None:
+def test_state_in_store_allows_next_server_to_find_data() -> None:
     settings = parse(
         ["--state-dir=s3://bucket/state", "--data-dir=s3://bucket/data"], PlainProgram()
     )
@@ -98,18 +98,18 @@ def test_state_may_be_in_a_store_where_the_next_server_finds_data_too() -> None:
         (["--state-dir=ftp://host/x"], "ftp:// isn't a supported data store"),
     ],
 )
-def test_state_in_a_store_is_refused_where_it_would_not_outlive_the_machine(
+def test_state_in_store_is_refused_if_data_would_not_outlive_machine(
     capsys: pytest.CaptureFixture[str], more: list[str], says: str
 ) -> None:
     assert says in refusal(capsys, "--state-dir=s3://bucket/state", *more)
 
 
 @pytest.mark.parametrize("wish", ["cancel", "drain"])
-def test_jobs_can_be_ended_at_sigterm_without_a_state_folder(wish: str) -> None:
+def test_jobs_end_at_sigterm_without_state_folder(wish: str) -> None:
     assert parse(["--on-sigterm", wish], PlainProgram()).on_sigterm == wish
 
 
-def test_underscores_are_dashes_in_names_only() -> None:
+def test_underscores_become_dashes_in_names_only() -> None:
     settings = parse(["--job_port", "1", "--artifacts_dir=/a_b"], PlainProgram())
     assert settings.job_port == 1
     assert settings.artifacts_dir == Path("/a_b")
@@ -123,20 +123,22 @@ def test_underscores_are_dashes_in_names_only() -> None:
         ("--artifact-dir=x", "--artifacts-dir"),
     ],
 )
-def test_an_unknown_flag_names_the_nearest(
+def test_unknown_flag_suggests_nearest_flag(
     capsys: pytest.CaptureFixture[str], unknown: str, nearest: str
 ) -> None:
     assert f"did you mean {nearest}?" in refusal(capsys, unknown)
 
 
 @pytest.mark.parametrize("argument", ["--web-port=0", "-web_port=8074", "--web_port"])
-def test_a_flag_of_what_is_not_installed_says_what_to_install(
+def test_flag_of_missing_package_names_package_to_install(
     argument: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "--web-port needs beam-runner-web: " in refusal(capsys, argument)
 
 
-def test_an_unknown_flag_like_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_flag_without_similar_name_suggests_no_flag(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     error = refusal(capsys, "--zzz")
     assert "unknown flag --zzz;" in error
     assert "did you mean" not in error
@@ -163,7 +165,7 @@ def test_an_unknown_flag_like_no_other(capsys: pytest.CaptureFixture[str]) -> No
         (["8099"], "unexpected argument '8099'"),
     ],
 )
-def test_wrong_values_say_what_is_expected(
+def test_wrong_flag_values_name_expected_values(
     capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     assert said in refusal(capsys, *arguments)
@@ -179,7 +181,7 @@ def test_help_lists_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"--{name}" in text
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_flag_prints_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parse(["--version"], PlainProgram())
     assert ended.value.code == 0
@@ -187,7 +189,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("flags", [[], ["--token-file=/t"], ["--tls-client-ca=/c"]])
-def test_extensions_are_served_beside_a_guarded_server_too(
+def test_extensions_are_served_with_guarded_server(
     monkeypatch: pytest.MonkeyPatch, flags: list[str]
 ) -> None:
     monkeypatch.setattr("beam_runner_server.flags.find", lambda: (Mock(),))
@@ -202,13 +204,13 @@ def test_extensions_are_served_beside_a_guarded_server_too(
     ],
     ids=["Python", "Java and Go"],
 )
-def test_as_sdks_start_prism(line: list[str]) -> None:
+def test_prism_flags_of_sdks_are_accepted(line: list[str]) -> None:
     settings = parse(line, PlainProgram())
     assert (settings.job_port, settings.log_level, settings.log_kind) == (4711, "warning", "json")
     assert settings.extensions == ()
 
 
-def test_prisms_other_ways() -> None:
+def test_prism_flags_with_other_spellings_are_accepted() -> None:
     assert parse(["-log_kind", "dev"], PlainProgram()).log_kind == "text"
     assert parse(["-serve_http", "-job_port", "1"], PlainProgram()).job_port == 1
 
@@ -217,26 +219,26 @@ def test_prisms_other_ways() -> None:
     ("text", "seconds"),
     [("-1", None), ("-1ns", None), ("90s", 90), ("1h30m", 5400), ("1.5s", 1.5), ("250ms", 0.25)],
 )
-def test_durations_as_go_writes_them(text: str, seconds: float | None) -> None:
+def test_go_durations_are_parsed(text: str, seconds: float | None) -> None:
     assert (
         parse([f"-idle_shutdown_timeout={text}"], PlainProgram()).idle_shutdown_timeout == seconds
     )
 
 
 @pytest.mark.parametrize("text", ["", "5", "m", "5 m", "1x", "5mm"])
-def test_what_is_no_duration(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_durations_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     error = refusal(capsys, f"--idle-shutdown-timeout={text}")
     assert "expected a duration such as 90s or 1h30m" in error
 
 
 @pytest.mark.parametrize("argument", ["-job_prot=1", "-x", "-"])
-def test_a_single_dash_before_what_is_no_flag(
+def test_single_dash_before_unknown_flag_is_refused(
     argument: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert argument.partition("=")[0] in refusal(capsys, argument)
 
 
-def test_failed_streams_are_kept_for_a_week_where_state_is_kept_at_all() -> None:
+def test_failed_streams_are_retained_for_week_if_state_is_persisted() -> None:
     assert parse([], PlainProgram()).keep_failed_streams == 0
     assert parse(["--state-dir=/s"], PlainProgram()).keep_failed_streams == 7 * 24 * 3600
     assert (
@@ -245,7 +247,7 @@ def test_failed_streams_are_kept_for_a_week_where_state_is_kept_at_all() -> None
     )
 
 
-def test_limits_of_attempts_and_outages_may_be_lifted() -> None:
+def test_limits_of_attempts_and_outages_can_be_disabled() -> None:
     settings = parse(["--max-stream-attempts=unlimited", "--outage-limit=-1"], PlainProgram())
     assert (settings.max_stream_attempts, settings.outage_limit) == (None, None)
     assert parse([], PlainProgram()).outage_limit == 600

@@ -1,4 +1,4 @@
-"""Where the files of jobs lie: nobody's but this server's, and asked for where machines need it."""
+"""Tests of the location of job files: private to the server, and required if several machines need it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def at(path: Path) -> StoreSpec:
     return StoreSpec(str(path))
 
 
-def test_on_one_machine_it_is_in_the_state_folder(tmp_path: Path) -> None:
+def test_job_folder_on_one_machine_is_in_state_folder(tmp_path: Path) -> None:
     folders = JobFolders.of(None, tmp_path, at(tmp_path), durable=True)
     assert folders.folder == folders.spec.folder == tmp_path / "jobs"
     assert folders.of_job("job-1").folder == tmp_path / "jobs" / "job-1"
@@ -27,7 +27,7 @@ def test_on_one_machine_it_is_in_the_state_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "server-id").exists()
 
 
-def test_jobs_on_machines_that_reach_no_store_leave_nothing(
+def test_job_folder_without_shared_store_leaves_no_files(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folders = JobFolders.of(None, tmp_path, at(tmp_path)).without_place("spark://host:7077")
@@ -41,12 +41,12 @@ def test_jobs_on_machines_that_reach_no_store_leave_nothing(
     assert list((tmp_path / "jobs").iterdir()) == []
 
 
-def test_that_machines_share_nothing_can_be_said(tmp_path: Path) -> None:
+def test_job_folder_flag_can_declare_machines_without_shared_folder(tmp_path: Path) -> None:
     assert JobFolders.of(parse_data_dir("none"), tmp_path, at(tmp_path)).spec == NO_STORE
 
 
 @pytest.mark.parametrize("wanted", ["s3://bucket/x", "/data"])
-def test_two_servers_never_have_one_place_and_one_keeps_its_own(
+def test_job_folders_of_two_servers_differ_and_stay_after_restart(
     tmp_path: Path, wanted: str
 ) -> None:
     states = [tmp_path / "one", tmp_path / "other"]
@@ -59,7 +59,7 @@ def test_two_servers_never_have_one_place_and_one_keeps_its_own(
     assert first.folder != other.folder
 
 
-def test_servers_with_one_state_in_a_store_have_one_place(tmp_path: Path) -> None:
+def test_job_folder_of_servers_with_same_stored_state_is_same(tmp_path: Path) -> None:
     state = StoreSpec(f"file://{tmp_path / 'state'}")
     first, following = (
         JobFolders.of(at(tmp_path / "data"), tmp_path / name, state) for name in ("one", "other")
@@ -67,7 +67,7 @@ def test_servers_with_one_state_in_a_store_have_one_place(tmp_path: Path) -> Non
     assert first == following
 
 
-def test_a_folder_that_machines_share_has_a_part_for_its_user_alone(tmp_path: Path) -> None:
+def test_job_folder_in_shared_folder_is_private_to_user(tmp_path: Path) -> None:
     folders = JobFolders.of(at(tmp_path / "shared"), tmp_path, at(tmp_path))
     folders.check()
     assert stat.S_IMODE(folders.folder.stat().st_mode) == 0o700
@@ -76,14 +76,14 @@ def test_a_folder_that_machines_share_has_a_part_for_its_user_alone(tmp_path: Pa
     assert stat.S_IMODE(folders.folder.stat().st_mode) == 0o770
 
 
-def test_a_place_that_can_not_be_made_is_named(tmp_path: Path) -> None:
+def test_job_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="Can't create the folder .*file/"):
         JobFolders.of(at(tmp_path / "file"), tmp_path, at(tmp_path)).check()
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
-def test_workers_find_the_mark_of_the_server_and_of_no_other(tmp_path: Path, scheme: str) -> None:
+def test_workers_find_marker_of_their_server_only(tmp_path: Path, scheme: str) -> None:
     data = StoreSpec(f"{scheme}{tmp_path / 'data'}")
     folders = JobFolders.of(data, tmp_path, at(tmp_path))
     assert "is a different" in trouble_with_files(folders.spec)
@@ -94,7 +94,7 @@ def test_workers_find_the_mark_of_the_server_and_of_no_other(tmp_path: Path, sch
     assert list(folders.spec.open().names()) == [MARK]
 
 
-def test_what_ended_jobs_have_left_goes_and_nothing_of_others(tmp_path: Path) -> None:
+def test_files_of_finished_jobs_are_removed_and_others_stay(tmp_path: Path) -> None:
     data = StoreSpec(f"file://{tmp_path / 'store'}")
     folders = JobFolders.of(data, tmp_path, at(tmp_path))
     folders.check()
@@ -110,7 +110,7 @@ def test_what_ended_jobs_have_left_goes_and_nothing_of_others(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
-def test_files_of_one_job_are_removed_and_no_others(tmp_path: Path, scheme: str) -> None:
+def test_files_of_one_job_are_removed_and_others_stay(tmp_path: Path, scheme: str) -> None:
     data = StoreSpec(f"{scheme}{tmp_path / 'data'}")
     folders = JobFolders.of(data, tmp_path, at(tmp_path))
     for job_id in ("one", "two"):

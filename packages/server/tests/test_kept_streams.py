@@ -1,4 +1,4 @@
-"""The state of streams that failed or were cancelled is kept for a time, and removed then."""
+"""Tests that the state of failed or cancelled streams is retained until its expiry, and then removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def store_with(folder: Path, **since: int) -> Store:
     return store
 
 
-def test_state_is_kept_until_its_time_is_up_and_then_removed(tmp_path: Path) -> None:
+def test_stream_state_is_retained_until_expiry_and_then_removed(tmp_path: Path) -> None:
     now = [1_000.0]
     removed: list[str] = []
     with closing(store_with(tmp_path, early=500, late=900)) as store:
@@ -41,7 +41,7 @@ def test_state_is_kept_until_its_time_is_up_and_then_removed(tmp_path: Path) -> 
         assert KeptStreams(store, 10_000, lambda: now[0]).until() == {"late": 10_900}
 
 
-def test_state_of_a_job_that_has_not_ended_is_not_removed(tmp_path: Path) -> None:
+def test_state_of_unfinished_job_is_not_removed(tmp_path: Path) -> None:
     removed: list[str] = []
     with closing(store_with(tmp_path, one=500)) as store:
         KeptStreams(store, 1, lambda: 1_000).remove_expired(removed.append, ("one",))
@@ -49,7 +49,7 @@ def test_state_of_a_job_that_has_not_ended_is_not_removed(tmp_path: Path) -> Non
         assert store.job_ids() == ("one",)
 
 
-def test_journal_stays_until_the_data_of_its_job_is_removed(tmp_path: Path) -> None:
+def test_journal_stays_until_data_of_its_job_is_removed(tmp_path: Path) -> None:
     def refuses(job_id: str) -> None:
         raise OSError("the store is away")
 
@@ -63,7 +63,7 @@ def test_journal_stays_until_the_data_of_its_job_is_removed(tmp_path: Path) -> N
         kept.stop()
 
 
-def test_journals_of_a_version_that_kept_nothing_are_opened(tmp_path: Path) -> None:
+def test_journals_of_version_without_retention_are_opened(tmp_path: Path) -> None:
     store_with(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / FILE)) as connection:
         connection.execute("DROP TABLE kept")

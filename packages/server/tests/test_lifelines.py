@@ -19,7 +19,7 @@ def reasons() -> queue.SimpleQueue[str]:
     return queue.SimpleQueue()
 
 
-def test_a_pipe_without_a_reader(reasons: queue.SimpleQueue[str]) -> None:
+def test_lifeline_pipe_without_reader_counts_as_lost(reasons: queue.SimpleQueue[str]) -> None:
     read, written = os.pipe()
     lifelines.watch(written, None, reasons.put)
     os.write(written, b"something is read, or waits to be")
@@ -30,7 +30,7 @@ def test_a_pipe_without_a_reader(reasons: queue.SimpleQueue[str]) -> None:
     os.close(written)
 
 
-def test_a_process_that_ends(reasons: queue.SimpleQueue[str]) -> None:
+def test_lifeline_process_that_exits_counts_as_lost(reasons: queue.SimpleQueue[str]) -> None:
     sleeper = subprocess.Popen(["sleep", "60"])
     with tempfile.TemporaryFile() as file:
         lifelines.watch(file.fileno(), sleeper.pid, reasons.put)
@@ -41,14 +41,16 @@ def test_a_process_that_ends(reasons: queue.SimpleQueue[str]) -> None:
         sleeper.wait()
 
 
-def test_a_process_that_is_not_there(reasons: queue.SimpleQueue[str]) -> None:
+def test_lifeline_process_that_does_not_exist_counts_as_lost(
+    reasons: queue.SimpleQueue[str],
+) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     with pytest.raises(lifelines.AlreadyGone, match=str(ended.pid)):
         lifelines.watch(1, ended.pid, reasons.put)
 
 
-def test_a_closed_output_is_never_gone(reasons: queue.SimpleQueue[str]) -> None:
+def test_lifeline_with_closed_output_never_counts_as_lost(reasons: queue.SimpleQueue[str]) -> None:
     with tempfile.TemporaryFile() as file:
         closed = file.fileno()
     lifelines.watch(closed, None, reasons.put)

@@ -1,4 +1,4 @@
-"""Options of a job reach the server from a client that knows Beam alone, since the server describes them."""
+"""Tests that a client with Beam alone sends job options to the server, because the server describes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam_runner_server.flags import ServerSettings
 from beam_runner_server.job_server import Server
 from beam_runner_server.plain import PlainProcesses
 
-# As a program with Beam alone, which knows nothing of this runner.
+# A program with Beam alone, without any package of this runner.
 CLIENT = """
 import sys
 import grpc
@@ -28,7 +28,7 @@ for name in sorted(sent.fields):
 
 
 @pytest.mark.timeout(120)
-def test_beams_own_client_sends_them(tmp_path: Path) -> None:
+def test_beam_client_sends_job_options(tmp_path: Path) -> None:
     served = Server(
         ServerSettings(job_port=0, state_dir=tmp_path / "state", platform=PlainProcesses(1))
     )

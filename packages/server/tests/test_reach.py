@@ -20,7 +20,7 @@ def job_of(environment_type: str) -> JobSpec:
         ("EXTERNAL", {"worker-1"}, False),
     ],
 )
-def test_loopback_is_out_of_reach_of_other_machines(
+def test_loopback_is_unreachable_from_other_machines(
     environment_type: str, elsewhere: set[str], refused: bool
 ) -> None:
     said = out_of_reach(job_of(environment_type), elsewhere)

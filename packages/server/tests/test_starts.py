@@ -1,4 +1,4 @@
-"""A job that ends servers while it is started is FAILED at the third start."""
+"""Tests that a job whose start crashes the server is FAILED at the third start."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ with counted_start(Path(sys.argv[1])):
 
 
 def die_within(folder: Path) -> None:
-    """A process that ends suddenly while it starts a job."""
+    """Runs a process that exits suddenly while it starts a job."""
     ended = subprocess.run([sys.executable, "-c", _DIES, str(folder)], check=False, timeout=60)
     assert ended.returncode == 9
 
 
-def test_the_third_start_is_refused(tmp_path: Path) -> None:
+def test_third_start_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     die_within(folder)
     die_within(folder)
@@ -48,11 +48,11 @@ def test_the_third_start_is_refused(tmp_path: Path) -> None:
         pytest.raises(JobRejected, match="2 servers in a row crashed") as refused,
         counted_start(folder),
     ):
-        pytest.fail("it was started")
+        pytest.fail("the job was started")
     assert not refused.value.unsupported
 
 
-def test_a_start_that_succeeds_counts_anew(tmp_path: Path) -> None:
+def test_successful_start_resets_count(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     die_within(folder)
     with counted_start(folder):
@@ -63,14 +63,14 @@ def test_a_start_that_succeeds_counts_anew(tmp_path: Path) -> None:
         pass
 
 
-def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_start_leaves_no_count(tmp_path: Path) -> None:
     with pytest.raises(KeyError), counted_start(tmp_path / "job"):
         raise KeyError
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("text", ["", "many"])
-def test_a_count_that_can_not_be_read_is_none(tmp_path: Path, text: str) -> None:
+def test_unreadable_start_count_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "starts").write_text(text)
     with counted_start(tmp_path):
         pass
@@ -80,7 +80,7 @@ def test_a_count_that_can_not_be_read_is_none(tmp_path: Path, text: str) -> None
 def executor_of(
     folder: Path, monkeypatch: pytest.MonkeyPatch, ledger: Callable[..., None]
 ) -> PlacedJobExecutor:
-    """An executor of which nothing is there but what it takes to come to a job's ledger."""
+    """Returns an executor with only the parts that lead to the ledger of a job."""
     monkeypatch.setattr(PlacedJobExecutor, "_ledger", ledger)
     executor = PlacedJobExecutor.__new__(PlacedJobExecutor)
     store = SimpleNamespace(journal=lambda job_id: None, epoch=1, durable=False)
@@ -95,7 +95,7 @@ def executor_of(
     return executor
 
 
-def test_jobs_are_translated_and_restored_within_a_counted_start(
+def test_jobs_are_translated_and_restored_within_counted_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
@@ -118,7 +118,7 @@ STORE = NeighbourUnavailable("the data store at s3://b", "no answer")
     "error", [FULL, STORE, JournalUnavailable(STORE)], ids=["disk", "store", "journal"]
 )
 @pytest.mark.parametrize("resumed", [True, False])
-def test_start_neighbour_is_away_job_of_an_earlier_server_can_be_started_later(
+def test_start_with_unavailable_neighbour_leaves_job_startable_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, resumed: bool
 ) -> None:
     def ledger(*_: Any) -> None:
@@ -131,7 +131,7 @@ def test_start_neighbour_is_away_job_of_an_earlier_server_can_be_started_later(
     assert not list(tmp_path.iterdir()), "the start isn't counted"
 
 
-def test_start_other_errors_of_an_earlier_servers_job_are_raised_as_they_are(
+def test_start_raises_other_errors_of_restored_job_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ledger(*_: Any) -> None:

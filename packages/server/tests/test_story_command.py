@@ -1,4 +1,4 @@
-"""The command `story` prints the story of a bundle, or says why it can't."""
+"""Tests that the command `story` prints the story of a bundle, or the reason for its failure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(server: JobServer, *arguments: str) -> int:
     return cli.main(["story", "--job-endpoint", server.address, *arguments], PlainProgram())
 
 
-def test_story_command_prints_the_story(
+def test_story_command_prints_story(
     server: JobServer, job_id: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(server, job_id, "7") == 0
@@ -72,7 +72,7 @@ def test_story_command_prints_the_story(
     assert json.loads(capsys.readouterr().out)["status"] == "committed"
 
 
-def test_story_command_of_an_unknown_bundle_or_job_fails_with_the_reason(
+def test_story_command_of_unknown_bundle_or_job_fails_with_reason(
     server: JobServer, job_id: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(server, job_id, "8") == 1
@@ -81,7 +81,7 @@ def test_story_command_of_an_unknown_bundle_or_job_fails_with_the_reason(
     assert "beam-runner-jobserver story: " in capsys.readouterr().err
 
 
-def test_story_command_without_a_server_fails_with_the_reason(
+def test_story_command_without_server_fails_with_reason(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     missing = str(tmp_path / "token")

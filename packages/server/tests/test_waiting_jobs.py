@@ -1,4 +1,4 @@
-"""Jobs that wait for Spark end when they are cancelled, and not when Spark is there."""
+"""Tests that a cancel ends jobs that wait for Spark, before Spark is available."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from servers import Reporter
 from beam_runner_server.waiting_jobs import NeverBegun, awaited
 
 
-def test_a_job_that_is_cancelled_ends_before_what_it_waits_for_is_there() -> None:
+def test_waiting_job_is_cancelled_before_resource_arrives() -> None:
     reporter = Reporter()
     states = iter([JobState.STOPPED, JobState.STARTING, JobState.CANCELLING])
     handle = awaited(Future(), lambda: next(states), reporter)
@@ -25,7 +25,7 @@ def test_a_job_that_is_cancelled_ends_before_what_it_waits_for_is_there() -> Non
 
 
 @pytest.mark.parametrize("state", [JobState.STARTING, JobState.DRAINING])
-def test_others_get_what_they_wait_for(state: JobState) -> None:
+def test_waiting_job_gets_requested_resource(state: JobState) -> None:
     reporter = Reporter()
     spark: Future[str] = Future()
     threading.Timer(0.7, spark.set_result, ("Spark",)).start()
@@ -34,7 +34,7 @@ def test_others_get_what_they_wait_for(state: JobState) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no Java"), TimeoutError("no executor")])
-def test_that_there_is_none_is_raised(error: Exception) -> None:
+def test_missing_resource_raises_error(error: Exception) -> None:
     spark: Future[Any] = Future()
     spark.set_exception(error)
     with pytest.raises(type(error), match="no "):

@@ -1,4 +1,4 @@
-"""Lets the tests import what tests of several packages share."""
+"""Import path of the shared test modules."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ for _ in range(20):
 
 @pytest.fixture
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What takes the place of the system's folder for temporary files."""
+    """Replaces the system's folder for temporary files."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     return tmp_path
@@ -58,7 +58,7 @@ def start(script: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def left(shared: Path) -> tuple[Path, Path]:
-    """A folder with something in it, and its lock, of a server that was killed."""
+    """Returns a non-empty folder of a killed server, and its lock."""
     server = start(HOLDS)
     assert server.stdout is not None
     folder = Path(server.stdout.readline().strip())
@@ -67,7 +67,7 @@ def left(shared: Path) -> tuple[Path, Path]:
     return folder, shared / f"{folder.name}.lock"
 
 
-def test_it_is_the_users_own_and_goes_when_it_is_removed(shared: Path) -> None:
+def test_temporary_folder_is_private_and_removed(shared: Path) -> None:
     folder = TemporaryFolder()
     assert folder.path.parent == shared
     assert folder.path.stat().st_mode & 0o777 == 0o700
@@ -78,7 +78,7 @@ def test_it_is_the_users_own_and_goes_when_it_is_removed(shared: Path) -> None:
     folder.remove()
 
 
-def test_what_a_killed_server_left_goes_and_what_others_hold_stays(shared: Path) -> None:
+def test_folder_of_killed_server_is_removed_and_held_folder_stays(shared: Path) -> None:
     folder, lock = left(shared)
     assert folder.joinpath("data").exists() and lock.exists()
     living = TemporaryFolder("jobs-"), TemporaryFolder()
@@ -89,13 +89,13 @@ def test_what_a_killed_server_left_goes_and_what_others_hold_stays(shared: Path)
     assert list(shared.iterdir()) == []
 
 
-def test_it_goes_when_somebody_looks_for_left_folders(shared: Path) -> None:
+def test_abandoned_folder_is_removed_by_cleanup(shared: Path) -> None:
     folder, lock = left(shared)
     remove_left()
     assert not folder.exists() and not lock.exists()
 
 
-def test_what_nobody_has_locked_is_not_ours(shared: Path) -> None:
+def test_unlocked_folder_without_marker_is_not_removed(shared: Path) -> None:
     for name in (
         "beam-spark-0123abcd",
         "beam-spark-notes",
@@ -130,7 +130,7 @@ def test_links_are_not_followed(shared: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
-def test_what_another_user_has_put_there_stays(shared: Path) -> None:
+def test_files_of_another_user_are_not_removed(shared: Path) -> None:
     folder, lock = left(shared)
     others, others_lock = left_of_another = (
         shared / "beam-spark-0123abcd",
@@ -146,7 +146,7 @@ def test_what_another_user_has_put_there_stays(shared: Path) -> None:
     assert folder.exists() and lock.exists()
 
 
-def test_servers_that_start_at_once_take_nothing_from_each_other(shared: Path) -> None:
+def test_servers_started_at_once_remove_no_folder_of_each_other(shared: Path) -> None:
     for _ in range(2):
         left(shared)
     servers = [start(TWENTY, *arguments) for arguments in ((), ("remove",), ())]
@@ -155,7 +155,7 @@ def test_servers_that_start_at_once_take_nothing_from_each_other(shared: Path) -
     assert list(shared.iterdir()) == []
 
 
-def test_where_nothing_can_be_locked_it_is_made_all_the_same(
+def test_temporary_folder_is_created_if_locks_are_unsupported(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def flock(file: int, operation: int) -> None:
@@ -169,7 +169,7 @@ def test_where_nothing_can_be_locked_it_is_made_all_the_same(
     assert list(shared.iterdir()) == []
 
 
-def test_the_last_one_to_leave_a_common_folder_removes_it(shared: Path) -> None:
+def test_last_process_removes_shared_folder(shared: Path) -> None:
     first, second = start(JOINS, "first"), start(JOINS, "second")
     folders = set()
     for process in (first, second):
@@ -183,7 +183,7 @@ def test_the_last_one_to_leave_a_common_folder_removes_it(shared: Path) -> None:
     assert list(shared.iterdir()) == []
 
 
-def test_a_common_folder_stays_when_one_is_killed_and_goes_when_all_were(shared: Path) -> None:
+def test_shared_folder_stays_after_one_kill_and_is_removed_after_all(shared: Path) -> None:
     processes = [start(JOINS, name) for name in ("first", "second")]
     for process in processes:
         assert process.stdout is not None
@@ -198,7 +198,7 @@ def test_a_common_folder_stays_when_one_is_killed_and_goes_when_all_were(shared:
     assert list(shared.iterdir()) == []
 
 
-def test_a_common_folder_is_not_made_by_a_link_of_somebody(
+def test_shared_folder_is_not_created_through_link(
     shared: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")

@@ -7,7 +7,7 @@ import pickle
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
 
-def test_error_after_pickling_keeps_neighbour_and_reason() -> None:
+def test_error_after_pickling_retains_neighbour_and_reason() -> None:
     error = NeighbourUnavailable("the data store at s3://bucket", "timed out after 30 s")
 
     copy = pickle.loads(pickle.dumps(error))

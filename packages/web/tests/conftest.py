@@ -54,7 +54,7 @@ class Job:
 
 
 class Server:
-    """A job server whose jobs do what the test says, and a client of it."""
+    """A job server whose jobs follow the test, and its client."""
 
     def __init__(self, folder: Path, port: int = 0, **more: Any) -> None:
         self.jobs: list[Any] = []
@@ -76,7 +76,7 @@ class Server:
         return job
 
     def submit(self, pipeline: Any = None, name: str = "words", **options: Any) -> Any:
-        """A running job."""
+        """Returns a running job."""
         named = {f"beam:option:{key}:v1": value for key, value in options.items()}
         message = pipeline if pipeline is not None else word_count()
         self.client.submit(
@@ -112,7 +112,7 @@ def add_step(
     writes: Mapping[str, str] = {},
     parts: tuple[str, ...] = (),
 ) -> None:
-    """Adds a step, and the PCollections that it names."""
+    """Adds a step, and the PCollections of its inputs and outputs."""
     step = pipeline.components.transforms[key]
     step.unique_name = name
     step.spec.urn = "beam:transform:pardo:v1" if not parts else "beam:transform:composite:v1"
@@ -127,7 +127,7 @@ def add_step(
 
 
 def word_count() -> runner_api.Pipeline:
-    """Read (two parts), Count, Write within one root."""
+    """Returns a graph with the steps Read (two parts), Count and Write in one root."""
     pipeline = runner_api.Pipeline(root_transform_ids=["root"])
     components = pipeline.components
     components.windowing_strategies["global"].window_coder_id = "window"
@@ -191,12 +191,12 @@ def stage(key: str, name: str, field: str, value: int) -> MetricCell:
 
 
 def waits(key: str, step: str, giver: str) -> Wait:
-    """The wait of a step for its side input."""
+    """Returns the wait of a step for its side input."""
     return Wait(WaitKind.SIDE_INPUT, key, (step,), side_input=f"{step}:in", givers=(giver,))
 
 
 class Observed(Job):
-    """A job that tells what a `JobObserver` does, as the test says."""
+    """A job with the observations of a `JobObserver`, which the test sets."""
 
     def __init__(self, spec: JobSpec, reporter: JobReporter) -> None:
         super().__init__(spec, reporter)
@@ -221,12 +221,12 @@ def bundle(
 
 
 def causes(web: TestClient, job: Any) -> list[tuple[str, str]]:
-    """Weight and text of each sentence."""
+    """Returns the weight and text of each sentence."""
     return [(one["weight"], one["text"]) for one in all_causes(web, job)]
 
 
 def kinds(web: TestClient, job: Any) -> list[str]:
-    """The kind of each sentence."""
+    """Returns the kind of each sentence."""
     return [one["kind"] for one in all_causes(web, job)]
 
 

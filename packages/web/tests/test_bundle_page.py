@@ -1,4 +1,4 @@
-"""The page of a bundle shows what the journal says about the bundle, and escapes it."""
+"""Tests that the page of a bundle shows the journal entries of the bundle, and escapes them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STORY = BundleStory(
 )
 
 
-def test_page_of_a_bundle_shows_attempts_failures_and_data(server: Server, web: TestClient) -> None:
+def test_bundle_page_shows_attempts_failures_and_data(server: Server, web: TestClient) -> None:
     server.stories[2] = STORY
     page = web.get(f"/jobs/{server.submit().id}/bundle?number=2").text
     assert "bundle 2 is committed." in page
@@ -39,7 +39,7 @@ def test_page_of_a_bundle_shows_attempts_failures_and_data(server: Server, web: 
     assert "?step=t3" in page, "the step of the bundle is linked"
 
 
-def test_page_of_an_unknown_bundle_and_of_no_number_answers_clearly(
+def test_bundle_page_of_unknown_or_invalid_number_returns_clear_error(
     server: Server, web: TestClient
 ) -> None:
     job = server.submit()
@@ -53,16 +53,14 @@ def test_page_of_an_unknown_bundle_and_of_no_number_answers_clearly(
     assert web.get("/jobs/none/bundle?number=1").status_code == 404
 
 
-def test_failures_link_to_the_page_of_their_bundle(server: Server, web: TestClient) -> None:
+def test_failures_link_to_page_of_their_bundle(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.reporter.message(Importance.WARNING, "attempt 1 failed", record=FAILED)
     page = web.get(f"/jobs/{job.id}/errors").text
     assert f'href="/jobs/{job.id}/bundle?number=2">bundle 2</a>' in page
 
 
-def test_bundles_of_the_page_of_now_and_stages_link_to_the_page(
-    server: Server, web: TestClient
-) -> None:
+def test_running_bundles_and_stages_link_to_bundle_page(server: Server, web: TestClient) -> None:
     server.kind = Observed
     job = server.submit()
     job.runs = Execution((ObservedBundle("s3", 7, 1, ("Count",)),), (FAILED,))

@@ -1,4 +1,4 @@
-"""``beam-runner-web`` as its user starts it."""
+"""Tests of the command ``beam-runner-web``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .conftest import Server
 
 @contextmanager
 def running(server: Server, *flags: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process, and the address that it prints."""
+    """Starts the process, and returns it with the printed address."""
     command = [sys.executable, "-m", "beam_runner_web.cli", "--job-endpoint", server.address]
     with subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -37,7 +37,7 @@ def running(server: Server, *flags: str) -> Iterator[tuple[subprocess.Popen[str]
             process.kill()
 
 
-def test_it_serves_until_it_is_told_to_end(server: Server) -> None:
+def test_web_command_serves_until_terminated(server: Server) -> None:
     job = server.submit()
     with running(server, "--web-port=0") as (process, url):
         with urllib.request.urlopen(f"{url}api/v1/jobs", timeout=30) as answer:
@@ -46,7 +46,7 @@ def test_it_serves_until_it_is_told_to_end(server: Server) -> None:
         assert process.wait(30) in (0, -signal.SIGTERM)
 
 
-def test_others_than_this_machine_need_a_token(
+def test_web_command_needs_token_for_other_machines(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     everywhere = ("--web-host=0.0.0.0", "--web-port=0")
@@ -66,14 +66,16 @@ def test_others_than_this_machine_need_a_token(
 @pytest.mark.parametrize(
     "flag", ["--web-port=http", "--web-token-file=/none", "--job-token-file=/none"]
 )
-def test_a_wrong_flag_is_told(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_web_command_reports_wrong_flag(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--job-endpoint=localhost:1", flag])
     assert ended.value.code == 2
     assert "usage: beam-runner-web" in capsys.readouterr().err
 
 
-def test_a_port_that_is_taken_is_told(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_web_command_reports_port_in_use(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
     port = server.address.rpartition(":")[2]
     assert main([f"--job-endpoint={server.address}", f"--web-port={port}"]) == 1
     assert f"Can't listen at localhost:{port}" in capsys.readouterr().err

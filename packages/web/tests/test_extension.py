@@ -41,11 +41,11 @@ def configure(extension: WebExtension, *flags: str) -> None:
 
 
 def start(extension: WebExtension, door: Door) -> str:
-    """The address of the pages."""
+    """Starts the extension, and returns the address of the pages."""
     return extension.start(door).partition("http://")[2].partition("/")[0]
 
 
-def test_the_pages_of_a_guarded_server_ask_for_its_token(
+def test_web_pages_of_guarded_server_require_its_token(
     guarded: Server, extension: WebExtension
 ) -> None:
     guarded.submit(name="secret work")
@@ -58,7 +58,7 @@ def test_the_pages_of_a_guarded_server_ask_for_its_token(
     assert "secret work" in httpx.get(f"{url}/", headers=shown).text
 
 
-def test_they_may_have_a_token_of_their_own(
+def test_web_pages_can_have_separate_token(
     guarded: Server, extension: WebExtension, tmp_path: Path
 ) -> None:
     (tmp_path / "token").write_text("another")
@@ -68,13 +68,13 @@ def test_they_may_have_a_token_of_their_own(
     assert httpx.get(url, headers={"authorization": "Bearer another"}).status_code == 200
 
 
-def test_where_certificates_are_asked_for_the_pages_need_a_token(extension: WebExtension) -> None:
+def test_web_pages_need_token_if_server_requires_certificates(extension: WebExtension) -> None:
     configure(extension)
     with pytest.raises(WebError, match="--web-token-file"):
         extension.start(Door("localhost:1", "unix:/nowhere", guarded=True))
 
 
-def test_an_open_server_shows_its_jobs_to_this_machine(
+def test_web_pages_of_open_server_show_jobs_to_local_machine(
     server: Server, extension: WebExtension
 ) -> None:
     configure(extension)

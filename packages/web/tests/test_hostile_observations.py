@@ -1,4 +1,4 @@
-"""What runs in users' processes is told by them: whatever it is, pages show it as text."""
+"""Tests that pages escape all texts from user processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def observed(server: Server) -> Any:
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "x" * 1_000_000])
-def test_whatever_workers_tell_is_text(web: TestClient, observed: Any, text: str) -> None:
+def test_observations_of_workers_are_escaped(web: TestClient, observed: Any, text: str) -> None:
     job = observed
     frame = StackFrame(f"/home/me/{text}.py", 3, text, text)
     job.runs = Execution(
@@ -80,7 +80,7 @@ def _check(web: TestClient, job: Any, text: str) -> None:
     for page in PAGES:
         found = web.get(f"/jobs/{job.id}{page}", params={"step": "t3"})
         if page == "/stacks" and found.status_code == 409:
-            continue  # of a job that has ended
+            continue  # the job has ended
         assert found.status_code == 200, page
         assert len(found.content) < 400_000, page
         for forbidden in ("<script>alert", "<img", "\x1b", "‮", "\x00", "\x07"):

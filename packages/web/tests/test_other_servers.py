@@ -1,4 +1,7 @@
-"""Beam's own job server, and Prism where it is found: what only the Job API tells is shown, and what it does not tell is left out."""
+"""Tests with Beam's own job server, and with Prism if it is installed.
+
+Pages show the data of the Job API, and omit everything else.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ GO = threading.Event()
 
 
 class Tell(beam.DoFn):
-    """Counts, and waits for the test."""
+    """A DoFn that counts elements, and waits for the test."""
 
     def process(self, word: str) -> Iterator[str]:
         Metrics.counter("mine", "words").inc()
@@ -102,7 +105,7 @@ def job_of(web: TestClient) -> str:
     return str(web.get("/api/v1/jobs").json()["jobs"][-1]["id"])
 
 
-def test_a_job_is_shown_from_its_start_to_its_end(endpoint: str, web: TestClient) -> None:
+def test_job_of_other_server_is_shown_from_start_to_end(endpoint: str, web: TestClient) -> None:
     GO.clear()
     result = submit(endpoint, "a", "b")
     page = web.get("/").text
@@ -119,7 +122,7 @@ def test_a_job_is_shown_from_its_start_to_its_end(endpoint: str, web: TestClient
     assert "words" in web.get(f"/jobs/{job}/metrics").text
 
 
-def test_a_failed_job_says_why(endpoint: str, web: TestClient) -> None:
+def test_failed_job_of_other_server_shows_reason(endpoint: str, web: TestClient) -> None:
     GO.set()
     result = submit(endpoint, "bad")
     with pytest.raises(RuntimeError):
@@ -130,7 +133,7 @@ def test_a_failed_job_says_why(endpoint: str, web: TestClient) -> None:
     assert "ValueError" in errors and Path(__file__).name in errors
 
 
-def test_a_cancel_is_passed_on_and_a_drain_refused_with_the_servers_word(
+def test_other_server_receives_cancel_and_its_drain_error_is_shown(
     endpoint: str, web: TestClient
 ) -> None:
     GO.clear()

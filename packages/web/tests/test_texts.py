@@ -21,7 +21,7 @@ from beam_runner_web.watch.masking import MASK, shown
         (0.5, "0.5"),
     ],
 )
-def test_numbers(value: float | None, shown: str) -> None:
+def test_numbers_are_formatted(value: float | None, shown: str) -> None:
     assert texts.number(value) == shown
 
 
@@ -37,11 +37,11 @@ def test_numbers(value: float | None, shown: str) -> None:
         (None, "–"),
     ],
 )
-def test_durations(seconds: float | None, shown: str) -> None:
+def test_durations_are_formatted(seconds: float | None, shown: str) -> None:
     assert texts.duration(seconds) == shown
 
 
-def test_watermarks_at_the_ends_of_time_are_words() -> None:
+def test_watermarks_at_ends_of_time_are_words() -> None:
     assert texts.watermark(-9_223_372_036_854_775, 0) == "start"
     assert texts.watermark(9_223_372_036_854_775, 0) == "end"
     assert texts.watermark(9_223_371_950_454_775, 0) == "end"
@@ -49,14 +49,14 @@ def test_watermarks_at_the_ends_of_time_are_words() -> None:
 
 
 @given(st.text())
-def test_harmless_text_has_nothing_hidden(text: str) -> None:
+def test_harmless_text_is_unchanged(text: str) -> None:
     found = texts.harmless(text)
     assert not any(ord(c) < 32 and c not in "\n\t" for c in found)
     assert not set(found) & set("\x1b\x7f\u202e\u2066\u200f")
     found.encode("utf-8")
 
 
-def test_long_text_is_cut_and_says_so() -> None:
+def test_long_text_is_truncated_with_mark() -> None:
     found = texts.harmless("x" * 1_000_000)
     assert len(found) < 5_000 and "more characters" in found
 
@@ -89,7 +89,7 @@ def test_secrets_are_masked(name: str, value: object, expected: object) -> None:
 
 
 @pytest.mark.parametrize("piece", ["password", "://a:", "token_", "sig=", "secret: "])
-def test_secrets_are_looked_for_in_a_time_that_grows_with_the_text(piece: str) -> None:
+def test_secret_search_time_grows_with_text_length(piece: str) -> None:
     began = time.thread_time()
     shown({"text": piece * 100_000})
     assert time.thread_time() - began < 2

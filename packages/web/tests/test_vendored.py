@@ -10,7 +10,7 @@ STATIC = Path(beam_runner_web.__file__).parent / "html" / "static"
 OUR_OWN = {"graph.js", "live.js", "log.js", "theme.js", "web.css", "icon.svg"}
 
 
-def test_files_of_others_are_as_they_were_published() -> None:
+def test_vendored_files_equal_published_files() -> None:
     vendored = tomllib.loads((STATIC / "VENDOR.toml").read_text())["file"]
     for one in vendored:
         assert hashlib.sha256((STATIC / one["file"]).read_bytes()).hexdigest() == one["sha256"]
@@ -20,12 +20,12 @@ def test_files_of_others_are_as_they_were_published() -> None:
     assert scripts == named | OUR_OWN
 
 
-def test_the_browser_tests_have_theirs_as_published() -> None:
+def test_vendored_browser_test_file_equals_published_file() -> None:
     folder = Path(__file__).parent / "browser"
     (one,) = tomllib.loads((folder / "VENDOR.toml").read_text())["file"]
     assert hashlib.sha256((folder / one["file"]).read_bytes()).hexdigest() == one["sha256"]
 
 
-def test_each_has_its_licence_beside_it() -> None:
+def test_vendored_files_have_licence() -> None:
     for one in tomllib.loads((STATIC / "VENDOR.toml").read_text())["file"]:
         assert (STATIC / f"{one['file'].partition('.')[0]}.LICENSE.txt").read_text()

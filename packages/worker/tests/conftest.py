@@ -1,4 +1,4 @@
-"""What all tests of the worker share."""
+"""Fixtures of all tests of the worker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What tests log on purpose and can't be encoded can't go from one process of theirs to another."""
+    """Removes log records with unencodable text from reports, because such reports can't be sent between processes."""
     report = yield
     report.sections = [
         (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections

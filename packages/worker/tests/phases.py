@@ -1,4 +1,4 @@
-"""The phases of Beam's translations that make stages of a pipeline, for the hosts of the tests."""
+"""The phases of Beam's translations that make stages of a pipeline, for the test hosts."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Values in pieces that know which of them were read."""
+"""Values in pieces that record their reads."""
 
 from __future__ import annotations
 
 
 class Pieces:
-    """Implements ``beam_runner_model.value_pieces.ValuePieces``.
+    """An implementation of ``beam_runner_model.value_pieces.ValuePieces``.
 
     Attributes:
-        read: the numbers of the pieces that were read, in order.
+        read: numbers of the read pieces, in order.
     """
 
     def __init__(self, *pieces: bytes) -> None:
@@ -19,10 +19,10 @@ class Pieces:
 
     @property
     def pieces(self) -> int:
-        """How many there are."""
+        """Returns the number of pieces."""
         return len(self._pieces)
 
     def piece(self, number: int) -> bytes:
-        """One of them."""
+        """Returns a piece."""
         self.read.append(number)
         return self._pieces[number]

@@ -1,4 +1,4 @@
-"""What to do about errors of Beam's own that leave it open."""
+"""Tests of advice about unclear errors of Beam."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apache_beam.transforms.window import IntervalWindow, SlidingWindows
 from beam_runner_worker.advice import with_advice
 
 
-def test_a_window_that_ends_in_a_gap_of_its_side_input() -> None:
+def test_advice_explains_window_in_gap_of_its_side_input() -> None:
     mapping = default_window_mapping_fn(SlidingWindows(2, 4))
     assert mapping(IntervalWindow(0, 6)) == IntervalWindow(4, 6)
     with pytest.raises(IndexError) as raised:
@@ -22,14 +22,14 @@ def test_a_window_that_ends_in_a_gap_of_its_side_input() -> None:
     assert told.startswith("IndexError: list index out of range (") and "gap" in told
 
 
-def test_an_index_of_user_code_is_its_own() -> None:
+def test_advice_ignores_index_error_of_user_code() -> None:
     with pytest.raises(IndexError) as raised:
         [][0]
     trace = "".join(traceback.format_exception(raised.value))
     assert with_advice("IndexError: list index out of range", trace).endswith("range")
 
 
-def test_a_singleton_without_an_element() -> None:
+def test_advice_explains_singleton_without_element() -> None:
     with pytest.raises(TypeError) as raised:
         EmptySideInput() + 1  # type: ignore[operator]
     assert "default_value" in with_advice(f"TypeError: {raised.value}")

@@ -1,4 +1,4 @@
-"""What waits for a commit is kept for so long, of so many bundles, and once."""
+"""Tests that entries waiting for a commit are retained once, for a limited time and a limited number of bundles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Time:
         return self.now
 
 
-def test_what_a_bundle_left_is_taken_once_and_is_that_of_its_last_attempt() -> None:
+def test_waiting_entry_is_taken_once_from_last_attempt() -> None:
     waiting: AwaitingCommit[str, str] = AwaitingCommit()
     waiting.keep("a", "first attempt")
     waiting.keep("a", "second attempt")
@@ -20,7 +20,7 @@ def test_what_a_bundle_left_is_taken_once_and_is_that_of_its_last_attempt() -> N
     assert waiting.take("a") is None
 
 
-def test_what_is_too_old_is_forgotten_and_told() -> None:
+def test_expired_entry_is_dropped_and_reported() -> None:
     told: list[tuple[str, str]] = []
     time = Time()
     waiting: AwaitingCommit[str, str] = AwaitingCommit(lambda *kept: told.append(kept), time)
@@ -32,7 +32,7 @@ def test_what_is_too_old_is_forgotten_and_told() -> None:
     assert told == [("old", "1")]
 
 
-def test_the_oldest_make_room() -> None:
+def test_excess_entries_replace_oldest() -> None:
     told: list[int] = []
     waiting: AwaitingCommit[int, str] = AwaitingCommit(lambda number, _: told.append(number))
     for number in range(MOST_KEPT + 2):
@@ -41,7 +41,7 @@ def test_the_oldest_make_room() -> None:
     assert (waiting.take(1), waiting.take(2)) == (None, "left")
 
 
-def test_what_is_lost_is_forgotten_in_silence() -> None:
+def test_lost_entries_are_dropped_silently() -> None:
     told: list[tuple[int, str]] = []
     waiting: AwaitingCommit[int, str] = AwaitingCommit(lambda *kept: told.append(kept))
     waiting.keep(1, "lost")

@@ -1,4 +1,4 @@
-"""How long threads wanted a core, by what the system tells."""
+"""Tests of the time for which threads wanted a core, from the system's data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_this_thread_is_known() -> None:
+def test_core_time_of_current_thread_is_known() -> None:
     told = core_time(threading.get_native_id())
     assert told is not None
     assert told.wanted > 0
@@ -22,5 +22,5 @@ def test_this_thread_is_known() -> None:
     assert core_times().keys() >= {threading.get_native_id()}
 
 
-def test_nothing_is_known_of_a_process_that_is_not_there() -> None:
+def test_core_time_of_missing_process_is_unknown() -> None:
     assert core_times(process=2**22 + 1) == {}

@@ -1,4 +1,4 @@
-"""Whatever text user code makes, an error and a log record can be written down."""
+"""Tests that an error and a log record with any text can be encoded."""
 
 from __future__ import annotations
 

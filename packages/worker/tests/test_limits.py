@@ -1,4 +1,4 @@
-"""An element that is too large is refused in both harnesses, by the name of who put it out."""
+"""Tests that both harnesses refuse an element above the limit with the name of its transform."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pipeline(size: int, kind: str) -> beam.Pipeline:
-    """Puts out an element of this size, to a buffer of some kind."""
+    """Returns a pipeline that emits an element of this size to a buffer of this kind."""
     p = beam.Pipeline()
     made = p | beam.Impulse() | "Outer/Make" >> beam.Map(lambda _, size=size: b"x" * size)
     if kind == "grouped":
@@ -78,7 +78,7 @@ def kinds() -> Iterator[pytest.ParameterSet]:
 
 
 @pytest.mark.parametrize(("run", "kind"), list(kinds()))
-def test_an_element_that_is_too_large(run, kind: str) -> None:
+def test_element_above_limit_is_refused(run, kind: str) -> None:
     run(pipeline(ALLOWED, kind))
     with pytest.raises(BundleError, match=r"4\d{6} bytes.* maximum is 1048576: emit") as failed:
         run(pipeline(TOO_LARGE, kind))
@@ -87,7 +87,7 @@ def test_an_element_that_is_too_large(run, kind: str) -> None:
 
 
 class Keep(beam.DoFn):
-    """Keeps values in state and puts out none."""
+    """A DoFn that stores values in state and emits none."""
 
     BAG = userstate.BagStateSpec("bag", coders.BytesCoder())
 
@@ -96,7 +96,7 @@ class Keep(beam.DoFn):
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_an_element_in_state_that_is_too_large(count: int) -> None:
+def test_state_element_above_limit_is_refused(count: int) -> None:
     def keep(size: int) -> None:
         stage = StatefulStage(Keep(), tuple[str, bytes])
         stage.run(stage.elements(*[("k", b"x" * size)] * count), Settle())
@@ -110,8 +110,8 @@ def test_an_element_in_state_that_is_too_large(count: int) -> None:
     assert failed.value.transform == "Stateful"
 
 
-def test_a_large_element_is_refused_before_it_is_copied() -> None:
-    """Beside the element and its encoding, whose buffer doubles as it grows, there is no more."""
+def test_element_above_limit_is_refused_before_copy() -> None:
+    """Memory holds only the element and its encoding, whose buffer doubles as it grows."""
     size = 64 * LIMIT
     tracemalloc.start()
     try:

@@ -19,7 +19,7 @@ TRACE = (
 )
 
 
-def test_what_to_do_stands_in_the_first_line() -> None:
+def test_missing_module_advice_is_on_first_line() -> None:
     for told in (
         with_advice(MISSING),
         bundle_failed(TRACE, "stage", {}).summary,
@@ -32,7 +32,7 @@ def test_what_to_do_stands_in_the_first_line() -> None:
         assert "LOOPBACK" in first
 
 
-def test_other_errors_stay_as_they_are() -> None:
+def test_other_errors_are_unchanged() -> None:
     assert with_advice("ValueError: no") == "ValueError: no"
     failed = describe_failed_build(ImportError("cannot import name 'x'"), "stage")
     assert isinstance(failed, BundleError)
@@ -40,7 +40,7 @@ def test_other_errors_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("has_worked", [False, True])
-def test_an_sdk_that_ends_for_want_of_a_module_is_not_tried_again(has_worked: bool) -> None:
+def test_sdk_that_exits_for_missing_module_is_not_retried(has_worked: bool) -> None:
     connection = SdkConnection("1", "here")
     state = BundleStores(SideInputPages(cast("Any", None), ()), None, ())
     earlier = connection.open_bundle("b", "stage", state)

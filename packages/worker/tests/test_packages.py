@@ -1,4 +1,4 @@
-"""Which staged files are packages, how pip is told of them, and what makes two sets equal."""
+"""Tests of the selection of package files, of the arguments of pip, and of the equality of two sets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def staged(name: str, role: str = STAGING_TO) -> Artifact:
 
 
 def archive(path: Path, time: int, **contents: str) -> None:
-    """A source distribution of files that were written at some time."""
+    """Returns a source distribution of files with a given modification time."""
     with (
         gzip.GzipFile(path, "wb", mtime=time) as zipped,
         tarfile.open(fileobj=zipped, mode="w") as tar,
@@ -48,11 +48,11 @@ def archive(path: Path, time: int, **contents: str) -> None:
     ],
     ids=lambda value: value.staged_name if isinstance(value, Artifact) else "",
 )
-def test_what_has_to_be_installed(artifact: Artifact, wanted: bool) -> None:
+def test_required_packages_are_listed(artifact: Artifact, wanted: bool) -> None:
     assert has_packages([artifact]) is wanted
 
 
-def test_the_order_is_that_of_beams_containers(tmp_path: Path) -> None:
+def test_packages_are_installed_in_order_of_beam_containers(tmp_path: Path) -> None:
     for name in (
         "workflow.tar.gz",
         "b.whl",
@@ -75,19 +75,19 @@ def test_the_order_is_that_of_beams_containers(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_without_packages(tmp_path: Path) -> None:
+def test_folder_without_packages_needs_no_installation(tmp_path: Path) -> None:
     assert not StagedPackages.of(tmp_path / "nothing")
     (tmp_path / "pickled_main_session").touch()
     assert not StagedPackages.of(tmp_path)
 
 
-def test_an_extra_package_that_was_not_staged(tmp_path: Path) -> None:
+def test_extra_package_that_was_not_staged_is_reported(tmp_path: Path) -> None:
     (tmp_path / "extra_packages.txt").write_text("../gone.whl\n")
     with pytest.raises(FileNotFoundError, match="gone.whl"):
         StagedPackages.of(tmp_path)
 
 
-def test_equal_packages_that_were_built_at_other_times_have_one_digest(tmp_path: Path) -> None:
+def test_equal_packages_built_at_different_times_have_same_digest(tmp_path: Path) -> None:
     digests = []
     for number, (time, code) in enumerate([(1, "x = 1"), (2, "x = 1"), (2, "x = 2")]):
         folder = tmp_path / str(number)
@@ -98,7 +98,7 @@ def test_equal_packages_that_were_built_at_other_times_have_one_digest(tmp_path:
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_what_requirements_may_find_is_part_of_the_digest(tmp_path: Path) -> None:
+def test_files_found_by_requirements_are_part_of_digest(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("some\n")
     before = StagedPackages.of(tmp_path).digest()
     (tmp_path / "some-1.0.tar.gz").write_bytes(b"no archive at all")

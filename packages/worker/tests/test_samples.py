@@ -1,4 +1,4 @@
-"""Samples are wanted by an experiment, and of all that come the latest are kept."""
+"""Tests that an experiment enables samples, and that the latest samples are retained."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def response(**samples: list[bytes]) -> beam_fn_api_pb2.SampleDataResponse:
         ('{"experiments": ["enable_data_sampling"]}', True),
     ],
 )
-def test_wanted(options: str, wanted: bool) -> None:
+def test_samples_are_wanted_by_option(options: str, wanted: bool) -> None:
     assert is_wanted(options) is wanted
 
 
-def test_the_latest_of_each_collection_are_kept() -> None:
+def test_latest_samples_of_each_collection_are_retained() -> None:
     totals = Totals()
     totals.add(sample_infos(response(p=[b"%d" % i for i in range(8)], q=[b"q"])))
     totals.add(sample_infos(response(p=[b"%d" % i for i in range(8, 15)])))
@@ -40,5 +40,5 @@ def test_the_latest_of_each_collection_are_kept() -> None:
     assert found == {"p": [b"%d" % i for i in range(5, 15)], "q": [b"q"]}
 
 
-def test_what_is_large_is_left_out() -> None:
+def test_large_samples_are_omitted() -> None:
     assert sample_infos(response(p=[bytes(MOST_BYTES + 1)], q=[])) == ()

@@ -1,4 +1,4 @@
-"""No kind of state of the model is forgotten, and none of its coders."""
+"""Tests that all state kinds of the model, and all their coders, are handled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPEC = beam_runner_api_pb2.StateSpec.DESCRIPTOR
 
 
 @pytest.mark.parametrize("kind", [field.name for field in SPEC.oneofs_by_name["spec"].fields])
-def test_all_coders_of_a_state_are_found(kind: str) -> None:
+def test_state_spec_coders_are_all_found(kind: str) -> None:
     fields = SPEC.fields_by_name[kind].message_type.fields
     names = [field.name for field in fields if field.name.endswith("coder_id")]
     assert names
@@ -21,5 +21,5 @@ def test_all_coders_of_a_state_are_found(kind: str) -> None:
     assert sorted(coder_id for _, coder_id in coder_fields(spec)) == sorted(names)
 
 
-def test_a_state_of_no_kind_has_no_coders() -> None:
+def test_state_spec_without_kind_has_no_coders() -> None:
     assert list(coder_fields(beam_runner_api_pb2.StateSpec())) == []

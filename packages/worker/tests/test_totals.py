@@ -1,4 +1,4 @@
-"""Metrics of the same name add up as their type says."""
+"""Tests that metrics of the same name are merged according to their type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def total(kind: str, *payloads: bytes) -> bytes:
 
 
 def totals_of(infos: list[MonitoringInfo]) -> tuple[MonitoringInfo, ...]:
-    """The totals; whether the infos come one by one or together makes no difference."""
+    """Returns the totals, which must not depend on merging the infos singly or together."""
     together, one_by_one = Totals(), Totals()
     together.add(infos)
     for one in infos:
@@ -53,32 +53,32 @@ TUPLES = {
         (metric_urns.SUM_DOUBLE_TYPE, DOUBLE, [0.5, 1.5], 2.0),
     ],
 )
-def test_sums(kind: str, coder: Any, values: list[Any], expected: Any) -> None:
+def test_sums_are_added(kind: str, coder: Any, values: list[Any], expected: Any) -> None:
     assert coder.decode(total(kind, *map(coder.encode, values))) == expected
 
 
 @pytest.mark.parametrize(
     "kind", [metric_urns.DISTRIBUTION_INT64_TYPE, metric_urns.DISTRIBUTION_DOUBLE_TYPE]
 )
-def test_distributions(kind: str) -> None:
+def test_distributions_are_merged(kind: str) -> None:
     coder = TUPLES[kind]
     parts = [(2, 10, 3, 7), (1, -4, -4, -4), (1, 9, 9, 9)]
     assert coder.decode(total(kind, *map(coder.encode, parts))) == (4, 15, -4, 9)
 
 
 @pytest.mark.parametrize("kind", [metric_urns.LATEST_INT64_TYPE, metric_urns.LATEST_DOUBLE_TYPE])
-def test_the_latest_gauge_stands(kind: str) -> None:
+def test_latest_gauge_is_used(kind: str) -> None:
     coder = TUPLES[kind]
     parts = [(5, 50), (9, 90), (7, 70)]
     assert coder.decode(total(kind, *map(coder.encode, parts))) == (9, 90)
 
 
-def test_string_sets() -> None:
+def test_string_sets_are_merged() -> None:
     parts = [STRINGS.encode(part) for part in (["b", "a"], [], ["b", "c"])]
     assert list(STRINGS.decode(total(metric_urns.SET_STRING_TYPE, *parts))) == ["a", "b", "c"]
 
 
-def test_bounded_tries() -> None:
+def test_bounded_tries_are_merged() -> None:
     parts = []
     for path in (("a", "b"), ("a", "c")):
         trie = BoundedTrieData(singleton=path)
@@ -96,8 +96,8 @@ def histogram(*values: float) -> bytes:
     return bytes(cell.to_proto().SerializeToString())
 
 
-def test_histograms() -> None:
-    """What lies outside of the buckets, as 99 does, is counted, too."""
+def test_histograms_are_merged() -> None:
+    """Values outside of the buckets, such as 99, are counted, too."""
     added = total(metric_urns.HISTOGRAM_TYPE, histogram(1, 11), histogram(12, 99))
     assert metrics_pb2.HistogramValue.FromString(added) == metrics_pb2.HistogramValue.FromString(
         histogram(1, 11, 12, 99)
@@ -113,7 +113,7 @@ def test_histograms() -> None:
         (metric_urns.BOTTOM_N_DOUBLE_TYPE, DOUBLE, [1, 4, 5, 9]),
     ],
 )
-def test_the_largest_and_the_smallest(kind: str, coder: Any, expected: list[float]) -> None:
+def test_maximum_and_minimum_are_used(kind: str, coder: Any, expected: list[float]) -> None:
     values = IterableCoder(coder)
     parts = [values.encode(part) for part in ([5, 1], [], [9, 4])]
     assert list(values.decode(total(kind, *parts))) == expected
@@ -122,8 +122,8 @@ def test_the_largest_and_the_smallest(kind: str, coder: Any, expected: list[floa
 @pytest.mark.parametrize(
     "kind", [metric_urns.DISTRIBUTION_INT64_TYPE, metric_urns.DISTRIBUTION_DOUBLE_TYPE]
 )
-def test_distributions_to_which_nothing_was_added(kind: str) -> None:
-    """Some SDKs send all four parts then, some no more than the count."""
+def test_empty_distributions_are_merged(kind: str) -> None:
+    """Some SDKs then send all four parts, and some send only the count."""
     some = TUPLES[kind].encode((1, 9, 9, 9))
     for empty in (b"\x00", TUPLES[kind].encode((0, 0, 0, 0))):
         assert total(kind, empty, some) == total(kind, some, empty) == some
@@ -137,7 +137,7 @@ def test_distributions_to_which_nothing_was_added(kind: str) -> None:
         (metric_urns.HISTOGRAM_TYPE, histogram(1), b"\xff"),
     ],
 )
-def test_what_cannot_be_added_is_named_once(
+def test_unmergeable_metric_is_named_once(
     kind: str, first: bytes, wrong: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     totals = Totals()
@@ -149,13 +149,13 @@ def test_what_cannot_be_added_is_named_once(
     assert "strange" in record.getMessage()
 
 
-def test_every_type_of_the_model_can_be_added_up() -> None:
-    """But for progress, which is of a moment."""
+def test_metric_types_of_model_can_all_be_merged() -> None:
+    """Progress is excluded, because it is a momentary value."""
     types = {value for name, value in vars(metric_urns).items() if name.endswith("_TYPE")}
     assert {kind for kind in types if not is_known(kind)} == {metric_urns.PROGRESS_TYPE}
 
 
-def test_other_names_types_and_labels_stay_apart() -> None:
+def test_metrics_with_different_names_types_or_labels_stay_separate() -> None:
     one = INTEGER.encode(1)
     infos = [
         info(metric_urns.SUM_INT64_TYPE, one),
@@ -166,7 +166,7 @@ def test_other_names_types_and_labels_stay_apart() -> None:
 
 
 @given(st.lists(st.lists(st.integers(-1000, 1000), min_size=1), min_size=1))
-def test_a_distribution_in_parts_is_the_distribution_of_all(parts: list[list[int]]) -> None:
+def test_distribution_merged_from_parts_equals_distribution_of_all(parts: list[list[int]]) -> None:
     coder = TUPLES[metric_urns.DISTRIBUTION_INT64_TYPE]
 
     def described(values: list[int]) -> tuple[int, int, int, int]:

@@ -1,4 +1,4 @@
-"""Grouping in columns obeys the same rules as every other bulk grouper."""
+"""Tests that grouping in columns follows the rules of all bulk groupers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def _computable(case: BulkCase) -> bool:
 @pytest.mark.parametrize(
     "case", list(filter(_computable, create_bulk_cases())), ids=lambda case: case.name
 )
-def test_obeys_the_contract(case: BulkCase) -> None:
+def test_columns_grouper_fulfils_contract(case: BulkCase) -> None:
     check_bulk_grouper(ColumnsGrouper, case)
 
 
 @pytest.mark.parametrize("combiner", list(TimestampCombiner))
 @pytest.mark.parametrize("windows", [1, 7])
-def test_windows_that_only_an_sdk_merges(combiner: TimestampCombiner, windows: int) -> None:
+def test_windows_merged_only_by_sdk_are_grouped(combiner: TimestampCombiner, windows: int) -> None:
     strategy = WindowingStrategy(
         window_fn=OpaqueWindows("custom"),
         merge_status=MergeStatus.NEEDS_MERGE,
@@ -56,7 +56,7 @@ def test_windows_that_only_an_sdk_merges(combiner: TimestampCombiner, windows: i
     assert merger.asked == 1
 
 
-def test_windows_that_nobody_can_merge() -> None:
+def test_unmergeable_windows_are_refused() -> None:
     strategy = WindowingStrategy(OpaqueWindows("odd"), merge_status=MergeStatus.NEEDS_MERGE)
     grouper = ColumnsGrouper(strategy)
     grouper.add([b"k"], [encode_window(OpaqueWindow(b"w", 0))], [0], [b"v"])
@@ -64,7 +64,7 @@ def test_windows_that_nobody_can_merge() -> None:
         list(grouper.groups())
 
 
-def test_chunks_have_few_bytes_and_large_groups_come_in_pieces() -> None:
+def test_chunks_are_small_and_large_groups_are_split_into_pieces() -> None:
     small = [(b"k%d" % number, b"%d" % number) for number in range(10_000)]
     large = [(b"large", b"%07d|" % number * 1000) for number in range(1000)]
     medium = [(b"m%d" % number, b"x" * 1_000_000) for number in range(10)]
@@ -84,13 +84,13 @@ def test_chunks_have_few_bytes_and_large_groups_come_in_pieces() -> None:
     assert found == dict([*small, *medium, (b"large", b"".join(value for _, value in large))])
 
 
-def test_shared_windows_survive_the_way_through_a_blob() -> None:
+def test_shared_windows_survive_encoding() -> None:
     batch = from_bytes(to_bytes(keyed([b"a", b"b"], b"w", None, [b"1", b"2"])))
     assert (batch.schema.metadata or {})[b"window"] == b"w"
     assert batch.column("key").to_pylist() == [b"a", b"b"]
 
 
-def test_shards_hold_every_row_once_and_equal_keys_together() -> None:
+def test_shards_contain_each_row_once_and_equal_keys_together() -> None:
     keys = [b"k%d" % (i % 50) for i in range(1000)]
     values = [b"%d" % i for i in range(1000)]
     parts = dict(by_shard(keyed(keys, b"", None, values), 7))
@@ -103,6 +103,6 @@ def test_shards_hold_every_row_once_and_equal_keys_together() -> None:
         seen |= distinct
 
 
-def test_the_shard_of_a_key_is_the_same_in_every_process() -> None:
-    # CRC-32 of b"apple" is 2838417488: a literal, so that a change of hash is noticed.
+def test_shard_of_key_is_equal_in_all_processes() -> None:
+    # CRC-32 of b"apple" is 2838417488. The literal detects a change of the hash.
     assert [shard for shard, _ in by_shard(keyed([b"apple"], b"", None, [b"1"]), 1000)] == [488]

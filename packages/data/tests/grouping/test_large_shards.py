@@ -1,4 +1,4 @@
-"""A shard that does not fit into memory is grouped as one that does, whatever fits."""
+"""Tests that shards above the memory limit are grouped like shards within the limit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def spilled(
     strategy: WindowingStrategy,
     merger: WindowMerger | None = None,
 ) -> Iterator[GroupChunk]:
-    """Groups in this budget, and looks that nothing is left."""
+    """Groups within this memory budget, and checks that no file is left."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shard = LargeShard(strategy, merger, budget, SHARDS, SpillFiles(folder, "1-1-1"))
@@ -57,7 +57,7 @@ def _computable(case: BulkCase) -> bool:
     "case", list(filter(_computable, create_bulk_cases())), ids=lambda case: case.name
 )
 @pytest.mark.parametrize("budget", [300, 3000])
-def test_obeys_the_contract(case: BulkCase, budget: int) -> None:
+def test_spilling_grouper_fulfils_contract(case: BulkCase, budget: int) -> None:
     check_bulk_grouper(partial(ColumnsGrouper, group=partial(spilled, budget)), case)
 
 
@@ -80,7 +80,7 @@ STRATEGIES = (
     budget=st.sampled_from([1, 200, 1000, 5000]),
 )
 @settings(max_examples=60)
-def test_gives_the_groups_of_memory(
+def test_spilling_grouper_returns_groups_of_memory_grouper(
     rows: list[tuple[bytes, int]],
     cut: int,
     strategy: WindowingStrategy,
@@ -120,7 +120,7 @@ def _comparable(group: Group) -> tuple[bytes, bytes, int, tuple[bytes, ...]]:
     return group.key, group.window, group.timestamp, tuple(group.values)
 
 
-def test_a_hot_key_is_not_taken_into_memory(tmp_path: Path) -> None:
+def test_hot_key_is_not_loaded_into_memory(tmp_path: Path) -> None:
     cold = [b"%d" % number for number in range(50)]
     hot = [b"%07d|" % number * 1000 for number in range(1000)]
     keys = [*cold, *[b"hot"] * len(hot)]
@@ -150,7 +150,7 @@ def test_a_hot_key_is_not_taken_into_memory(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_broken_off_leaves_files_only_until_the_attempt_ends(tmp_path: Path) -> None:
+def test_aborted_grouping_leaves_files_only_until_attempt_ends(tmp_path: Path) -> None:
     files = SpillFiles(tmp_path, "1-1-1")
     shard = LargeShard(WindowingStrategy(), None, 100, SHARDS, files)
     keys = [b"%d" % number for number in range(100)]

@@ -1,4 +1,4 @@
-"""Files of rows: read as they were written, row by row, and only once they are whole."""
+"""Tests of row files: rows are read as written, one by one, and only from complete files."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ def plain(*rows: Row) -> list[tuple[RowKind, bytes]]:
 
 
 @pytest.mark.parametrize("numbers", [range(10), (), (3,), (9, 0, 4, 4)])
-def test_any_rows_in_any_order(tmp_path: Path, numbers: tuple[int, ...]) -> None:
+def test_rows_are_read_in_any_order(tmp_path: Path, numbers: tuple[int, ...]) -> None:
     ref = FileRows(NAME, tuple(numbers), checksum=written(tmp_path))
     assert read(tmp_path, ref) == plain(*(ROWS[n] for n in numbers))
 
 
 @pytest.mark.parametrize("order", [range(10), range(9, -1, -1), (3, 0, 9, 1, 8, 2, 7, 5, 4, 6)])
-def test_rows_put_in_another_order_have_its_numbers(tmp_path: Path, order: Sequence[int]) -> None:
+def test_rows_written_in_another_order_keep_their_numbers(
+    tmp_path: Path, order: Sequence[int]
+) -> None:
     writer = RowFileWriter(tmp_path / NAME)
     for row in ROWS:
         writer.write(row)
@@ -52,20 +54,20 @@ def test_rows_put_in_another_order_have_its_numbers(tmp_path: Path, order: Seque
     assert places == sorted(places)
 
 
-def test_rows_that_travel_with_their_reference(tmp_path: Path) -> None:
+def test_inline_rows_travel_with_their_reference(tmp_path: Path) -> None:
     ref = InlineRows("name", tuple((row.kind, row.data) for row in ROWS[2:5]))
     assert read(tmp_path, ref) == plain(*ROWS[2:5])
 
 
-def test_a_file_given_up_is_gone(tmp_path: Path) -> None:
+def test_discarded_file_is_deleted(tmp_path: Path) -> None:
     writer = RowFileWriter(tmp_path / NAME)
     writer.write(ROWS[1])
     writer.discard()
     assert not (tmp_path / NAME).exists()
 
 
-def test_a_file_given_up_after_it_was_closed_is_gone(tmp_path: Path) -> None:
-    """One output of a bundle may be closed when the next one fails."""
+def test_file_discarded_after_close_is_deleted(tmp_path: Path) -> None:
+    """A bundle can have a closed output when the next output fails."""
     writer = RowFileWriter(tmp_path / NAME)
     writer.write(ROWS[1])
     writer.close()
@@ -73,7 +75,7 @@ def test_a_file_given_up_after_it_was_closed_is_gone(tmp_path: Path) -> None:
     assert not (tmp_path / NAME).exists()
 
 
-def test_a_file_that_was_not_closed_can_not_be_read(tmp_path: Path) -> None:
+def test_unclosed_file_cannot_be_read(tmp_path: Path) -> None:
     writer = RowFileWriter(tmp_path / NAME)
     writer.write(ROWS[1])
     with pytest.raises(RowsError, match=f"{NAME} is damaged"):
@@ -81,15 +83,15 @@ def test_a_file_that_was_not_closed_can_not_be_read(tmp_path: Path) -> None:
     writer.discard()
 
 
-def test_data_outlives_the_reading_and_the_file(tmp_path: Path) -> None:
-    """Rows are mapped, not copied: their buffers must keep the mapping alive."""
+def test_row_data_outlives_reader_and_file(tmp_path: Path) -> None:
+    """Rows are mapped, not copied. Their buffers must keep the mapping alive."""
     ref = FileRows(NAME, tuple(range(10)), checksum=written(tmp_path))
     buffers = [data for _, data in read_ref(tmp_path, ref)]
     (tmp_path / NAME).unlink()
     assert [bytes(memoryview(data)) for data in buffers] == [row.data for row in ROWS]
 
 
-def test_a_row_is_not_copied(tmp_path: Path) -> None:
+def test_row_is_not_copied(tmp_path: Path) -> None:
     checksum = written(tmp_path)
     file = RowFile(tmp_path / NAME, checksum)
     for number in (0, 9):
@@ -99,8 +101,8 @@ def test_a_row_is_not_copied(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["flipped", "zeroed", "cut off"])
-def test_no_damage_is_silent(tmp_path: Path, kind: str) -> None:
-    """Padding between rows may be anything; whatever else changes is told, before anybody uses it."""
+def test_damage_of_any_byte_is_detected(tmp_path: Path, kind: str) -> None:
+    """Padding between rows can have any value. Every other change is reported before the data is used."""
     ref = FileRows(NAME, tuple(range(10)), checksum=written(tmp_path))
     right = read(tmp_path, ref)
     path = tmp_path / NAME
@@ -124,7 +126,7 @@ def test_no_damage_is_silent(tmp_path: Path, kind: str) -> None:
     assert told > len(content) // 3
 
 
-def test_another_file_of_rows_is_not_read(tmp_path: Path) -> None:
+def test_file_with_other_rows_is_refused(tmp_path: Path) -> None:
     ref = FileRows(NAME, (0,), checksum=written(tmp_path))
     writer = RowFileWriter(tmp_path / NAME)
     for row in reversed(ROWS):
@@ -134,6 +136,6 @@ def test_another_file_of_rows_is_not_read(tmp_path: Path) -> None:
         read(tmp_path, ref)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(RowsError, match=f"{tmp_path}/gone is missing: check that"):
         read(tmp_path, FileRows("gone", (0,)))

@@ -1,4 +1,4 @@
-"""Output ports make rows: dealt evenly, sharded by key, or as they are."""
+"""Tests of output ports: rows are dealt evenly, sharded by key, or written unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZE = 4
 
 
 def chunk_of(first: int, count: int) -> ElementChunk:
-    """Elements of four bytes: consecutive numbers."""
+    """Returns a chunk of consecutive numbers, four bytes each."""
     data = b"".join(n.to_bytes(SIZE, "big") for n in range(first, first + count))
     return ElementChunk(count, data, [SIZE * (n + 1) for n in range(count)])
 
@@ -36,7 +36,9 @@ def numbers_in(row: Row) -> list[int]:
 
 
 @given(st.lists(st.integers(1, 20), max_size=10), st.integers(1, 9), st.integers(0, 20))
-def test_dealing_is_even_and_complete(counts: list[int], shards: int, partition: int) -> None:
+def test_dealt_elements_are_evenly_distributed_and_complete(
+    counts: list[int], shards: int, partition: int
+) -> None:
     rows: list[Row] = []
     port = row_port(BufferKind.DEALT, shards, partition, rows.append)
     first = 0
@@ -52,7 +54,7 @@ def test_dealing_is_even_and_complete(counts: list[int], shards: int, partition:
 
 
 @given(st.lists(st.integers(1, 20), max_size=10), st.integers(1, 9))
-def test_dealt_elements_of_a_chunk_stay_in_order(counts: list[int], shards: int) -> None:
+def test_dealt_elements_of_chunk_stay_in_order(counts: list[int], shards: int) -> None:
     rows: list[Row] = []
     port = row_port(BufferKind.DEALT, shards, 3, rows.append)
     first = 0
@@ -74,9 +76,7 @@ def test_dealt_elements_of_a_chunk_stay_in_order(counts: list[int], shards: int)
         ([float("nan"), -1.0], [None, None]),
     ],
 )
-def test_dealt_restrictions_tell_what_they_stand_for(
-    sizes: list[float], work: list[int | None]
-) -> None:
+def test_dealt_restrictions_carry_their_sizes(sizes: list[float], work: list[int | None]) -> None:
     rows: list[Row] = []
     port = row_port(BufferKind.DEALT, 2, 0, rows.append, restrictions=True)
     data = b"".join(b"from 0 on" + struct.pack(">d", size) for size in sizes)
@@ -85,8 +85,8 @@ def test_dealt_restrictions_tell_what_they_stand_for(
     assert [row.work for row in rows] == work
 
 
-def test_tasks_begin_to_deal_at_different_shards() -> None:
-    """So that a thousand tasks with one element each don't all give it to shard 0."""
+def test_tasks_start_dealing_at_different_shards() -> None:
+    """Otherwise a thousand tasks with one element each would all send it to shard 0."""
     shards = Counter[int]()
     for partition in range(12):
         rows: list[Row] = []
@@ -95,7 +95,7 @@ def test_tasks_begin_to_deal_at_different_shards() -> None:
     assert shards == {0: 3, 1: 3, 2: 3, 3: 3}
 
 
-def test_stored_elements_are_one_row_as_they_come() -> None:
+def test_stored_elements_become_one_row() -> None:
     rows: list[Row] = []
     chunk = ElementChunk(3, b"abcdef")
     row_port(BufferKind.STORED, 8, 5, rows.append).write(chunk)
@@ -111,14 +111,14 @@ def keys_in(row: Row) -> list[bytes]:
     return keys
 
 
-def test_keyed_rows_go_to_the_shard_of_their_key() -> None:
+def test_keyed_rows_go_to_shard_of_their_key() -> None:
     rows: list[Row] = []
     row_port(BufferKind.GROUPED, 5, 0, rows.append).write(KEYED)
     found = {key: row.shard for row in rows for key in keys_in(row)}
     assert found == {key: crc32(key) % 5 for key in (b"aa", b"bb", b"c")}
 
 
-def test_keyed_rows_tell_their_windows_one_by_one_if_they_must() -> None:
+def test_keyed_rows_list_their_windows_separately_if_required() -> None:
     rows: list[Row] = []
     windows = [b"v", b"w", b"v"]
     chunk = attrs.evolve(KEYED, windows=windows)
@@ -128,7 +128,7 @@ def test_keyed_rows_tell_their_windows_one_by_one_if_they_must() -> None:
 
 
 @pytest.mark.parametrize("times", [[3, 25], [25, 25]])
-def test_keyed_rows_are_held_no_longer_than_their_first_window_lasts(times: list[int]) -> None:
+def test_keyed_rows_hold_watermark_until_first_window_ends(times: list[int]) -> None:
     windows = [encode_interval(10, 20), encode_interval(0, 10)]
     several = KeyedChunk(b"ab", [1, 2], b"12", [1, 2], windows, times)
     alone = attrs.evolve(several, windows=windows[0])
@@ -138,7 +138,7 @@ def test_keyed_rows_are_held_no_longer_than_their_first_window_lasts(times: list
         assert [row.min_timestamp for row in rows] == [min(*times, last)]
 
 
-def test_rows_of_elements_tell_the_window_that_chunks_do() -> None:
+def test_element_rows_have_windows_of_their_chunks() -> None:
     for kind in (BufferKind.STORED, BufferKind.DEALT):
         rows: list[Row] = []
         port = row_port(kind, 2, 0, rows.append, windows=True)

@@ -1,4 +1,4 @@
-"""A file of which some rows are here: those that were asked for are right, and no more was fetched than is worth it."""
+"""Tests of a file that is partly local: requested rows are right, and no more data is fetched than is useful."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from beam_runner_data.rows.row import Row, RowKind
 
 NAME = "1-2-1-0.arrow"
 WORTH = 300
-"""Bytes of a request, in place of a megabyte."""
+"""Number of bytes of a request, instead of a megabyte."""
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def contents(number: int, size: int) -> bytes:
 
 
 def stored(folder: Path, sizes: list[int]) -> tuple[MemoryStore, int]:
-    """A store with a file of rows of these sizes, and its checksum."""
+    """Returns a store with a file of rows of these sizes, and the checksum of the file."""
     writer = RowFileWriter(folder / "written")
     for number, size in enumerate(sizes):
         writer.write(Row(0, RowKind.ELEMENTS, contents(number, size), 1))
@@ -56,7 +56,7 @@ def check(path: Path, checksum: int, sizes: list[int], rows: set[int]) -> None:
     st.lists(st.sets(st.integers(0, 39), max_size=6), max_size=6),
     st.randoms(use_true_random=False),
 )
-def test_what_was_asked_for_is_there_whatever_gets_lost(
+def test_requested_rows_are_available_after_any_loss(
     tmp_path_factory: pytest.TempPathFactory,
     sizes: list[int],
     asked: list[set[int]],
@@ -79,14 +79,14 @@ def test_what_was_asked_for_is_there_whatever_gets_lost(
         assert path.read_bytes() == store.files[NAME]
 
 
-def test_rows_are_fetched_and_what_lies_between_is_not(tmp_path: Path) -> None:
+def test_requested_rows_are_fetched_without_gaps_between_them(tmp_path: Path) -> None:
     sizes = [1000] * 50
     store, checksum = stored(tmp_path, sizes)
     file = PartialFile(store, NAME, tmp_path / NAME)
     directory = 50 * 32 + 16
     assert (
         file.have({3, 4}) == directory + 2 * 1024 - 24
-    )  # what is behind the last row is not needed
+    )  # the bytes after the last row aren't needed
     assert file.have({4}) == 0
     assert file.have({3, 9}) == 1000
     check(tmp_path / NAME, checksum, sizes, {3, 4, 9})
@@ -99,7 +99,7 @@ def test_rows_are_fetched_and_what_lies_between_is_not(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
-def test_a_file_that_is_no_more_than_a_request_comes_whole(tmp_path: Path) -> None:
+def test_file_smaller_than_request_is_fetched_completely(tmp_path: Path) -> None:
     store, checksum = stored(tmp_path, [10, 20])
     file = PartialFile(store, NAME, tmp_path / NAME)
     assert file.have({1}) == len(store.files[NAME])
@@ -108,7 +108,7 @@ def test_a_file_that_is_no_more_than_a_request_comes_whole(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("damage", [b"", b"no rows at all" * 100])
-def test_what_is_no_file_of_rows_comes_whole_for_its_reader_to_refuse(
+def test_invalid_row_file_is_fetched_completely_and_refused_by_reader(
     tmp_path: Path, damage: bytes
 ) -> None:
     store = MemoryStore({NAME: damage})
@@ -116,13 +116,13 @@ def test_what_is_no_file_of_rows_comes_whole_for_its_reader_to_refuse(
     assert (tmp_path / NAME).read_bytes() == damage
 
 
-def test_rows_that_a_file_does_not_have_are_for_its_reader_to_refuse(tmp_path: Path) -> None:
+def test_request_for_missing_rows_is_refused_by_reader(tmp_path: Path) -> None:
     store, _ = stored(tmp_path, [1000] * 3)
     PartialFile(store, NAME, tmp_path / NAME).have({3})
     assert (tmp_path / NAME).read_bytes() == store.files[NAME]
 
 
-def test_all_of_it_takes_the_place_of_a_part(tmp_path: Path) -> None:
+def test_complete_file_replaces_partial_file(tmp_path: Path) -> None:
     store, _ = stored(tmp_path, [1000] * 3)
     file = PartialFile(store, NAME, tmp_path / NAME)
     file.have({0})
@@ -131,7 +131,7 @@ def test_all_of_it_takes_the_place_of_a_part(tmp_path: Path) -> None:
     assert file.have_all() == 0
 
 
-def test_what_the_store_has_lost_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+def test_file_lost_by_store_is_named_and_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(MissingFileError, match=NAME):
         PartialFile(MemoryStore(), NAME, tmp_path / NAME).have({0})
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""What a bundle writes: inline while it is little, in one file else; cut so that its facts are true."""
+"""Tests of bundle output: small output is inline, large output is in one file, split so that its facts are true."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def data_of(folder: Path, outputs: tuple[Output, ...]) -> list[bytes]:
     ]
 
 
-def test_nothing_is_no_data(tmp_path: Path) -> None:
+def test_empty_output_writes_no_data(tmp_path: Path) -> None:
     for kind in BufferKind:
         assert write(tmp_path, kind) == ()
     assert list(tmp_path.iterdir()) == []
@@ -55,7 +55,7 @@ def test_nothing_is_no_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("works", "together"), [((3, 4), 7), ((3, None), None), ((None, None), None)]
 )
-def test_what_rows_stand_for_adds_up(
+def test_work_of_rows_adds_up(
     works: tuple[int | None, ...], together: int | None, tmp_path: Path
 ) -> None:
     (output,) = write(tmp_path, BufferKind.DEALT, *[row(work=one) for one in works])
@@ -63,7 +63,7 @@ def test_what_rows_stand_for_adds_up(
 
 
 @pytest.mark.parametrize("rows", [1, 4])
-def test_up_to_the_limit_it_travels_with_the_reply(tmp_path: Path, rows: int) -> None:
+def test_output_within_limit_travels_inline(tmp_path: Path, rows: int) -> None:
     outputs = write(tmp_path, BufferKind.STORED, *[row(INLINE_BYTES // rows)] * rows)
     assert all(isinstance(output.data.ref, InlineRows) for output in outputs)
     assert list(tmp_path.iterdir()) == []
@@ -71,14 +71,14 @@ def test_up_to_the_limit_it_travels_with_the_reply(tmp_path: Path, rows: int) ->
 
 
 @pytest.mark.parametrize("sizes", [[INLINE_BYTES + 1], [KB] * 33, [1, INLINE_BYTES, 1]])
-def test_beyond_the_limit_it_is_in_one_file(tmp_path: Path, sizes: list[int]) -> None:
+def test_output_above_limit_is_written_to_one_file(tmp_path: Path, sizes: list[int]) -> None:
     outputs = write(tmp_path, BufferKind.STORED, *map(row, sizes))
     assert {output.data.ref.path for output in outputs} == {"1-2-3-0.arrow"}
     assert [path.name for path in tmp_path.iterdir()] == ["1-2-3-0.arrow"]
     assert data_of(tmp_path, outputs) == [b"x" * size for size in sizes]
 
 
-def test_what_is_given_up_leaves_no_file(tmp_path: Path) -> None:
+def test_aborted_output_leaves_no_file(tmp_path: Path) -> None:
     for close in (False, True):
         buffered = WrittenBuffer(buffer("b", BufferKind.STORED), 4, tmp_path, "name")
         buffered.write(row(INLINE_BYTES + 1))
@@ -98,7 +98,7 @@ written_rows = st.lists(
 @pytest.mark.parametrize("kind", list(BufferKind))
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=written_rows, pieces=st.integers(1, 5), piece_bytes=st.integers(1, 200))
-def test_each_row_is_in_one_piece_and_facts_are_true(
+def test_output_rows_are_in_one_piece_each_with_true_facts(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     limit: int,
@@ -134,7 +134,7 @@ def test_each_row_is_in_one_piece_and_facts_are_true(
 
 
 @pytest.mark.parametrize("kind", [BufferKind.STORED, BufferKind.DEALT, BufferKind.KEYED])
-def test_each_piece_is_of_one_window_if_it_must_be(tmp_path: Path, kind: BufferKind) -> None:
+def test_output_pieces_have_one_window_each_if_required(tmp_path: Path, kind: BufferKind) -> None:
     windows = [IntervalWindow(0, 10), IntervalWindow(10, 20)]
     rows = [
         row(shard=shard, windows=frozenset((encode_window(window),)))
@@ -149,7 +149,7 @@ def test_each_piece_is_of_one_window_if_it_must_be(tmp_path: Path, kind: BufferK
     assert sum(output.data.facts.count for output in outputs) == len(rows)
 
 
-def test_a_shards_rows_are_its_own(tmp_path: Path) -> None:
+def test_shard_output_contains_only_its_rows(tmp_path: Path) -> None:
     rows = [Row(n % 3, RowKind.KEYED, b"%d" % n, n + 1, 100 - n) for n in range(9)]
     outputs = write(tmp_path, BufferKind.GROUPED, *rows)
     for output in outputs:
@@ -160,12 +160,12 @@ def test_a_shards_rows_are_its_own(tmp_path: Path) -> None:
         assert facts.min_timestamp == min(one.min_timestamp for one in mine)
 
 
-def test_large_stored_data_is_cut_for_several_readers(tmp_path: Path) -> None:
+def test_large_stored_output_is_split_for_several_readers(tmp_path: Path) -> None:
     outputs = write(tmp_path, BufferKind.STORED, *[row(512 * KB)] * 16, pieces=4)
     assert [len(output.data.ref.rows) for output in outputs] == [4, 4, 4, 4]
 
 
-def test_small_stored_data_is_one_piece(tmp_path: Path) -> None:
+def test_small_stored_output_is_one_piece(tmp_path: Path) -> None:
     (output,) = write(tmp_path, BufferKind.STORED, *[row(KB)] * 100, pieces=4)
     assert isinstance(output.data.ref, FileRows)
 
@@ -190,7 +190,7 @@ FIXED = WindowingStrategy(window_fn=FixedWindows(10))
         ),
     ],
 )
-def test_a_side_input_tells_its_windows(
+def test_side_input_output_lists_its_windows(
     tmp_path: Path, strategy: WindowingStrategy, told: set[bytes], windows: set[object]
 ) -> None:
     rows = [row(windows=frozenset({each})) for each in sorted(told)]
@@ -198,7 +198,7 @@ def test_a_side_input_tells_its_windows(
     assert output.data.facts.windows == windows
 
 
-def test_where_a_row_does_not_tell_its_windows_nobody_does(tmp_path: Path) -> None:
+def test_output_without_windows_in_row_lists_no_windows(tmp_path: Path) -> None:
     rows = row(windows=frozenset({encode_window(GLOBAL_WINDOW)})), row()
     (output,) = write(tmp_path, BufferPlan("b", SIDE, WindowingStrategy()), *rows)
     assert output.data.facts.windows is None
@@ -209,7 +209,7 @@ def test_where_a_row_does_not_tell_its_windows_nobody_does(tmp_path: Path) -> No
     st.sampled_from([BufferKind.GROUPED, BufferKind.KEYED, BufferKind.DEALT]),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_rows_of_a_shard_lie_together_where_they_are_fetched_alone(
+def test_shard_rows_are_adjacent_if_fetched_separately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[tuple[int, int]], kind: BufferKind
 ) -> None:
     monkeypatch.setattr(written, "REQUEST_BYTES", 500)
@@ -229,7 +229,7 @@ def test_rows_of_a_shard_lie_together_where_they_are_fetched_alone(
             assert list(ref.rows) == list(range(ref.rows[0], ref.rows[-1] + 1))
 
 
-def test_a_file_that_is_no_more_than_a_request_is_left_as_it_is(tmp_path: Path) -> None:
+def test_file_smaller_than_request_is_not_reordered(tmp_path: Path) -> None:
     made = WrittenBuffer(buffer("b", BufferKind.GROUPED), 4, tmp_path, "1-2-3-0", in_extents=True)
     for shard in (0, 1, 0, 1):
         made.write(row(INLINE_BYTES, shard))

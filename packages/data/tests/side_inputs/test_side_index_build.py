@@ -1,4 +1,4 @@
-"""The index of a side input is built once, whoever needs it and whoever dies while building it."""
+"""Tests that the index of a side input is built once, also if a process that builds it dies."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read_a(index: SideIndex) -> bytes:
     return values
 
 
-def test_values_are_read_from_where_they_were_written(tmp_path: Path) -> None:
+def test_side_index_reads_values_from_written_files(tmp_path: Path) -> None:
     one = large(tmp_path, "1")
     index = open_index(tmp_path, "s", [one, data(tmp_path, "2", b"a?")])
     assert read_a(index) == b"a" * 30_000 + b"a!" + b"a?"
@@ -54,7 +54,7 @@ def test_values_are_read_from_where_they_were_written(tmp_path: Path) -> None:
     assert sum(file.stat().st_size for file in path.iterdir()) < 1500
 
 
-def test_it_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_side_index_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = large(tmp_path, "1")
     open_index(tmp_path, "s", [one])
 
@@ -74,7 +74,9 @@ def in_other_processes(count: int, work: Callable[[], None]) -> list[int | None]
     return [process.exitcode for process in processes]
 
 
-def test_many_processes_build_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_side_index_is_built_once_by_many_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = large(tmp_path, "1")
     real = side_index_build._build
 
@@ -88,7 +90,7 @@ def test_many_processes_build_it_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (tmp_path / "builds").read_bytes() == b"x"
 
 
-def test_the_next_builds_it_if_the_builder_dies(
+def test_side_index_is_built_by_next_process_if_builder_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = large(tmp_path, "1")
@@ -100,7 +102,7 @@ def test_the_next_builds_it_if_the_builder_dies(
     assert [path.suffix for path in built(tmp_path)] == [""]
 
 
-def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_side_index_build_leaves_no_file(tmp_path: Path) -> None:
     one = large(tmp_path, "1")
     (tmp_path / "1.arrow").unlink()
     with pytest.raises(FileError):
@@ -108,7 +110,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     assert built(tmp_path) == []
 
 
-def test_it_goes_with_its_data(tmp_path: Path) -> None:
+def test_side_index_is_deleted_with_its_data(tmp_path: Path) -> None:
     index = open_index(tmp_path, "s", [large(tmp_path, "1"), large(tmp_path, "2")])
     remove_indexes(tmp_path, "2.arrow")
     assert len(built(tmp_path)) == 1
@@ -120,7 +122,7 @@ def test_it_goes_with_its_data(tmp_path: Path) -> None:
         read_a(index)
 
 
-def test_old_versions_go_when_there_are_new_ones(tmp_path: Path) -> None:
+def test_old_side_index_versions_are_deleted_after_new_version(tmp_path: Path) -> None:
     parts = [large(tmp_path, str(number)) for number in range(6)]
     for count in range(1, 7):
         assert read_a(open_index(tmp_path, "s", parts[:count])).count(b"!") == count
@@ -137,8 +139,8 @@ def everything(index: SideIndex) -> list[bytes]:
     ]
 
 
-def test_no_damage_is_silent(tmp_path: Path) -> None:
-    """Of the index or of the data that it points into."""
+def test_damage_of_any_byte_is_detected(tmp_path: Path) -> None:
+    """The damage is in the index or in the data that the index refers to."""
     parts = [large(tmp_path, "1"), data(tmp_path, "2", b"a?", b"c")]
     right = everything(open_index(tmp_path, "s", parts))
     (path,) = built(tmp_path)

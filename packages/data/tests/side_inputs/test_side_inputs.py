@@ -1,4 +1,4 @@
-"""Side inputs from bundle to bundle: each sees what it was given, and what stays the same is kept."""
+"""Tests of side inputs across bundles: each bundle sees its data, and unchanged data is cached."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def seen(side_inputs: BundleSideInputs, tag: str) -> list[bytes]:
     return sorted(map(bytes, found))  # type: ignore[arg-type]
 
 
-def test_a_bundle_sees_what_it_is_shown_and_no_more(tmp_path: Path) -> None:
+def test_side_input_shows_only_visible_data_of_bundle(tmp_path: Path) -> None:
     side_inputs = BundleSideInputs(USES, tmp_path)
     a, b = data(tmp_path, "1", b"a"), data(tmp_path, "2", b"b")
     assert seen(side_inputs, "one") == []
@@ -54,7 +54,7 @@ def test_a_bundle_sees_what_it_is_shown_and_no_more(tmp_path: Path) -> None:
     assert (seen(side_inputs, "one"), seen(side_inputs, "two")) == ([], [])
 
 
-def test_the_version_changes_when_what_is_shown_does(tmp_path: Path) -> None:
+def test_side_input_version_changes_with_visible_data(tmp_path: Path) -> None:
     side_inputs = BundleSideInputs(USES, tmp_path)
     a, b = data(tmp_path, "1", b"a"), data(tmp_path, "2", b"b")
     versions = []
@@ -67,7 +67,7 @@ def test_the_version_changes_when_what_is_shown_does(tmp_path: Path) -> None:
     assert len({two for _, two in versions}) == 1
 
 
-def test_what_stays_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_side_input_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[object] = []
     real = side_data.read_ref
 
@@ -84,7 +84,7 @@ def test_what_stays_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert len(reads) == 1
 
 
-def test_nothing_is_read_before_anybody_looks(tmp_path: Path) -> None:
+def test_side_input_is_read_on_first_use(tmp_path: Path) -> None:
     a = data(tmp_path, "1", b"a" * 100_000)
     (path,) = tmp_path.iterdir()
     path.unlink()
@@ -94,7 +94,7 @@ def test_nothing_is_read_before_anybody_looks(tmp_path: Path) -> None:
         seen(side_inputs, "one")
 
 
-def test_only_the_latest_is_seen_where_that_is_what_counts(tmp_path: Path) -> None:
+def test_latest_side_input_shows_only_latest_pane(tmp_path: Path) -> None:
     side_inputs = BundleSideInputs([attrs.evolve(USES[0], latest=True)], tmp_path)
     a, b = data(tmp_path, "1", b"a"), data(tmp_path, "2", b"b", b"c")
     for parts, latest in (((a,), b"a"), ((a, b), b"c"), ((b, a), b"a"), ((), b"")):
@@ -102,16 +102,16 @@ def test_only_the_latest_is_seen_where_that_is_what_counts(tmp_path: Path) -> No
         assert side_inputs.iterable("T", "one", GLOBAL) == latest
 
 
-def test_data_in_several_windows_is_read_once_for_each_window(tmp_path: Path) -> None:
-    """The scheduler shows the same data with every window that it has elements in."""
+def test_side_input_in_several_windows_is_read_once_per_window(tmp_path: Path) -> None:
+    """The scheduler passes the same data with every window of its elements."""
     side_inputs = BundleSideInputs(USES, tmp_path)
     a = data(tmp_path, "1", b"a")
     side_inputs.show([shown(ONE, a), shown(ONE, a, window=IntervalWindow(0, 10))])
     assert seen(side_inputs, "one") == [b"a"]
 
 
-def test_each_window_has_its_data_in_the_order_in_which_it_came(tmp_path: Path) -> None:
-    """A bundle may see several windows, and the last data of one be the first of another."""
+def test_side_input_windows_have_data_in_order_of_arrival(tmp_path: Path) -> None:
+    """A bundle can see several windows, and the last data of one window can be the first data of another."""
     side_inputs = BundleSideInputs(USES, tmp_path)
     early, later, both = (data(tmp_path, name, f"k{name}".encode()) for name in "123")
     other = IntervalWindow(0, 10)

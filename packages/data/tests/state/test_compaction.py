@@ -1,4 +1,4 @@
-"""What is to be merged: seldom enough to be cheap, often enough that few segments are left."""
+"""Tests of the choice of segments to merge: rarely enough to be cheap, often enough for few segments."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from beam_runner_data.state.compaction import Compaction, CompactionPlan, full_t
 from beam_runner_data.state.store import MERGED_IN_COMMIT
 
 
-def test_full_tiers() -> None:
+def test_full_tier_is_found() -> None:
     assert full_tier([]) is None
     assert full_tier([1] * 7) is None
     assert full_tier([1] * 8) == (0, 8)
     assert full_tier([10**6] * 7 + [1] * 7) is None, "neither tier is full"
     assert full_tier([10**6] * 7 + [1] * 8) == (7, 15)
-    assert full_tier([1] * 7 + [10**6]) == (0, 8), "older small ones go with a newer large one"
+    assert full_tier([1] * 7 + [10**6]) == (0, 8), (
+        "older small segments merge with a newer large segment"
+    )
     sizes = [5000] * 7 + [600] * 8
-    assert full_tier(sizes) == (0, 15), "what fills the next tier goes along"
+    assert full_tier(sizes) == (0, 15), "segments that fill the next tier merge, too"
     assert full_tier(sizes, most=39800) == (0, 15)
     assert full_tier(sizes, most=39799) == (7, 15)
     assert full_tier(sizes, most=4799) is None
 
 
-def test_a_compaction_must_fit_the_list() -> None:
+def test_compaction_outside_segment_list_is_refused() -> None:
     a, b, c, d = (Segment(name, 1) for name in "abcd")
     inner = Compaction(CompactionPlan((b, c), oldest=False), Segment("m", 2, 1))
     assert inner.applied_to((a, b, c, d)).segments == (a, Segment("m", 2, 1), d)
@@ -51,7 +53,7 @@ def test_a_compaction_must_fit_the_list() -> None:
     ids=["tiny", "even", "mixed", "log-uniform", "heavy tail"],
 )
 @pytest.mark.parametrize("most", [0, MERGED_IN_COMMIT])
-def test_merging_writes_each_byte_a_few_times(
+def test_merging_writes_each_byte_few_times(
     draw_size: Callable[[random.Random], int], most: int
 ) -> None:
     draw = random.Random(1)

@@ -1,4 +1,4 @@
-"""Segments give back what was written, small ones and large ones alike, or say what is wrong."""
+"""Tests that small and large segments return the written entries, or report damage."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def write(folder: Path, entries: list[Entry]) -> Segment:
 
 
 @pytest.mark.parametrize("last", [[], [LARGE]], ids=["small", "large"])
-def test_there_and_back(tmp_path: Path, last: list[Entry]) -> None:
+def test_segment_survives_round_trip(tmp_path: Path, last: list[Entry]) -> None:
     segment = write(tmp_path, [*ENTRIES, *last])
     assert segment == Segment("s/1", (tmp_path / "s/1").stat().st_size, 2, segment.checksum)
     reader = open_segment(tmp_path, segment)
@@ -66,7 +66,7 @@ def test_there_and_back(tmp_path: Path, last: list[Entry]) -> None:
     reader.close()
 
 
-def test_the_size_decides_how_a_segment_is_written(tmp_path: Path) -> None:
+def test_segment_size_selects_layout(tmp_path: Path) -> None:
     many: list[Entry] = [(b"c", ROW, b"%09d" % n, False, bytes(1000)) for n in range(1000)]
     for number, (count, kind) in enumerate([(100, SmallSegment), (1000, TableSegment)]):
         segment = write_segment(tmp_path, str(number), many[:count], net=None, level=0)
@@ -78,13 +78,13 @@ def test_the_size_decides_how_a_segment_is_written(tmp_path: Path) -> None:
         reader.close()
 
 
-def test_nothing_is_no_file(tmp_path: Path) -> None:
+def test_empty_segment_writes_no_file(tmp_path: Path) -> None:
     assert write_segment(tmp_path, "s", [], net=None, level=0) is None
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("last", [[], [LARGE]], ids=["small", "large"])
-def test_a_name_is_used_once(tmp_path: Path, last: list[Entry]) -> None:
+def test_segment_name_is_used_once(tmp_path: Path, last: list[Entry]) -> None:
     segment = write(tmp_path, [*ENTRIES, *last])
     with pytest.raises(FileExistsError):
         write(tmp_path, ENTRIES)
@@ -92,14 +92,14 @@ def test_a_name_is_used_once(tmp_path: Path, last: list[Entry]) -> None:
 
 
 @pytest.mark.parametrize("last", [[], [LARGE]], ids=["small", "large"])
-def test_what_fails_leaves_no_file(tmp_path: Path, last: list[Entry]) -> None:
+def test_failed_segment_write_leaves_no_file(tmp_path: Path, last: list[Entry]) -> None:
     unwritable: Entry = (b"e", ROW, b"", False, 1)
     with pytest.raises(TypeError):
         write(tmp_path, [*ENTRIES, *last, unwritable])
     assert not (tmp_path / "s/1").exists()
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_missing_segment_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SegmentError, match=f"{tmp_path}/gone is missing"):
         open_segment(tmp_path, Segment("gone", 10))
     (tmp_path / "folder").mkdir()
@@ -112,8 +112,8 @@ ROWS: list[Entry] = [(b"r", ROW, b"%09d" % n, n % 3 == 0, b"%d" % n * 50) for n 
 
 @pytest.mark.parametrize("kind", ["flipped", "zeroed"])
 @pytest.mark.parametrize("more", [[], ROWS], ids=["small", "large"])
-def test_no_damage_is_silent(tmp_path: Path, more: list[Entry], kind: str) -> None:
-    """Wherever the entry is that somebody looks for, and however he does it."""
+def test_damage_of_any_byte_is_detected(tmp_path: Path, more: list[Entry], kind: str) -> None:
+    """The damage is detected for every entry and every kind of lookup."""
     entries = [*ENTRIES, *more]
     segment = write(tmp_path, entries)
     path = tmp_path / segment.path
@@ -131,7 +131,7 @@ def test_no_damage_is_silent(tmp_path: Path, more: list[Entry], kind: str) -> No
             list(open_segment(tmp_path, segment).entries())
 
 
-def test_a_lookup_reads_no_more_than_it_must(tmp_path: Path) -> None:
+def test_segment_lookup_reads_minimal_bytes(tmp_path: Path) -> None:
     entries: list[Entry] = [(b"r", ROW, b"%09d" % n, False, bytes(1000)) for n in range(20_000)]
     segment = write(tmp_path, entries)
     content = bytearray((tmp_path / segment.path).read_bytes())
@@ -151,10 +151,10 @@ def test_a_lookup_reads_no_more_than_it_must(tmp_path: Path) -> None:
     start=st.binary(max_size=3),
     end=st.one_of(st.none(), st.binary(max_size=3)),
 )
-def test_a_table_finds_what_a_dictionary_finds(
+def test_segment_table_finds_same_entries_as_dictionary(
     rows: dict[bytes, bytes | None], start: bytes, end: bytes | None
 ) -> None:
-    # Between rows of other cells, so many that blocks end anywhere.
+    # The entry is between rows of many other cells, so that blocks end anywhere.
     others = [(cell, ROW, b"%d" % n, False, bytes(1000)) for cell in (b"a", b"c") for n in range(5)]
     mine: list[Entry] = [(b"b", ROW, subkey, False, data) for subkey, data in rows.items()]
     with TemporaryDirectory() as folder:
@@ -173,7 +173,7 @@ def test_a_table_finds_what_a_dictionary_finds(
 
 
 @pytest.mark.parametrize("last", [[], [LARGE]], ids=["small", "large"])
-def test_a_file_that_was_cut_is_damaged(tmp_path: Path, last: list[Entry]) -> None:
+def test_truncated_segment_is_damaged(tmp_path: Path, last: list[Entry]) -> None:
     segment = write(tmp_path, [*ENTRIES, *last])
     path = tmp_path / segment.path
     path.write_bytes(path.read_bytes()[:-1])
@@ -181,20 +181,20 @@ def test_a_file_that_was_cut_is_damaged(tmp_path: Path, last: list[Entry]) -> No
         open_segment(tmp_path, segment)
 
 
-def test_cells_are_encoded_apart() -> None:
+def test_cell_encodings_are_unique() -> None:
     parts = ["", "a", "b", "ab", "aab"]
     cells = [CellId(n, k.encode(), w.encode()) for n in parts for k in parts for w in parts]
     assert len({encode_cell(cell) for cell in cells}) == len(cells)
 
 
-def test_ranges_are_brought_apart() -> None:
+def test_ranges_are_coalesced() -> None:
     assert coalesce([(b"d", b"e"), (b"a", b"c"), (b"b", b"d")]) == ((b"a", b"e"),)
     assert coalesce([(b"b", b"a"), (b"a", b"a")]) == ()
     assert coalesce([(b"c", None), (b"a", b"b"), (b"d", b"e")]) == ((b"a", b"b"), (b"c", None))
     assert coalesce([(b"a", b"c"), (b"a", b"b")]) == ((b"a", b"c"),)
 
 
-def test_what_ranges_hide() -> None:
+def test_ranges_hide_subkeys() -> None:
     hides = Hides(ranges=((b"a", b"c"), (b"d", None)))
     assert [s for s in (b"", b"a", b"b", b"c", b"cc", b"d", b"e") if hides.hides(s)] == [
         *(b"a", b"b"),

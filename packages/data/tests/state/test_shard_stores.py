@@ -1,4 +1,4 @@
-"""Stores of key shards within a process: larger merges beside the bundles, and no file nobody knows."""
+"""Tests of the stores of key shards in a process: large merges run concurrently, and no unnamed file is left."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Segments = tuple[Segment, ...]
 
 
 def delta(number: int) -> dict[CellId, CellDelta]:
-    """So large that no commit merges it with others."""
+    """Returns a delta so large that no commit merges it."""
     value = bytes([number]) * MERGED_IN_COMMIT
     return {CELL: CellDelta(removed=frozenset({b"%d" % number}), added={b"%d" % number: (value,)})}
 
@@ -32,7 +32,7 @@ def files(folder: Path) -> set[str]:
 
 
 def remove_unnamed(folder: Path, before: Segments, commit: StateCommit) -> None:
-    """As the server does when it has committed."""
+    """Removes unnamed files, as the server does after a commit."""
     for segment in set(before) - set(commit.segments):
         (folder / segment.path).unlink()
 
@@ -49,7 +49,7 @@ def wait_for_merge(folder: Path, seconds: float = 60) -> str:
     return found
 
 
-def test_commits_without_threads_merge_at_once_and_name_all_that_is_new(tmp_path: Path) -> None:
+def test_commits_without_threads_merge_at_once_and_name_new_segments(tmp_path: Path) -> None:
     segments: Segments = ()
     merged = False
     for number in range(20):
@@ -74,7 +74,7 @@ def eight_commits(stores: ShardStores, folder: Path) -> Segments:
     return segments
 
 
-def test_a_large_merge_is_adopted_by_a_later_commit(tmp_path: Path) -> None:
+def test_large_merge_is_adopted_by_later_commit(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path, OWN)
     segments = eight_commits(stores, tmp_path)
     assert len(segments) == NEIGHBOURS
@@ -87,7 +87,7 @@ def test_a_large_merge_is_adopted_by_a_later_commit(tmp_path: Path) -> None:
     assert values(store) == {b"%d" % n: n for n in (*range(NEIGHBOURS), 99)}
 
 
-def test_commits_go_on_while_it_is_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_continue_during_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
     monkeypatch.setattr(merges.StateMerge, "run", lambda merge, name: begun.append((merge, name)))
     stores = ShardStores(tmp_path, OWN)
@@ -98,7 +98,7 @@ def test_commits_go_on_while_it_is_merged(tmp_path: Path, monkeypatch: pytest.Mo
         segments = commit.segments
     while not begun:
         time.sleep(0.01)
-    assert len(segments) == NEIGHBOURS + 4, "what is being merged stays as it is"
+    assert len(segments) == NEIGHBOURS + 4, "segments of a running merge are unchanged"
     ((merge, name),) = begun
     merge.run(name)
     store = stores.open("stage", 0, segments)
@@ -108,7 +108,7 @@ def test_commits_go_on_while_it_is_merged(tmp_path: Path, monkeypatch: pytest.Mo
     assert values(store) == {b"%d" % n: n for n in (*range(NEIGHBOURS), *range(20, 24), 30)}
 
 
-def test_a_merge_of_what_another_process_has_merged_is_dropped(tmp_path: Path) -> None:
+def test_merge_of_segments_merged_by_another_process_is_dropped(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path, OWN)
     segments = eight_commits(stores, tmp_path)
     name = wait_for_merge(tmp_path)
@@ -124,7 +124,7 @@ def test_a_merge_of_what_another_process_has_merged_is_dropped(tmp_path: Path) -
     assert len(values(store)) == NEIGHBOURS + 2
 
 
-def test_a_store_that_is_closed_leaves_no_merge(tmp_path: Path) -> None:
+def test_closed_store_leaves_no_merge(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path, OWN)
     segments = eight_commits(stores, tmp_path)
     wait_for_merge(tmp_path)
@@ -132,7 +132,7 @@ def test_a_store_that_is_closed_leaves_no_merge(tmp_path: Path) -> None:
     assert files(tmp_path) == {segment.path for segment in segments}
 
 
-def test_a_merge_that_fails_changes_nothing(
+def test_failed_merge_changes_no_segment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""The state of a shard is what was committed, however it is laid out in files, at little cost."""
+"""Tests that the state of a shard equals its commits, for any layout in files, at low cost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = (f"state/{number}" for number in itertools.count())
 
 
 class Committed(ShardStore):
-    """A store that commits by itself, as the host's journal would, and merges what is due."""
+    """A store that commits by itself like the journal of the host, and runs due merges."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, ())
@@ -60,7 +60,7 @@ def store(tmp_path: Path) -> Iterator[Committed]:
 
 @pytest.fixture
 def tables() -> Iterator[None]:
-    """Every segment is a large one, and no commit merges."""
+    """Makes every segment a large segment, and disables merges in commits."""
     with (
         mock.patch.object(segments, "SMALL_BYTES", -1),
         mock.patch.object(state_store, "MERGED_IN_COMMIT", 0),
@@ -69,7 +69,7 @@ def tables() -> Iterator[None]:
 
 
 def value(data: bytes) -> CellDelta:
-    """What the engine gives for a value that is replaced."""
+    """Returns the engine's delta of a replaced value."""
     return CellDelta(removed=frozenset({b""}), added={b"": (data,)})
 
 
@@ -78,13 +78,13 @@ def cell_of(key: int) -> CellId:
 
 
 @pytest.mark.parametrize("check", list_store_checks(), ids=lambda check: check.__name__)
-def test_the_contract(check: Callable[[CommittingStore], None], store: Committed) -> None:
+def test_store_fulfils_contract(check: Callable[[CommittingStore], None], store: Committed) -> None:
     check(store)
 
 
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("check", list_store_checks(), ids=lambda check: check.__name__)
-def test_the_contract_of_large_segments(
+def test_store_with_large_segments_fulfils_contract(
     check: Callable[[CommittingStore], None], store: Committed
 ) -> None:
     check(store)
@@ -119,7 +119,7 @@ STEPS = st.lists(
 
 
 class Shard:
-    """A store and the same in memory, which must agree after every step."""
+    """A store and its equivalent in memory, which must agree after every step."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -151,7 +151,7 @@ class Shard:
         self.store.advance(commit)
 
     def compact(self, plan: CompactionPlan, meanwhile: list[Mapping[CellId, CellDelta]]) -> None:
-        """Merges while bundles commit."""
+        """Merges segments while bundles commit."""
         keep = self.store.segments.index(plan.segments[-1]) + 1
         for deltas in meanwhile:
             self.commit(deltas, keep)
@@ -176,7 +176,9 @@ class Shard:
     small=st.sampled_from([-1, 40, segments.SMALL_BYTES]),
     merged=st.sampled_from([0, 2000, state_store.MERGED_IN_COMMIT]),
 )
-def test_it_is_what_a_store_in_memory_is(steps: list[Any], small: int, merged: int) -> None:
+def test_store_equals_memory_store_for_random_operations(
+    steps: list[Any], small: int, merged: int
+) -> None:
     with (
         TemporaryDirectory() as folder,
         mock.patch.object(segments, "SMALL_BYTES", small),
@@ -189,7 +191,7 @@ def test_it_is_what_a_store_in_memory_is(steps: list[Any], small: int, merged: i
         shard.store.close()
 
 
-def test_nothing_changed_is_no_file(store: Committed, tmp_path: Path) -> None:
+def test_commit_without_changes_writes_no_file(store: Committed, tmp_path: Path) -> None:
     store.commit({})
     store.commit({CELL: CellDelta()})
     store.commit({CELL: CellDelta(cleared=True)})
@@ -203,7 +205,7 @@ def test_nothing_changed_is_no_file(store: Committed, tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_written_is_read_only_after_the_commit(store: Committed) -> None:
+def test_written_delta_is_readable_only_after_commit(store: Committed) -> None:
     store.commit({CELL: value(b"1")})
     commit = store.write_commit({CELL: value(b"2")}, "state/other")
     assert store.read(CELL, b"") == (b"1",)
@@ -213,7 +215,7 @@ def test_what_is_written_is_read_only_after_the_commit(store: Committed) -> None
     assert store.read(CELL, b"") is None
 
 
-def test_a_scan_fetches_as_it_is_used(store: Committed) -> None:
+def test_scan_fetches_entries_lazily(store: Committed) -> None:
     with mock.patch.object(segments, "SMALL_BYTES", -1):
         store.commit({CELL: CellDelta(added={b"%06d" % n: (n,) for n in range(1000)})})
     with mock.patch.object(state_store, "decode_values", wraps=state_store.decode_values) as decode:
@@ -222,7 +224,7 @@ def test_a_scan_fetches_as_it_is_used(store: Committed) -> None:
         assert decode.call_count == 3
 
 
-def test_a_damaged_segment_is_named(store: Committed, tmp_path: Path) -> None:
+def test_damaged_segment_is_named(store: Committed, tmp_path: Path) -> None:
     store.commit({CELL: value(b"1")})
     fresh = ShardStore(tmp_path, store.segments)
     path = tmp_path / store.segments[0].path
@@ -237,7 +239,7 @@ def test_a_damaged_segment_is_named(store: Committed, tmp_path: Path) -> None:
     assert not (tmp_path / "merged").exists()
 
 
-def test_what_is_overwritten_goes_away(store: Committed) -> None:
+def test_overwritten_values_are_deleted(store: Committed) -> None:
     for number in range(300):
         store.commit({cell_of(number % 3): value(b"%1000d" % number)})
         assert sum(segment.size for segment in store.segments) < 9000
@@ -246,7 +248,7 @@ def test_what_is_overwritten_goes_away(store: Committed) -> None:
 
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("many", [1, 2000])
-def test_cleared_cells_leave_nothing(store: Committed, many: int) -> None:
+def test_cleared_cells_leave_no_entry(store: Committed, many: int) -> None:
     subkeys = [b"%06d" % number for number in range(many)]
     for key in range(5):
         store.commit({cell_of(key): CellDelta(added={s: (bytes(100),) for s in subkeys})})
@@ -257,7 +259,7 @@ def test_cleared_cells_leave_nothing(store: Committed, many: int) -> None:
 
 
 @pytest.mark.usefixtures("tables")
-def test_removed_subkeys_and_ranges_leave_nothing(store: Committed) -> None:
+def test_removed_subkeys_and_ranges_leave_no_entry(store: Committed) -> None:
     store.commit({CELL: CellDelta(added={b"%06d" % n: (bytes(100),) for n in range(5000)})})
     store.commit({CELL: CellDelta(removed=frozenset(b"%06d" % n for n in range(2000)))})
     assert store.compaction_due() is None
@@ -269,7 +271,7 @@ def test_removed_subkeys_and_ranges_leave_nothing(store: Committed) -> None:
 
 
 @pytest.mark.usefixtures("tables")
-def test_a_hole_that_is_hidden_again_is_not_counted_again(store: Committed) -> None:
+def test_range_removed_repeatedly_is_counted_once(store: Committed) -> None:
     store.commit({CELL: CellDelta(added={b"%06d" % n: (bytes(100),) for n in range(5000)})})
     for _ in range(6):
         store.commit({CELL: CellDelta(removed_ranges=((b"000000", b"001000"),))})
@@ -278,7 +280,7 @@ def test_a_hole_that_is_hidden_again_is_not_counted_again(store: Committed) -> N
 
 
 @pytest.mark.usefixtures("tables")
-def test_the_gone_beginning_of_a_queue_is_not_stepped_over(store: Committed) -> None:
+def test_queue_scan_does_not_step_over_removed_head(store: Committed) -> None:
     times = [b"%06d" % number for number in range(5000)]
     store.commit({CELL: CellDelta(added=dict.fromkeys(times, ()))})
     for start in range(0, 3000, 500):
@@ -296,7 +298,7 @@ def test_the_gone_beginning_of_a_queue_is_not_stepped_over(store: Committed) -> 
     assert store.segments == ()
 
 
-def test_small_commits_merge_among_themselves(store: Committed) -> None:
+def test_small_commits_merge_with_each_other(store: Committed) -> None:
     written = 0
     for number in range(1000):
         store.commit({cell_of(number): value(bytes(200))})
@@ -306,13 +308,13 @@ def test_small_commits_merge_among_themselves(store: Committed) -> None:
     assert written < 6 * sum(segment.size for segment in store.segments)
 
 
-def test_what_a_compaction_has_under_way_is_kept(store: Committed) -> None:
+def test_entries_of_running_compaction_are_retained(store: Committed) -> None:
     for number in range(7):
         store.commit({cell_of(number): value(b"1")})
     kept = store.segments
     assert len(kept) == 7
     all_again = {cell_of(number): value(b"2") for number in range(7)}
-    assert len(store.write_commit(all_again, next(NAMES)).segments) == 1, "most is hidden now"
+    assert len(store.write_commit(all_again, next(NAMES)).segments) == 1, "most entries are hidden"
     assert store.write_commit(all_again, next(NAMES), keep=7).segments[:-1] == kept
     another = {cell_of(7): value(b"1")}
     assert len(store.write_commit(another, next(NAMES)).segments) == 1, "a tier is full"
@@ -321,11 +323,11 @@ def test_what_a_compaction_has_under_way_is_kept(store: Committed) -> None:
     for number in range(8):
         deltas = {cell_of(number): value(b"3")}
         store.advance(store.write_commit(deltas, next(NAMES), keep=7))
-    assert store.segments[:-1] == kept, "those that came since are merged"
+    assert store.segments[:-1] == kept, "later segments are merged"
 
 
 @pytest.mark.usefixtures("tables")
-def test_what_hid_only_what_is_gone_goes_away_too(store: Committed, tmp_path: Path) -> None:
+def test_tombstones_of_deleted_entries_are_deleted(store: Committed, tmp_path: Path) -> None:
     store.commit({cell_of(1): value(bytes(100))})
     plan = CompactionPlan((*store.segments,), oldest=True)
     deltas = {cell_of(1): CellDelta(cleared=True), cell_of(2): value(b"2")}
@@ -337,7 +339,7 @@ def test_what_hid_only_what_is_gone_goes_away_too(store: Committed, tmp_path: Pa
     assert [entry[1:4] for entry in entries] == [(ROW, b"", False)]
 
 
-def test_a_full_tier_below_others_is_not_for_a_commit(store: Committed) -> None:
+def test_full_tier_below_other_tiers_is_not_merged_in_commit(store: Committed) -> None:
     for number in range(8):
         deltas = {cell_of(number): value(bytes(5000))}
         store.advance(store.write_commit(deltas, next(NAMES), keep=number))
@@ -348,7 +350,7 @@ def test_a_full_tier_below_others_is_not_for_a_commit(store: Committed) -> None:
 
 
 @pytest.mark.usefixtures("tables")
-def test_what_a_range_hides_needs_no_tombstones_of_its_own(
+def test_subkeys_in_removed_range_need_no_separate_tombstones(
     store: Committed, tmp_path: Path
 ) -> None:
     store.commit({CELL: CellDelta(added={b"a": (1,), b"c": (1,)})})
@@ -364,8 +366,8 @@ def test_what_a_range_hides_needs_no_tombstones_of_its_own(
     ]
 
 
-def test_touching_a_hundred_of_many_keys_costs_a_hundred(store: Committed, tmp_path: Path) -> None:
-    """40 MB; what a commit writes doesn't depend on it, and its work must not either."""
+def test_commit_cost_depends_on_touched_keys_only(store: Committed, tmp_path: Path) -> None:
+    """The state has 40 MB. The bytes that a commit writes don't depend on this size, and neither must its work."""
     draw = random.Random(2)
     keys = 40_000
     for start in range(0, keys, 10_000):

@@ -19,7 +19,9 @@ TELL = "from beam_spark_executor.client.job_names import job_name\nprint(job_nam
         (["-c", TELL], "interactive"),
     ],
 )
-def test_it_is_the_programs_and_the_time(arguments: list[str], name: str, tmp_path: Path) -> None:
+def test_job_name_has_program_name_and_time(
+    arguments: list[str], name: str, tmp_path: Path
+) -> None:
     (tmp_path / "package").mkdir()
     for file in ("count_words.py", "package/counting.py", "package/__main__.py"):
         (tmp_path / file).write_text(TELL)

@@ -36,17 +36,17 @@ def told_by(script: str) -> bytes:
     return subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=120).stdout
 
 
-def test_classes_of_the_script_alone_that_can_be_sent() -> None:
+def test_main_classes_of_script_are_sent_if_picklable() -> None:
     assert list(decode(told_by(SCRIPT))) == ["Plain"]
 
 
-def test_a_script_without_classes_sends_nothing() -> None:
+def test_script_without_classes_sends_no_main_classes() -> None:
     without = SCRIPT.replace("class ", "def ").replace("def Inner:", "def Inner():")
     without = without.replace("def Plain:", "def Plain():").replace("def Large:", "def Large():")
     assert told_by(without.replace("def Unpicklable:", "def Unpicklable():")) == b""
 
 
-def test_nothing_is_sent_where_dill_sends_all_of_the_script() -> None:
+def test_main_classes_are_not_sent_if_dill_sends_main_session() -> None:
     dill = (
         "from apache_beam.internal import pickler\npickler.is_currently_cloudpickle = lambda: False"
     )

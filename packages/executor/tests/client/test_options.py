@@ -23,11 +23,11 @@ def wishes(*flags: str) -> ServerWishes:
     return server_wishes(PipelineOptions(list(flags)))
 
 
-def test_nothing_is_asked_for() -> None:
+def test_default_options_request_no_server_flags() -> None:
     assert wishes() == ServerWishes("", ("--serve-http=false",))
 
 
-def test_all_flags_are_those_of_the_command() -> None:
+def test_options_cover_all_flags_of_command() -> None:
     asked = wishes(
         "--spark_master_url=local[2]",
         "--beam_spark_conf=spark.a=1",
@@ -43,15 +43,15 @@ def test_all_flags_are_those_of_the_command() -> None:
     assert settings.data == StoreSpec("s3://bucket/prefix")
 
 
-def test_a_web_port() -> None:
+def test_web_port_option_is_forwarded() -> None:
     assert wishes("--beam_spark_web_port=0").flags == ("--web-port=0",)
 
 
-def test_beams_default_of_the_master_is_nobodys_wish_unless_it_is_typed() -> None:
+def test_master_url_is_forwarded_only_if_set_by_user() -> None:
     assert wishes("--spark_master_url=local[4]").flags[0] == "--spark-master-url=local[4]"
 
 
-def test_a_given_server() -> None:
+def test_job_endpoint_option_selects_server() -> None:
     assert wishes("--job_endpoint=h:1").endpoint == "h:1"
 
 
@@ -64,7 +64,7 @@ def test_a_given_server() -> None:
         "--beam_spark_web_port=1",
     ],
 )
-def test_a_given_server_is_started_already(flag: str) -> None:
+def test_job_endpoint_option_refuses_server_flags(flag: str) -> None:
     with pytest.raises(
         ValueError, match=f"^{flag.partition('=')[0]} can't change the running server"
     ):
@@ -72,14 +72,14 @@ def test_a_given_server_is_started_already(flag: str) -> None:
 
 
 @pytest.mark.parametrize("option", MADE_THE_SERVER)
-def test_what_the_server_says_of_its_flag_is_told_of_the_option(option: str) -> None:
+def test_server_flag_error_names_pipeline_option(option: str) -> None:
     value = "1" if option == "beam_spark_web_port" else "a"
     flag, _, _ = wishes(f"--{option}={value}").flags[0].partition("=")
     said = f"argument {flag}: it is wrong ({flag}-not, x{flag}); see beam-spark-jobserver --help"
     assert in_terms_of_options(said) == f"argument --{option}: it is wrong ({flag}-not, x{flag})"
 
 
-def test_no_name_collides_with_those_of_beam() -> None:
+def test_option_names_do_not_collide_with_beam() -> None:
     parser = argparse.ArgumentParser()
     for options in PipelineOptions.__subclasses__():
         if options is not BeamSparkOptions and options.__module__.startswith("apache_beam"):
@@ -88,19 +88,19 @@ def test_no_name_collides_with_those_of_beam() -> None:
     assert "--beam_spark_conf" in parser.format_help()
 
 
-def test_help_tells_of_ours_where_it_is_asked_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_options_lists_spark_options(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as told:
         beam_spark_executor.BeamSparkOptions(["--help"])
     assert told.value.code == 0
     assert "--beam_spark_task_attempts N" in capsys.readouterr().out
 
 
-def test_an_endpoint_without_a_port() -> None:
+def test_endpoint_without_port_is_refused() -> None:
     with pytest.raises(ValueError, match=r"is 'spark-host'; expected HOST:PORT"):
         wishes("--job_endpoint=spark-host")
 
 
-def test_they_can_be_set_in_code() -> None:
+def test_options_can_be_set_in_code() -> None:
     options = PipelineOptions([])
     options.view_as(beam_spark_executor.BeamSparkOptions).beam_spark_conf = ["spark.a=1"]
     assert server_wishes(options).flags[0] == "--spark-conf=spark.a=1"

@@ -1,4 +1,4 @@
-"""Tests that the examples about submission, tables and streams build pipelines, without a server."""
+"""Tests that the documentation examples about submission, tables and streams build pipelines, without a server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGES = [FOLDER / f"{name}.md" for name in ("submit-jobs", "spark-tables", "spar
 
 
 class Built(PipelineRunner):
-    """Takes a pipeline as it was built, and does no more."""
+    """A runner that records each built pipeline and doesn't run it."""
 
     pipelines: list[beam.Pipeline] = []  # noqa: RUF012 - examples make runners themselves
 
@@ -31,14 +31,14 @@ class Built(PipelineRunner):
 
 
 class Done(PipelineResult):
-    """Has come to its end."""
+    """A result that is done."""
 
     def wait_until_finish(self, duration: int | None = None) -> str:
         return str(self._state)
 
 
 class Session(SimpleNamespace):
-    """A Spark session with one table, which tells what is asked of it."""
+    """A Spark session with one table, which records the queries."""
 
     def __init__(self) -> None:
         super().__init__(sparkContext=SimpleNamespace(master="local[1]"), read=self, views=[])
@@ -60,16 +60,16 @@ class Session(SimpleNamespace):
 
 
 class Options(SparkSession.Builder):
-    """Tells what a session would be made of."""
+    """A session builder that records its options."""
 
     def getOrCreate(self) -> Any:
         return dict(self._options)
 
 
-def test_examples_of_pages_build_their_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documentation_examples_build_their_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beam_spark_executor, "BeamSparkRunner", Built)
     monkeypatch.setattr(Built, "pipelines", [])
-    # Another test's session would be asked for the columns of tables that are in examples alone.
+    # Without this patch, the session of another test would be asked for columns of example tables.
     monkeypatch.setattr("beam_spark_io.declared.session_here", lambda: None)
     collected: list[object] = []
     session = Session()

@@ -9,12 +9,12 @@ from beam_spark_executor.client import reaching
 from beam_spark_executor.client.reaching import service_at
 
 
-def test_that_nobody_is_there_is_told_while_it_is_waited_for_and_at_the_end(
+def test_unreachable_server_is_reported_during_wait_and_at_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(reaching, "_PATIENCE_SECONDS", 0.1)
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and does not listen
+        taken.bind(("127.0.0.1", 0))  # the socket doesn't listen
         endpoint = f"127.0.0.1:{taken.getsockname()[1]}"
         with caplog.at_level(logging.WARNING), pytest.raises(RuntimeError) as said:
             service_at(endpoint, 1)

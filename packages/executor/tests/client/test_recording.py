@@ -22,12 +22,12 @@ def built(runner: BeamSparkRunner, *, recorded: bool) -> beam.Pipeline:
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_what_records_a_stream_is_told_from_all_else(recorded: bool) -> None:
+def test_stream_recording_is_distinguished_from_other_pipelines(recorded: bool) -> None:
     assert records_a_stream(built(BeamSparkRunner(), recorded=recorded)) is recorded
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_a_notebook_records_in_its_own_process_and_runs_all_else_on_spark(
+def test_notebook_records_in_process_and_runs_other_pipelines_on_spark(
     recorded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, on_spark = Mock(), Mock()

@@ -14,7 +14,7 @@ from beam_spark_executor.client.result import BeamSparkResult
 
 
 class Service:
-    """A server that takes note of what it is asked for."""
+    """A server that records its requests."""
 
     def __init__(self) -> None:
         self.cancelled: list[str] = []
@@ -24,7 +24,7 @@ class Service:
 
 
 class Stream:
-    """A stream of the server's; once it is cancelled, another thread brings it to its end, as gRPC's does."""
+    """A stream of the server. After a cancel, another thread ends the stream, as gRPC does."""
 
     def __init__(self, events: Iterable[Any]) -> None:
         self._events = iter(events)
@@ -67,11 +67,11 @@ DRAINED, CANCELLED = api.JobState.DRAINED, api.JobState.CANCELLED
 
 
 @pytest.mark.parametrize(("state", "told"), [(DONE, "DONE"), (DRAINED, "DRAINED")])
-def test_good_ends(state: Any, told: str) -> None:
+def test_wait_until_finish_returns_successful_state(state: Any, told: str) -> None:
     assert result(RUNNING, state).wait_until_finish() == told
 
 
-def test_both_streams_have_ended_when_the_wait_has() -> None:
+def test_wait_until_finish_returns_after_both_streams_end() -> None:
     messages, states = Stream(()), Stream([api.JobStateEvent(state=DONE)])
     of = PipelineResult(Service(), "job-1", messages, states)
     assert BeamSparkResult(of, "localhost:1", str).wait_until_finish() == "DONE"
@@ -79,7 +79,7 @@ def test_both_streams_have_ended_when_the_wait_has() -> None:
     assert states.is_ended
 
 
-def test_a_cancel_of_ones_own_is_no_error() -> None:
+def test_cancel_by_same_program_raises_no_error() -> None:
     service = Service()
     ours = result(RUNNING, CANCELLED, service=service)
     ours.cancel()
@@ -88,7 +88,7 @@ def test_a_cancel_of_ones_own_is_no_error() -> None:
 
 
 @pytest.mark.parametrize(("state", "told"), [(FAILED, "FAILED"), (CANCELLED, "CANCELLED")])
-def test_bad_ends(state: Any, told: str) -> None:
+def test_wait_until_finish_raises_for_failed_state(state: Any, told: str) -> None:
     with pytest.raises(RuntimeError, match=f"job-1 failed in state {told}"):
         result(RUNNING, state).wait_until_finish()
 
@@ -97,13 +97,13 @@ def test_bad_ends(state: Any, told: str) -> None:
     ("why_gone", "told"),
     [("", "the server doesn't respond: connection refused"), ("Spark is gone", "Spark is gone")],
 )
-def test_a_server_that_is_gone_is_told_in_a_sentence(why_gone: str, told: str) -> None:
+def test_lost_server_raises_one_sentence(why_gone: str, told: str) -> None:
     with pytest.raises(RuntimeError, match=f"^Can't follow the job job-1: {told}$"):
         result(RUNNING, Gone(), why_gone=why_gone).wait_until_finish()
 
 
 def waiting(until: threading.Event, last: Any) -> BeamSparkResult:
-    """A job that ends when it is told to; its states are read from a stream by one thread at a time."""
+    """Returns a job that the test ends. One thread at a time reads its states from a stream."""
 
     def events() -> Any:
         yield api.JobStateEvent(state=RUNNING)
@@ -114,7 +114,7 @@ def waiting(until: threading.Event, last: Any) -> BeamSparkResult:
     return BeamSparkResult(of, "localhost:1", str)
 
 
-def test_a_wait_that_was_too_short_can_be_made_again() -> None:
+def test_wait_can_be_repeated_after_timeout() -> None:
     until = threading.Event()
     ours = waiting(until, CANCELLED)
     assert ours.wait_until_finish(100) == "RUNNING"
@@ -124,7 +124,7 @@ def test_a_wait_that_was_too_short_can_be_made_again() -> None:
     assert ours.wait_until_finish() == ours.wait_until_finish(100) == "CANCELLED"
 
 
-def test_several_threads_wait_and_each_is_told_the_failure() -> None:
+def test_failure_is_raised_in_each_waiting_thread() -> None:
     until = threading.Event()
     ours = waiting(until, FAILED)
     with ThreadPoolExecutor(2) as pool:

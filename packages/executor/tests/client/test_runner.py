@@ -18,7 +18,7 @@ from beam_spark_executor.client.runner import BeamSparkRunner
 
 @pytest.fixture
 def waited(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """A server that takes every pipeline on; whether anybody has waited for a result."""
+    """Mocks the server, and returns a list that gets an entry for each wait for a result."""
     found: list[bool] = []
 
     class Result:
@@ -34,19 +34,19 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return found
 
 
-def test_by_its_name() -> None:
+def test_runner_is_found_by_its_name() -> None:
     assert isinstance(create_runner("beam_spark_executor.BeamSparkRunner"), BeamSparkRunner)
     with pytest.raises(AttributeError, match="has no attribute 'Runner'"):
         _ = beam_spark_executor.Runner
 
 
-def test_a_pipeline_goes_on_beside_the_program(waited: list[bool]) -> None:
+def test_pipeline_runs_while_program_continues(waited: list[bool]) -> None:
     beam.Pipeline(runner=BeamSparkRunner()).run()
     assert waited == []
 
 
 @pytest.mark.parametrize(("flags", "waits"), [([], [True]), (["--streaming"], [])])
-def test_what_is_bounded_is_done_when_beams_interactive_runner_reads_it(
+def test_interactive_runner_reads_finished_bounded_collections(
     flags: list[str], waits: list[bool], waited: list[bool]
 ) -> None:
     runner = BeamSparkRunner()
@@ -64,7 +64,7 @@ def test_what_is_bounded_is_done_when_beams_interactive_runner_reads_it(
         (["--environment_type=PROCESS", '--environment_config={"command": "boot"}'], True),
     ],
 )
-def test_what_is_installed_here_is_listed_for_those_who_read_it(
+def test_installed_packages_are_listed_only_for_environments_that_need_list(
     flags: list[str], is_listed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = Mock(return_value=[])

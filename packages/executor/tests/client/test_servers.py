@@ -16,7 +16,7 @@ from beam_spark_executor.client.servers import GivenServer, server_for
 
 
 class Fake:
-    """A server process that costs nothing."""
+    """A fake server process."""
 
     def __init__(self, flags: Sequence[str]) -> None:
         self.flags = flags
@@ -34,30 +34,30 @@ def _without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "_server_here", lambda flags: None)
 
 
-def test_a_given_server_is_taken_as_it_is() -> None:
+def test_given_server_is_used_unchanged() -> None:
     assert server_for(PipelineOptions(["--job_endpoint=h:1"])) == GivenServer("h:1")
     assert servers._servers == {}
 
 
-def test_the_same_flags_are_the_same_server() -> None:
+def test_equal_flags_share_one_server() -> None:
     first = server_for(PipelineOptions([]))
     assert server_for(PipelineOptions(["--streaming"])) is first
     assert server_for(PipelineOptions(["--spark_master_url=local"])) is not first
 
 
-def test_one_that_has_ended_is_started_again() -> None:
+def test_exited_server_is_started_again() -> None:
     first = servers.server_with(())
     first.is_alive = False  # type: ignore[misc]
     assert servers.server_with(()) is not first
 
 
-def test_what_can_be_imported_makes_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_import_path_starts_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
     first = servers.server_with(())
     monkeypatch.syspath_prepend("/elsewhere")
     assert servers.server_with(()) is not first
 
 
-def test_a_forked_process_leaves_them_to_its_parent() -> None:
+def test_forked_process_leaves_servers_to_its_parent() -> None:
     servers.server_with(())
     child = os.fork()
     if child == 0:
@@ -67,7 +67,7 @@ def test_a_forked_process_leaves_them_to_its_parent() -> None:
 
 
 @pytest.mark.timeout(120)
-def test_a_wrong_flag_is_told_in_a_sentence() -> None:
+def test_wrong_flag_raises_one_sentence() -> None:
     with pytest.raises(ServerNotStarted, match="did not start: unknown flag --wrong"):
         ServerProcess(["--wrong"])
 
@@ -80,7 +80,7 @@ def test_a_wrong_flag_is_told_in_a_sentence() -> None:
     ],
 )
 @pytest.mark.timeout(120)
-def test_a_wrong_option_is_told_by_its_own_name(
+def test_wrong_option_is_reported_by_its_own_name(
     option: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(servers, "ServerProcess", ServerProcess)
@@ -89,13 +89,13 @@ def test_a_wrong_option_is_told_by_its_own_name(
     assert "beam-spark-jobserver" not in str(error.value)
 
 
-def test_a_server_within_the_program_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_inside_program_takes_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     here = Fake(())
     monkeypatch.setattr(servers, "_server_here", lambda flags: here)
     assert servers.server_with(()) is here
     assert servers.server_with(()) is here
 
 
-def test_its_environment_leads_to_no_spark_of_the_program() -> None:
+def test_server_environment_refers_to_no_spark_of_program() -> None:
     program = {"PYSPARK_GATEWAY_PORT": "1", "SPARK_REMOTE": "sc://h", "HOME": "/h"}
     assert _without_spark(program) == {"HOME": "/h"}

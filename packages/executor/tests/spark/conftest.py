@@ -1,4 +1,4 @@
-"""What tests of tables share: a job whose bundles are run as Spark's own."""
+"""Fixtures of table tests: a job whose bundles run as Spark jobs."""
 
 from __future__ import annotations
 

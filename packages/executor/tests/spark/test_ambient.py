@@ -21,32 +21,32 @@ def session_with(**changed: str) -> Any:
     return SimpleNamespace(sparkContext=context)
 
 
-def test_without_pyspark_there_is_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_is_none_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "pyspark.sql.session", raising=False)
     assert session_here() is None
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_a_session_is_found(spark: RunningSpark) -> None:
+def test_session_is_found(spark: RunningSpark) -> None:
     found = session_here()
     assert found is not None
     assert found.sparkContext is spark.session.sparkContext
 
 
-def test_what_a_session_lacks_is_told_as_it_is_set() -> None:
+def test_missing_session_setting_is_reported_with_setting_name() -> None:
     assert lacking(session_with()) == ""
     session = session_with(**{"spark.scheduler.mode": "FIFO"})
     assert lacking(session) == "spark.scheduler.mode=FAIR"
 
 
-def test_workers_that_end_after_each_task_are_refused() -> None:
+def test_session_without_worker_reuse_is_refused() -> None:
     session = session_with(**{"spark.python.worker.reuse": "False"})
     with pytest.raises(SparkUnavailable, match="has spark.python.worker.reuse=false"):
         lacking(session)
 
 
-def test_connect_is_refused_by_what_leads_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connect_session_is_refused_with_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     refuse_connect({"spark.master": "local"})
     with pytest.raises(SparkUnavailable, match=r"Spark Connect \(spark.remote=sc://h\) is not"):
@@ -65,7 +65,7 @@ def test_connect_is_refused_by_what_leads_to_it(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_the_active_session_is_taken_and_left_running(spark: RunningSpark) -> None:
+def test_active_session_is_used_and_left_running(spark: RunningSpark) -> None:
     taken = start_spark(SparkSettings())
     assert taken.session.sparkContext is spark.session.sparkContext
     taken.stop()
@@ -75,7 +75,7 @@ def test_the_active_session_is_taken_and_left_running(spark: RunningSpark) -> No
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_the_settings_are_in_force(spark: RunningSpark) -> None:
+def test_session_settings_are_applied(spark: RunningSpark) -> None:
     conf = dict(spark.session.sparkContext.getConf().getAll())
     assert spark.master == f"local[{2 * TUNING.slots_per_core},4]"
     assert conf["spark.sql.adaptive.enabled"] == "false"

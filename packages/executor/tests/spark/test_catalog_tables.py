@@ -1,4 +1,4 @@
-"""Rows into tables of Spark's catalog, each once, with what a catalog knows besides files."""
+"""Tests that rows reach tables of Spark's catalog exactly once, with the properties from the catalog."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def refused(job: TableJob, to: TableTarget) -> str:
 
 
 @pytest.mark.parametrize("more", [{}, {"partition_by": ("day",)}, {"format": "csv"}])
-def test_a_table_is_made_added_to_and_overwritten(
+def test_catalog_table_is_created_appended_and_overwritten(
     job: TableJob, spark: RunningSpark, database: str, more: dict[str, Any]
 ) -> None:
     table = f"{database}.events"
@@ -64,7 +64,7 @@ def test_a_table_is_made_added_to_and_overwritten(
     assert not list(files.rglob("_beam-*"))
 
 
-def test_columns_are_found_by_name_and_options_are_the_tables(
+def test_catalog_table_matches_columns_by_name_and_retains_its_options(
     job: TableJob, spark: RunningSpark, database: str
 ) -> None:
     table = f"{database}.Events"
@@ -74,7 +74,7 @@ def test_columns_are_found_by_name_and_options_are_the_tables(
     assert rows(spark, table) == [(1, "mon"), (2, "tue"), (3, "tue")]
 
 
-def test_nothing_is_seen_before_it_is_published_and_that_may_be_cut_off(
+def test_catalog_write_is_invisible_until_publication_even_after_interruption(
     job: TableJob, spark: RunningSpark, database: str
 ) -> None:
     to = target(f"{database}.events", partition_by=("day",))
@@ -85,7 +85,7 @@ def test_nothing_is_seen_before_it_is_published_and_that_may_be_cut_off(
         assert rows(spark, to.table) == [(1, "mon"), (2, "tue"), (3, "tue")]
 
 
-def test_what_was_read_before_is_read_anew(
+def test_catalog_table_read_before_write_is_refreshed(
     job: TableJob, spark: RunningSpark, database: str
 ) -> None:
     table = f"{database}.events"
@@ -115,14 +115,14 @@ def test_what_was_read_before_is_read_anew(
         ),
     ],
 )
-def test_a_table_that_files_alone_are_not_enough_for_is_refused(
+def test_catalog_table_not_backed_by_plain_files_is_refused(
     job: TableJob, spark: RunningSpark, database: str, made: str, said: str
 ) -> None:
     spark.session.sql(f"CREATE {made.format(f'{database}.events')}")
     assert said in refused(job, target(f"{database}.events", mode="append"))
 
 
-def test_what_a_table_is_otherwise_is_refused(
+def test_catalog_table_with_other_properties_is_refused(
     job: TableJob, spark: RunningSpark, database: str, tmp_path: Path
 ) -> None:
     table = f"{database}.events"
@@ -135,7 +135,7 @@ def test_what_a_table_is_otherwise_is_refused(
     assert "outside of the table's folder" in refused(job, target(table, mode="append"))
 
 
-def test_files_where_a_table_would_be_are_told(
+def test_files_at_location_of_new_table_are_reported(
     job: TableJob, database: str, tmp_path: Path
 ) -> None:
     (tmp_path / "tables" / "events").mkdir(parents=True)
@@ -151,5 +151,5 @@ def test_files_where_a_table_would_be_are_told(
         ("a b", "PARSE_SYNTAX_ERROR"),
     ],
 )
-def test_a_name_that_can_be_no_tables_is_told(job: TableJob, name: str, said: str) -> None:
+def test_invalid_table_name_is_reported(job: TableJob, name: str, said: str) -> None:
     assert said in refused(job, target(name))

@@ -1,4 +1,4 @@
-"""The file of Spark's classes: used where it is there and nobody says other, by the Java and the Spark that it is of."""
+"""Tests of the shared class file: it is used if it exists for this Java and this Spark, and the user doesn't object."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from beam_spark_executor.spark.class_sharing import shared_classes, to_make, to_
 
 @pytest.fixture(autouse=True)
 def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Spark and a Java of the test's own."""
+    """Creates folders of a fake Spark and a fake Java."""
     (tmp_path / "spark" / "jars").mkdir(parents=True)
     monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
     return tmp_path
 
 
-def test_a_file_that_is_there_is_used() -> None:
+def test_shared_class_file_is_used_if_present() -> None:
     assert to_share("") == ""
     shared_classes().touch()
     assert f"-XX:SharedArchiveFile={shared_classes()}" in to_share("-Xmx1g")
@@ -27,12 +27,14 @@ def test_a_file_that_is_there_is_used() -> None:
 @pytest.mark.parametrize(
     "theirs", ["-XX:SharedArchiveFile=/a", "-Xshare:off", to_make(Path("/somewhere"))]
 )
-def test_what_users_say_of_such_files_stands(theirs: str) -> None:
+def test_shared_class_options_of_user_take_precedence(theirs: str) -> None:
     shared_classes().touch()
     assert to_share(theirs) == ""
 
 
-def test_it_is_of_one_java_and_one_spark(spark_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_class_file_is_specific_to_java_and_spark(
+    spark_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = shared_classes()
     assert before.parent == spark_home / "spark" / "jars"
     monkeypatch.setenv("JAVA_HOME", str(spark_home / "another"))

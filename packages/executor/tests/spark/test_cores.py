@@ -11,7 +11,7 @@ from beam_spark_executor.spark.cores import ClusterCores, cores_of
 
 @attrs.define(eq=False, slots=False)
 class FakeContext:
-    """The context of a cluster whose executors come and go."""
+    """A context of a cluster with a varying number of executors."""
 
     registered: int = 2
     gone: bool = False
@@ -31,7 +31,9 @@ class FakeContext:
         return self.registered
 
 
-def test_it_follows_what_is_there_and_asks_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_cores_follow_executors_with_one_query_per_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = [100.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     context: Any = FakeContext()
@@ -47,7 +49,7 @@ def test_it_follows_what_is_there_and_asks_once_a_second(monkeypatch: pytest.Mon
     assert cores() == 8
 
 
-def test_on_one_machine_it_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_cores_are_queried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     context: Any = FakeContext()
     cores = ClusterCores(context, change=False)
     cores()
@@ -75,5 +77,7 @@ def test_on_one_machine_it_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> Non
         (6, {"spark.dynamicAllocation.maxExecutors": "10"}, 6),
     ],
 )
-def test_what_may_be_asked_for_at_once(registered: int, conf: dict[str, str], cores: int) -> None:
+def test_requestable_cores_follow_configuration(
+    registered: int, conf: dict[str, str], cores: int
+) -> None:
     assert cores_of(registered, conf) == cores

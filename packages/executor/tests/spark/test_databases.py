@@ -1,4 +1,4 @@
-"""Rows get into a table of a database once, whatever is tried again: here of Derby, which Spark brings."""
+"""Tests that rows reach a database table exactly once across retries. The database is Derby, which is part of Spark."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _NUMBERS = itertools.count()
 
 @attrs.frozen
 class Database:
-    """One in memory.
+    """An in-memory database.
 
     Attributes:
-        url: by which Spark reaches it.
+        url: JDBC URL of the database.
     """
 
     job: TableJob
     url: str
 
     def target(self, mode: str = "append", **options: Any) -> TableTarget:
-        """A table `words` of it."""
+        """Returns the specification of the table `words`."""
         told = {"url": self.url, "dbtable": "words", **options}
         return TableTarget("jdbc", mode=mode, options=told, schema=spark_of_arrow(ROWS.schema))
 
     def run(self, *statements: str) -> None:
-        """Has it carry out statements."""
+        """Runs SQL statements."""
         java: Any = self.job.session.sparkContext._jvm
         connection = java.java.sql.DriverManager.getConnection(self.url)
         for text in statements:
@@ -47,12 +47,12 @@ class Database:
         connection.close()
 
     def rows(self, table: str = "words") -> list[tuple[Any, ...]]:
-        """What is in a table."""
+        """Returns the rows of a table."""
         frame = self.job.session.read.format("jdbc").options(url=self.url, dbtable=table).load()
         return sorted(map(tuple, frame.collect()), key=str)
 
     def tables(self) -> set[str]:
-        """The names of the tables that are not the database's own."""
+        """Returns the names of all tables except system tables."""
         names = "(SELECT tablename FROM sys.systables WHERE tabletype = 'T') t"
         return {str(name).lower() for (name,) in self.rows(names)}
 
@@ -66,19 +66,19 @@ def database(job: TableJob) -> Database:
 ALL = [(1, "a"), (2, None), (3, "ü")]
 
 
-def test_rows_are_there_and_what_helped_is_not(job: TableJob, database: Database) -> None:
+def test_database_write_leaves_rows_and_no_helper_table(job: TableJob, database: Database) -> None:
     job.write(database.target(), ROWS.slice(0, 1), ROWS.slice(1))
     assert database.rows() == ALL
     assert database.tables() == {"words", WRITES}
 
 
-def test_nothing_is_seen_before_it_is_published(job: TableJob, database: Database) -> None:
+def test_database_rows_are_invisible_until_publication(job: TableJob, database: Database) -> None:
     database.run("CREATE TABLE words (id BIGINT, text VARCHAR(9))")
     job.done(urns.STAGE, database.target().to_payload(), job.given(ROWS))
     assert database.rows() == []
 
 
-def test_a_publication_that_nobody_heard_of_is_not_made_again(
+def test_database_publication_with_lost_reply_is_not_repeated(
     job: TableJob, database: Database
 ) -> None:
     to = database.target().to_payload()
@@ -88,13 +88,11 @@ def test_a_publication_that_nobody_heard_of_is_not_made_again(
     assert database.rows() == ALL
 
 
-def test_of_a_task_that_was_killed_after_its_commit_one_attempt_counts(
-    job: TableJob, database: Database
-) -> None:
+def test_database_task_killed_after_commit_counts_once(job: TableJob, database: Database) -> None:
     to = database.target().to_payload()
     staged = job.done(urns.STAGE, to, job.given(ROWS))
     (table,) = database.tables()
-    # As Spark repeats a task: the same rows of the same share, by another attempt.
+    # Spark repeats a task in this way: another attempt writes the same rows of the same partition.
     again = f'SELECT "id", "text", "beam_share", "beam_attempt" + 1 FROM {table}'
     database.run(f"INSERT INTO {table} {again}")
     assert len(database.rows(table)) == 6
@@ -102,7 +100,7 @@ def test_of_a_task_that_was_killed_after_its_commit_one_attempt_counts(
     assert database.rows() == ALL
 
 
-def test_what_is_there_already(job: TableJob, database: Database) -> None:
+def test_database_write_mode_handles_existing_table(job: TableJob, database: Database) -> None:
     job.write(database.target("error"), ROWS)
     broke = job.run(urns.STAGE, database.target("error").to_payload(), job.given(ROWS))
     assert "words already contains data" in broke.failure.summary
@@ -114,13 +112,13 @@ def test_what_is_there_already(job: TableJob, database: Database) -> None:
     assert database.rows() == ALL[1:]
 
 
-def test_columns_are_found_in_any_case_and_any_order(job: TableJob, database: Database) -> None:
+def test_database_columns_match_in_any_case_and_order(job: TableJob, database: Database) -> None:
     database.run("CREATE TABLE words (text VARCHAR(9), id BIGINT, more INT)")
     job.write(database.target(), ROWS)
     assert database.rows() == sorted(((text, i, None) for i, text in ALL), key=str)
 
 
-def test_a_column_that_is_missing_is_told_before_anything_is_written(
+def test_missing_database_column_is_reported_before_write(
     job: TableJob, database: Database
 ) -> None:
     database.run("CREATE TABLE words (id BIGINT)")
@@ -130,7 +128,7 @@ def test_a_column_that_is_missing_is_told_before_anything_is_written(
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_what_the_database_refuses_is_told_and_leaves_all_as_it_was(
+def test_database_error_is_reported_and_leaves_table_unchanged(
     job: TableJob, database: Database, mode: str
 ) -> None:
     database.run("CREATE TABLE words (id BIGINT CHECK (id < 3), text VARCHAR(9))")
@@ -145,13 +143,13 @@ def test_what_the_database_refuses_is_told_and_leaves_all_as_it_was(
     assert database.rows() == ALL
 
 
-def test_no_rows_are_a_table_without_any(job: TableJob, database: Database) -> None:
+def test_database_write_without_rows_creates_empty_table(job: TableJob, database: Database) -> None:
     job.write(database.target(), ROWS.slice(0, 0))
     assert database.rows() == []
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_job_that_has_ended_meanwhile_commits_nothing(
+def test_database_write_of_finished_job_commits_no_rows(
     job: TableJob, database: Database, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job.write(database.target("error"), ROWS.slice(2))
@@ -168,6 +166,6 @@ def test_a_job_that_has_ended_meanwhile_commits_nothing(
         broke = job.run(urns.PUBLISH, to, staged, attempt=2)
     assert isinstance(broke, BundleBroke) and "the job ends" in broke.reason
     assert database.rows() == [(3, "ü")]
-    # Nothing is locked, and another server may go on with it.
+    # No table is locked, and another server can continue.
     job.done(urns.PUBLISH, to, staged, attempt=3)
     assert database.rows() == ([*ALL, (3, "ü")] if mode == "append" else ALL)

@@ -33,7 +33,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 @attrs.define(eq=False, slots=False)
 class FakeCluster:
-    """A session whose tasks run at once, in this process, or not at all."""
+    """A session whose tasks run immediately in this process, or never."""
 
     comes: bool = True
     failure: Exception | None = None
@@ -43,7 +43,7 @@ class FakeCluster:
     cancelled: threading.Event = attrs.field(factory=threading.Event)
 
     def setJobGroup(self, *arguments: Any, **more: Any) -> None:
-        """There is only one."""
+        """Does nothing, because only one job group exists."""
 
     def cancelJobGroup(self, group: str) -> None:
         self.cancelled.set()
@@ -59,7 +59,7 @@ class FakeCluster:
 
     @property
     def _jrdd(self) -> None:
-        """What PySpark makes for Java, in the environment of workers that is set then."""
+        """Returns the object that PySpark makes for Java, with the current environment of workers."""
         assert SLOT_VARIABLE in self.environment
 
     def collect(self) -> list[Any]:
@@ -88,7 +88,7 @@ def check(cluster: Any, needs: Needs) -> frozenset[str]:
         ("local[2,4]", 0.4, False),
     ],
 )
-def test_a_cluster_without_executors_is_not_waited_for_long(
+def test_cluster_without_executors_is_awaited_briefly(
     master: str,
     limit: float,
     told: bool,
@@ -103,29 +103,29 @@ def test_a_cluster_without_executors_is_not_waited_for_long(
     assert cluster.cancelled.is_set()
     assert any(record.levelname == "WARNING" for record in caplog.records) is told
     assert master in caplog.text or not told
-    # A worker may be in it one day.
+    # A worker can use this slot later.
     assert pools.acquire().name != "slot-0.0"
 
 
-def test_who_has_all_is_content(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_cluster_that_meets_all_needs_passes_check(endpoint: Endpoint, tmp_path: Path) -> None:
     store = StoreSpec(f"file://{tmp_path}/store")
     mark(store)
     hosts = check(FakeCluster(), Needs(endpoint, store))
     assert hosts == {socket.gethostname()}
 
 
-def test_a_channel_that_is_not_reached_is_named(endpoint: Endpoint) -> None:
+def test_unreachable_channel_is_named(endpoint: Endpoint) -> None:
     elsewhere = attrs.evolve(endpoint, address="127.0.0.1:1")
     with pytest.raises(SparkUnavailable, match=r"host \S+: .* 127.0.0.1:1 is not .*--channel-adv"):
         check(FakeCluster(), Needs(elsewhere, NO_STORE))
 
 
-def test_a_folder_that_is_another_one_there_is_named(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_executor_folder_that_is_not_shared_is_named(endpoint: Endpoint, tmp_path: Path) -> None:
     with pytest.raises(SparkUnavailable, match=f"the folder {tmp_path} .*--data-dir"):
         check(FakeCluster(), Needs(endpoint, StoreSpec(str(tmp_path))))
 
 
-def test_a_store_that_can_not_be_used_there_is_named(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_store_unusable_on_executor_is_named(endpoint: Endpoint, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     store = StoreSpec(f"file://{tmp_path}/file")
     with pytest.raises(SparkUnavailable, match=f"file://{tmp_path}/file"):
@@ -152,7 +152,7 @@ def test_a_store_that_can_not_be_used_there_is_named(endpoint: Endpoint, tmp_pat
         ("", "first tasks failed: RuntimeError$"),
     ],
 )
-def test_what_keeps_python_from_beginning_is_one_sentence(error: str, said: str) -> None:
+def test_python_start_error_is_one_sentence(error: str, said: str) -> None:
     cluster: Any = FakeCluster(failure=RuntimeError(error))
     with pytest.raises(SparkUnavailable, match=said) as told:
         warm_up(cluster, WorkerPools(cluster))

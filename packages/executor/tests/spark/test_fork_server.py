@@ -1,4 +1,4 @@
-"""Daemons come from one process that has imported everything, and are what Spark has started."""
+"""Tests that one preloaded process forks all daemons, and that Spark treats them as its own children."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beam_spark_executor.spark import fork_server
 
 pytestmark = pytest.mark.skipif(not fork_server.is_possible(), reason="Linux alone can do that")
 
-# Starts daemons as Java does, all from one process, as it is told on its standard input.
+# Starts daemons as Java does, all from one process, on each line of standard input.
 SPARK = """
 import os, subprocess, sys
 for number, line in enumerate(sys.stdin):
@@ -74,7 +74,7 @@ def start(spark: subprocess.Popen[str], what: str) -> dict[str, object]:
 
 
 @pytest.mark.timeout(120)
-def test_daemons_are_forked_from_one_which_ends_with_spark(
+def test_daemons_are_forked_from_server_that_exits_with_spark(
     spark: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     first, second = start(spark, "stays"), start(spark, "stays")
@@ -97,7 +97,7 @@ def run_daemon():
     here = "here" in map(os.path.basename, sys.path)
     print(os.getppid(), os.environ["NUMBER"], here, flush=True)
 """
-# A job server, which is the Spark of its daemons, too: each of its lines makes it start one.
+# A job server that takes the role of Spark for its daemons: each line makes it start a daemon.
 JOB_SERVER = (
     TELLING_DAEMON
     + """
@@ -117,7 +117,7 @@ for number, line in enumerate(sys.stdin):
 
 
 @pytest.mark.timeout(120)
-def test_daemons_of_a_job_server_are_forked_from_its_own(tmp_path: Path) -> None:
+def test_daemons_of_job_server_are_forked_from_its_own_fork_server(tmp_path: Path) -> None:
     daemon = f"{TELLING_DAEMON}\nfork_server.stand_for_daemon(lambda: None, run_daemon)"
     with subprocess.Popen(
         [sys.executable, "-c", JOB_SERVER, daemon],
@@ -138,13 +138,13 @@ def test_daemons_of_a_job_server_are_forked_from_its_own(tmp_path: Path) -> None
     first, second, other = told
     assert first[1:] == ["0", "True"]
     assert second == [first[0], "1", "True"]
-    # A daemon that does not find it has one made.
+    # A daemon that doesn't find the fork server starts a new fork server.
     assert other[1:] == ["2", "True"]
     assert other[0] != first[0]
 
 
 @pytest.mark.timeout(120)
-def test_what_stands_for_a_daemon_ends_with_it_and_ends_it(spark: subprocess.Popen[str]) -> None:
+def test_stand_in_and_daemon_exit_together(spark: subprocess.Popen[str]) -> None:
     ended = start(spark, "ends")
     before = set(_children(spark.pid))
     stays = start(spark, "stays")
@@ -155,7 +155,7 @@ def test_what_stands_for_a_daemon_ends_with_it_and_ends_it(spark: subprocess.Pop
     wait_until_gone(stand_in)
 
 
-def test_a_daemon_that_has_ended_by_now_was_made_all_the_same() -> None:
+def test_daemon_that_exited_early_is_reported_as_started() -> None:
     with subprocess.Popen(["true"]) as daemon:
         daemon.wait()
     ended = fork_server.end_of(daemon.pid)
@@ -180,7 +180,7 @@ print(daemon.wait())
 """
 
 
-def test_a_daemon_that_just_begins_is_ended_too() -> None:
+def test_daemon_that_is_starting_is_terminated() -> None:
     command = [sys.executable, "-c", ASKED_TO_END_WHILE_IT_BEGINS]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
@@ -188,7 +188,7 @@ def test_a_daemon_that_just_begins_is_ended_too() -> None:
 
 
 @pytest.mark.timeout(120)
-def test_a_fork_server_that_was_killed_is_made_again(spark: subprocess.Popen[str]) -> None:
+def test_killed_fork_server_is_started_again(spark: subprocess.Popen[str]) -> None:
     first = start(spark, "stays")
     os.kill(int(str(first["parent"])), signal.SIGKILL)
     second = start(spark, "stays")

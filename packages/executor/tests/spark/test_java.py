@@ -23,32 +23,32 @@ def fake_java(folder: Path, version: str, code: int = 0) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("version", "major"), [("17.0.15", 17), ("21", 21), ("25-ea", 25)])
-def test_java_that_will_do(tmp_path: Path, version: str, major: int) -> None:
+def test_supported_java_is_accepted(tmp_path: Path, version: str, major: int) -> None:
     assert check_java(fake_java(tmp_path, version)) == major
 
 
-def test_java_on_the_path(tmp_path: Path) -> None:
+def test_java_is_found_on_path(tmp_path: Path) -> None:
     fake_java(tmp_path, "17.0.1")
     assert check_java({"PATH": str(tmp_path / "bin")}) == 17
 
 
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.2"])
-def test_java_too_old(tmp_path: Path, version: str) -> None:
+def test_old_java_is_refused(tmp_path: Path, version: str) -> None:
     with pytest.raises(SparkUnavailable, match="too old for Spark: install Java 17 or newer"):
         check_java(fake_java(tmp_path, version))
 
 
-def test_no_java(tmp_path: Path) -> None:
+def test_missing_java_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SparkUnavailable, match="this machine has none: install Java 17"):
         check_java({"PATH": str(tmp_path)})
 
 
-def test_wrong_java_home(tmp_path: Path) -> None:
+def test_wrong_java_home_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SparkUnavailable, match="no bin/java: install Java 17"):
         check_java({"JAVA_HOME": str(tmp_path), "PATH": os.environ["PATH"]})
 
 
-def test_broken_java(tmp_path: Path) -> None:
+def test_broken_java_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SparkUnavailable, match="doesn't work"):
         check_java(fake_java(tmp_path, "17", code=1))
 
@@ -61,7 +61,7 @@ def test_environment_is_restored() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-def test_processes_of_a_session_are_found() -> None:
+def test_session_processes_are_found() -> None:
     code = "import subprocess, sys; subprocess.Popen(['sleep', '60']); print('up', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code],
@@ -77,7 +77,7 @@ def test_processes_of_a_session_are_found() -> None:
             os.killpg(process.pid, signal.SIGKILL)
     assert process.pid in found
     assert len(found) == 2
-    # The new parent of the killed one looks for it when it likes.
+    # The new parent of the killed process reaps it at any time.
     wait_until(lambda: not processes_of_session(process.pid))
 
 
@@ -92,5 +92,5 @@ def test_processes_of_a_session_are_found() -> None:
         ("WARNING: Using incubator modules: jdk.incubator.vector", True),
     ],
 )
-def test_what_good_jobs_bring_about_is_not_logged(line: str, is_noise: bool) -> None:
+def test_log_noise_of_successful_jobs_is_suppressed(line: str, is_noise: bool) -> None:
     assert (java._NOISE.match(line) is not None) == is_noise

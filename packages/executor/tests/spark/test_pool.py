@@ -18,7 +18,7 @@ from waiting import wait_until
 from beam_spark_executor.spark.pool import SLOT_VARIABLE, WorkerPools, WorkerSlot
 from beam_spark_executor.spark.session import RunningSpark
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this module
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers can't import this module
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def slots() -> WorkerPools:
     return WorkerPools(context)
 
 
-def test_the_lowest_free_slot_comes_first(slots: WorkerPools) -> None:
+def test_lowest_free_slot_is_used_first(slots: WorkerPools) -> None:
     first, second, third = slots.acquire(), slots.acquire(), slots.acquire()
     assert [slot.number for slot in (first, second, third)] == [0, 1, 2]
     slots.release(third)
@@ -36,7 +36,7 @@ def test_the_lowest_free_slot_comes_first(slots: WorkerPools) -> None:
     assert slots.acquire() == third
 
 
-def test_a_retired_name_never_comes_back(slots: WorkerPools) -> None:
+def test_retired_slot_name_is_not_reused(slots: WorkerPools) -> None:
     slot = slots.acquire()
     slots.retire(slot)
     successor = slots.acquire()
@@ -46,7 +46,7 @@ def test_a_retired_name_never_comes_back(slots: WorkerPools) -> None:
     assert slots.acquire().name not in {slot.name, successor.name}
 
 
-def test_a_slot_is_given_back_once(slots: WorkerPools) -> None:
+def test_slot_is_released_once(slots: WorkerPools) -> None:
     slot = slots.acquire()
     slots.release(slot)
     with pytest.raises(ValueError, match="slot-0.0 is not held"):
@@ -55,7 +55,7 @@ def test_a_slot_is_given_back_once(slots: WorkerPools) -> None:
         slots.retire(slot)
 
 
-def test_a_workers_environment_is_nobody_elses() -> None:
+def test_worker_environment_is_used_by_no_other_slot() -> None:
     environment = {"PYTHONPATH": "/theirs", "OTHER": "x"}
     context: Any = SimpleNamespace(environment=environment)
     pools = WorkerPools(context, {"PYTHONPATH": "/ours", "MORE": "y"})
@@ -70,7 +70,7 @@ def facts() -> dict[str, Any]:
 
 
 def facts_then_exit(may_leave: Path) -> dict[str, Any]:
-    """Leaves once the task has ended, as workers do at the end of their job; a file says when."""
+    """Exits after the task has ended, as workers do at the end of their job. A file triggers the exit."""
 
     def leave() -> None:
         while not may_leave.exists():
@@ -83,9 +83,7 @@ def facts_then_exit(may_leave: Path) -> dict[str, Any]:
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_slots_have_workers_and_daemons_of_their_own(
-    spark: RunningSpark, pools: WorkerPools
-) -> None:
+def test_slots_have_separate_workers_and_daemons(spark: RunningSpark, pools: WorkerPools) -> None:
     one, other = pools.acquire(), pools.acquire()
     first = pools.call(facts, 2, one)
     second = pools.call(facts, 2, other)
@@ -94,7 +92,7 @@ def test_slots_have_workers_and_daemons_of_their_own(
     assert {row["slot"] for row in second} == {other.name}
     assert {row["daemon"] for row in first}.isdisjoint(row["daemon"] for row in second)
     assert {row["pid"] for row in first}.isdisjoint(row["pid"] for row in second)
-    # Whether two tasks meet or follow each other, and so need two workers or one, is up to Spark.
+    # Spark decides whether two tasks run at once or in sequence, and so need two workers or one.
     assert not {row["pid"] for row in again}.isdisjoint(row["pid"] for row in first)
     pools.retire(one)
     pools.retire(other)
@@ -103,7 +101,7 @@ def test_slots_have_workers_and_daemons_of_their_own(
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_workers_that_leave_are_replaced_without_a_failed_task(
+def test_workers_that_leave_are_replaced_without_failed_task(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     seen: set[int] = set()
@@ -131,7 +129,7 @@ def test_workers_that_leave_are_replaced_without_a_failed_task(
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_a_cancelled_busy_worker_is_killed_within_seconds(
+def test_cancelled_busy_worker_is_killed_within_seconds(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     mark = tmp_path / "pid"
@@ -151,13 +149,13 @@ def test_a_cancelled_busy_worker_is_killed_within_seconds(
     wait_until(lambda: mark.exists() and mark.read_text())
     pid = int(mark.read_text())
     spark.context.cancelJobGroup("busy")
-    # Unless it is killed it is busy for ever.
+    # The task stays busy until it is killed.
     wait_until(lambda: not exists(pid), 120)
     thread.join(60)
     assert "cancelled" in errors[0]
 
 
-def test_what_java_says_is_told_not_what_was_called() -> None:
+def test_reason_of_java_error_omits_called_method() -> None:
     failure: Any = RuntimeError("An error occurred while calling o1.collectToPython.\n: it")
     assert reason_of(failure) == "An error occurred while calling o1.collectToPython."
     failure.java_exception = SimpleNamespace(toString=lambda: "SparkException: Job aborted\n\tat x")
@@ -187,7 +185,7 @@ ModuleNotFoundError: No module named 'beam_spark_executor'
 Driver stacktrace:"""
 
 
-def test_the_reason_of_a_worker_that_raised_ends_with_its_error() -> None:
+def test_reason_of_worker_error_ends_with_exception() -> None:
     reason = reason_of(ValueError(_OF_A_WORKER))
     assert reason.startswith("org.apache.spark.SparkException: Job aborted")
     assert reason.endswith(
@@ -196,6 +194,6 @@ def test_the_reason_of_a_worker_that_raised_ends_with_its_error() -> None:
     assert "\n" not in reason
 
 
-def test_a_traceback_without_an_end_leaves_the_first_line() -> None:
+def test_traceback_without_exception_is_reduced_to_first_line() -> None:
     line = "PythonException: Traceback (most recent call last):"
     assert reason_of(ValueError(f"{line}\n  File 'worker.py'")) == line

@@ -9,18 +9,18 @@ from beam_spark_executor.spark.pulse import Pulse
 
 
 @pytest.mark.parametrize("answer", [True, False])
-def test_what_is_asked_is_answered(answer: bool) -> None:
+def test_pulse_returns_answer_of_spark(answer: bool) -> None:
     pulse = Pulse(lambda: answer, limit=60.0)
     assert [pulse.answer(), pulse.answer()] == [answer, answer]
 
 
-def test_an_answer_is_of_now_and_not_of_an_earlier_question() -> None:
+def test_pulse_answer_is_current() -> None:
     answers = iter([True, False])
     pulse = Pulse(lambda: next(answers), limit=60.0)
     assert [pulse.answer(), pulse.answer()] == [True, False]
 
 
-def test_what_does_not_answer_is_told_once_and_asked_by_one_thread(
+def test_unresponsive_spark_is_reported_once_and_queried_by_one_thread(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
@@ -44,7 +44,7 @@ def test_what_does_not_answer_is_told_once_and_asked_by_one_thread(
     assert told[-1] == "Spark's Java process responds again"
 
 
-def test_pulse_asking_thread_ends_by_an_error_next_question_is_answered() -> None:
+def test_pulse_responds_after_query_thread_ended_by_error() -> None:
     questions: list[bool] = []
 
     def ask() -> bool:

@@ -23,10 +23,10 @@ from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this module
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers can't import this module
 
 
-def test_zip_importers_are_forgotten_and_made_again(
+def test_zip_importers_are_dropped_and_recreated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = tmp_path / "archive.zip"
@@ -42,7 +42,7 @@ def test_zip_importers_are_forgotten_and_made_again(
 
 
 def task(folder: Path, *, ends: str = "") -> Any:
-    """A task that registers two hooks, which write to ``folder`` when the worker process ends."""
+    """Returns a task that registers two hooks, which write to ``folder`` when the worker process exits."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from beam_spark_executor.spark import python_daemon
@@ -85,7 +85,7 @@ def run(spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, function: Any
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_hooks_run_in_the_main_thread_when_told_to_exit(
+def test_exit_hooks_run_in_main_thread_at_exit(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     pid = run(spark, pools, slot, task(tmp_path, ends="exits"))
@@ -95,7 +95,7 @@ def test_hooks_run_in_the_main_thread_when_told_to_exit(
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_hooks_run_after_a_task_that_fails(
+def test_exit_hooks_run_after_failed_task(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     with pytest.raises(Exception, match="this task fails"):
@@ -107,14 +107,14 @@ def test_hooks_run_after_a_task_that_fails(
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_a_hook_that_hangs_ends_with_the_process(
+def test_hanging_exit_hook_ends_with_process(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     pid = run(spark, pools, slot, task(tmp_path, ends="hangs"))
     wait_until(lambda: not exists(pid), SPARK_LIMITS.worker_exit_seconds + 60)
 
 
-def test_hangups_do_not_interrupt_hooks(tmp_path: Path) -> None:
+def test_hangup_signals_do_not_interrupt_exit_hooks(tmp_path: Path) -> None:
     code = """
 import os, signal, sys, time
 from pathlib import Path
@@ -136,7 +136,7 @@ time.sleep(10)
     assert mark.read_text() == "ran to its end"
 
 
-def test_a_socket_that_spark_has_closed_is_not_remarked_on() -> None:
+def test_socket_closed_by_spark_is_not_logged() -> None:
     code = """
 import os
 from beam_spark_executor.spark import python_daemon
@@ -157,7 +157,7 @@ outfile.flush()
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_tasks_find_what_they_need_imported(
+def test_tasks_find_required_modules_imported(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot
 ) -> None:
     def modules(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -174,7 +174,7 @@ def test_tasks_find_what_they_need_imported(
 @pytest.mark.spark
 @pytest.mark.timeout(120)
 @pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="no such system")
-def test_workers_are_killed_before_the_server_where_memory_runs_out(
+def test_workers_are_killed_before_server_if_memory_runs_out(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot
 ) -> None:
     def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -188,7 +188,7 @@ def test_workers_are_killed_before_the_server_where_memory_runs_out(
 
 
 def daemon_of_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Gives the daemon's process id."""
+    """Returns the process ID of the daemon."""
     for _ in batches:
         pass
     yield pa.RecordBatch.from_arrays([pa.array([os.getppid()], pa.int32())], ["pid"])
@@ -196,7 +196,7 @@ def daemon_of_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_a_daemon_that_has_gone_comes_back(
+def test_exited_daemon_is_started_again(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot
 ) -> None:
     daemon = run(spark, pools, slot, daemon_of_worker)
@@ -205,7 +205,7 @@ def test_a_daemon_that_has_gone_comes_back(
     assert run(spark, pools, slot, daemon_of_worker) != daemon
 
 
-def test_a_daemon_ends_when_it_has_had_no_workers_for_a_while() -> None:
+def test_daemon_exits_after_idle_time_without_workers() -> None:
     code = """
 import os, signal, time
 from beam_spark_executor.spark import python_daemon
@@ -225,6 +225,6 @@ time.sleep(60)
     assert told == (-signal.SIGTERM, "the worker ends\n", "")
 
 
-def test_a_daemon_stays_until_spark_has_forgotten_the_workers_that_left() -> None:
+def test_daemon_stays_until_spark_has_forgotten_left_workers() -> None:
     spark_forgets_after, spark_looks_every = 60, 10
     assert spark_forgets_after + spark_looks_every < SPARK_LIMITS.daemon_idle_seconds

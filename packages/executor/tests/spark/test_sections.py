@@ -1,4 +1,4 @@
-"""Sections on a real Spark: rows go through its shuffle, and what goes wrong ends them at once."""
+"""Tests of sections on a real Spark: rows go through the Spark shuffle, and failures end a section immediately."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ def run(runner: SectionRunner, order: RunBundle) -> BundleReply | BundleBroke | 
     thread = threading.Thread(target=lambda: found.append(runner.run(order, "the title")))
     thread.start()
     thread.join(SECONDS)
-    assert found, "it hangs"
+    assert found, "the section hangs"
     reply: BundleReply | BundleBroke | SectionRefusal = found[0]
     return reply
 
 
-def test_rows_go_through_the_shuffle(start: Any, tmp_path: Path, spark: RunningSpark) -> None:
+def test_section_rows_go_through_shuffle(start: Any, tmp_path: Path, spark: RunningSpark) -> None:
     runner, order = start(joined)
     reply = run(runner, order)
     assert isinstance(reply, BundleReply), reply
@@ -109,7 +109,7 @@ def test_rows_go_through_the_shuffle(start: Any, tmp_path: Path, spark: RunningS
 
 
 def shuffle_files(spark: RunningSpark, shuffles: Collection[int]) -> set[str]:
-    """Returns the names of the files that Spark holds for these shuffles."""
+    """Returns the names of the shuffle files of these shuffles."""
     jvm = spark.context._jvm
     assert jvm is not None
     temporary = Path(jvm.java.lang.System.getProperty("java.io.tmpdir"))
@@ -118,7 +118,7 @@ def shuffle_files(spark: RunningSpark, shuffles: Collection[int]) -> set[str]:
 
 
 @pytest.mark.parametrize("build", [joined, failing])
-def test_shuffle_files_of_an_ended_section_are_removed(
+def test_shuffle_files_of_finished_section_are_removed(
     build: Build, start: Any, spark: RunningSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Other tests share this Spark, and Spark keeps their shuffle files until Java collects garbage.
@@ -137,7 +137,7 @@ def test_shuffle_files_of_an_ended_section_are_removed(
     wait_until(lambda: not shuffle_files(spark, shuffles), SECONDS)
 
 
-def test_user_code_that_fails_is_not_tried_again_by_spark(start: Any, spark: RunningSpark) -> None:
+def test_failing_user_code_is_not_retried_by_spark(start: Any, spark: RunningSpark) -> None:
     runner, order = start(failing)
     reply = run(runner, order)
     assert isinstance(reply, BundleBroke)
@@ -145,7 +145,7 @@ def test_user_code_that_fails_is_not_tried_again_by_spark(start: Any, spark: Run
     assert (reply.failure.transform, reply.failure.summary[:17]) == ("bad", "ZeroDivisionError")
 
 
-def test_an_sdk_that_does_not_start_is_told_by_the_stage_that_needs_it(start: Any) -> None:
+def test_sdk_that_does_not_start_is_reported_by_its_stage(start: Any) -> None:
     runner, order = start(joined, "localhost:1")
     reply = run(runner, order)
     assert isinstance(reply, BundleBroke)
@@ -154,14 +154,16 @@ def test_an_sdk_that_does_not_start_is_told_by_the_stage_that_needs_it(start: An
     assert re.match(rf"{stage}: PoolUnreachable: the worker pool at localhost:1 of", reply.reason)
 
 
-def test_a_cancelled_one_ends_at_once_and_spark_says_why(start: Any, spark: RunningSpark) -> None:
+def test_cancelled_section_ends_at_once_with_reason_of_spark(
+    start: Any, spark: RunningSpark
+) -> None:
     runner, order = start(slow)
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(runner.run(order, "slow")))
     thread.start()
     deadline = time.monotonic() + SECONDS
     while thread.is_alive() and time.monotonic() < deadline:
-        # Again and again: at first there is nothing to cancel.
+        # Cancel repeatedly, because at first Spark has no job that could be cancelled.
         spark.context.cancelJobGroup(f"beam-{JOB}")
         thread.join(0.5)
     assert not thread.is_alive()

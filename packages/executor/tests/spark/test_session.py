@@ -62,7 +62,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
-    """A folder short enough for Unix sockets, unlike ``tmp_path``."""
+    """Returns a folder with a path short enough for Unix sockets, unlike ``tmp_path``."""
     with tempfile.TemporaryDirectory(prefix="t") as folder:
         yield Path(folder)
 
@@ -70,7 +70,7 @@ def short_folder() -> Iterator[Path]:
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("daemon", ["beam_spark_executor.spark.python_daemon", "pyspark.daemon"])
-def test_stop_leaves_nothing_and_workers_end_in_order(
+def test_stop_leaves_no_process_and_workers_exit_in_order(
     tmp_path: Path, short_folder: Path, daemon: str
 ) -> None:
     script = tmp_path / "scenario.py"
@@ -125,7 +125,7 @@ assert not spark.is_alive
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_java_that_was_begun_is_started_once_and_ends_also_while_it_stands_still(
+def test_starting_java_is_started_once_and_ends_while_suspended(
     short_folder: Path,
 ) -> None:
     environment = {**os.environ, "TMPDIR": str(short_folder)}
@@ -135,10 +135,10 @@ def test_java_that_was_begun_is_started_once_and_ends_also_while_it_stands_still
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_a_kill_that_a_signal_asks_for_within_a_kill_waits_for_nothing(
+def test_kill_by_signal_during_kill_does_not_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # With Java PySpark's way to it goes, which other tests still need.
+    # Killing Java also removes PySpark's gateway, which other tests still need.
     monkeypatch.setattr(SparkContext, "_gateway", SparkContext._gateway)
     monkeypatch.setattr(SparkContext, "_jvm", SparkContext._jvm)
     session = RunningSpark(SparkSettings())
@@ -149,7 +149,7 @@ def test_a_kill_that_a_signal_asks_for_within_a_kill_waits_for_nothing(
             nonlocal kills
             kills += 1
             if kills == 1:
-                session.kill()  # as the handler of a signal does, in the middle of it
+                session.kill()  # as a signal handler does during the first kill
 
     session._java = Java()  # type: ignore[assignment]
     killing = threading.Thread(target=session.kill, daemon=True)
@@ -159,7 +159,7 @@ def test_a_kill_that_a_signal_asks_for_within_a_kill_waits_for_nothing(
     assert kills == 2
 
 
-def test_an_unreachable_master_is_one_sentence(tmp_path: Path, short_folder: Path) -> None:
+def test_unreachable_master_is_reported_in_one_sentence(tmp_path: Path, short_folder: Path) -> None:
     code = (
         "from beam_spark_executor.spark.session import start_spark\n"
         "from beam_spark_executor.spark.settings import SparkSettings, SparkUnavailable\n"
@@ -189,7 +189,7 @@ def test_an_unreachable_master_is_one_sentence(tmp_path: Path, short_folder: Pat
         ({"spark.pyspark.python": "./first"}, "/second", "./first"),
     ],
 )
-def test_workers_run_the_python_that_the_user_has_named(
+def test_workers_run_python_named_by_user(
     conf: dict[str, str], variable: str | None, python: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)

@@ -46,7 +46,7 @@ def refusal(master: str) -> str:
         "k8s://https://host:443",
     ],
 )
-def test_master_urls(master: str) -> None:
+def test_master_urls_are_accepted(master: str) -> None:
     assert refusal(master) == ""
 
 
@@ -60,25 +60,25 @@ def test_master_urls(master: str) -> None:
         ("sc://host:15002", "Spark Connect"),
     ],
 )
-def test_wrong_master_urls(master: str, said: str) -> None:
+def test_wrong_master_urls_are_refused(master: str, said: str) -> None:
     with pytest.raises(SparkUnavailable, match=said):
         check_master(master)
 
 
-def test_default_master_where_nobody_names_one() -> None:
+def test_default_master_is_used_without_setting() -> None:
     submitted = {"spark.master": "local[*]", "spark.app.name": "pyspark-shell"}
     conf = chosen_conf(submitted, SparkSettings(), FOLDER)
     assert conf["spark.master"] == with_slots(DEFAULT_MASTER)[0]
     assert conf["spark.app.name"] == "beam-spark-jobserver"
 
 
-def test_the_surroundings_name_the_master() -> None:
+def test_spark_environment_names_master() -> None:
     conf = chosen_conf({"spark.master": "yarn"}, SparkSettings(), FOLDER)
     assert conf["spark.master"] == "yarn"
     assert "spark.driver.bindAddress" not in conf
 
 
-def test_the_user_wins_over_surroundings_and_defaults() -> None:
+def test_user_settings_override_environment_and_defaults() -> None:
     settings = SparkSettings(master="local[3]", conf={"spark.ui.enabled": "true"})
     conf = chosen_conf({"spark.master": "yarn", "spark.ui.enabled": "false"}, settings, FOLDER)
     assert conf["spark.master"] == f"local[{3 * TUNING.slots_per_core},1]"
@@ -86,7 +86,7 @@ def test_the_user_wins_over_surroundings_and_defaults() -> None:
     assert conf["spark.ui.enabled"] == "true"
 
 
-def test_the_surroundings_win_over_defaults() -> None:
+def test_environment_settings_override_defaults() -> None:
     conf = chosen_conf({"spark.sql.adaptive.enabled": "true"}, SparkSettings(), FOLDER)
     assert conf["spark.sql.adaptive.enabled"] == "true"
 
@@ -109,21 +109,21 @@ GB = 1 << 30
         ({"spark.master": "local[2]", "spark.executor.memoryOverhead": "2g"}, None),
     ],
 )
-def test_python_on_executors_has_what_is_beside_the_heap(
+def test_executor_python_gets_memory_outside_heap(
     stated: dict[str, str], memory: int | None
 ) -> None:
-    """YARN ends executors that take more, where no control group tells them so."""
+    """YARN kills executors that use more memory, if no control group limits them."""
     conf = chosen_conf({"spark.master": "spark://one:7077", **stated}, SparkSettings(), FOLDER)
     found = conf.get("spark.executorEnv.BEAM_RUNNER_MEMORY")
     assert found == (None if memory is None else str(memory))
 
 
-def test_a_wrong_master_of_the_surroundings_is_told() -> None:
+def test_wrong_master_in_environment_is_reported() -> None:
     with pytest.raises(SparkUnavailable, match="mesos"):
         chosen_conf({"spark.master": "mesos://host:5050"}, SparkSettings(), FOLDER)
 
 
-def test_only_this_machine_is_reachable_where_all_is_on_it() -> None:
+def test_local_master_is_reachable_from_same_machine_only() -> None:
     assert is_on_this_machine("local-cluster[2,1,1024]")
     assert default_conf("local[2]", FOLDER)["spark.driver.bindAddress"] == "127.0.0.1"
     assert "spark.driver.bindAddress" not in default_conf("spark://one:7077", FOLDER)
@@ -138,7 +138,7 @@ def test_only_this_machine_is_reachable_where_all_is_on_it() -> None:
         ({"spark.sql.warehouse.dir": "/mine"}, "/mine"),
     ],
 )
-def test_files_of_tables_end_with_the_catalog_alone_that_knows_them(
+def test_warehouse_folder_is_temporary_with_temporary_catalog_only(
     stated: dict[str, str], place: str | None
 ) -> None:
     for found, settings in (
@@ -148,13 +148,13 @@ def test_files_of_tables_end_with_the_catalog_alone_that_knows_them(
         assert chosen_conf(found, settings, FOLDER).get("spark.sql.warehouse.dir") == place
 
 
-def test_long_paths_do_without_unix_sockets() -> None:
+def test_long_paths_disable_unix_sockets() -> None:
     key = "spark.python.unix.domain.socket.enabled"
     assert default_conf("local[2]", FOLDER)[key] == "true"
     assert default_conf("local[2]", Path("/" + "long" * 20))[key] == "false"
 
 
-def test_java_options_do_not_contradict_the_users() -> None:
+def test_java_options_do_not_contradict_user_options() -> None:
     assert "+UseSerialGC" in java_options(FOLDER, FOLDER / "log", "warn", "")
     assert "+UseSerialGC" not in java_options(FOLDER, FOLDER / "log", "warn", "-XX:+UseG1GC")
     assert "Tier4InvocationThreshold" in java_options(FOLDER, FOLDER / "log", "warn", "")
@@ -173,7 +173,7 @@ def test_java_options_do_not_contradict_the_users() -> None:
         ("local[*,4]", os.cpu_count(), 4),
     ],
 )
-def test_a_machine_has_more_slots_than_cores(master: str, cores: int, attempts: int) -> None:
+def test_machine_has_more_slots_than_cores(master: str, cores: int, attempts: int) -> None:
     assert with_slots(master) == (f"local[{cores * TUNING.slots_per_core},{attempts}]", cores)
     conf = chosen_conf({}, SparkSettings(master=master), FOLDER)
     assert conf["spark.default.parallelism"] == str(cores)
@@ -181,7 +181,7 @@ def test_a_machine_has_more_slots_than_cores(master: str, cores: int, attempts: 
 
 
 @pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "yarn", "spark://one:7077"])
-def test_the_slots_of_a_cluster_are_its_own(master: str) -> None:
+def test_cluster_slots_come_from_cluster(master: str) -> None:
     assert with_slots(master) == (master, None)
     conf = chosen_conf({}, SparkSettings(master=master), FOLDER)
     assert conf["spark.master"] == master
@@ -189,7 +189,7 @@ def test_the_slots_of_a_cluster_are_its_own(master: str) -> None:
     assert "spark.default.parallelism" not in conf
 
 
-def test_the_user_may_say_how_parallel_a_job_is() -> None:
+def test_default_parallelism_can_be_set_by_user() -> None:
     settings = SparkSettings(master="local[3]", conf={"spark.default.parallelism": "7"})
     assert chosen_conf({}, settings, FOLDER)["spark.default.parallelism"] == "7"
 
@@ -198,7 +198,5 @@ def test_the_user_may_say_how_parallel_a_job_is() -> None:
     ("cores", "gigabytes", "heap"),
     [(2, 1, "512m"), (2, 3, "768m"), (2, 24, "1024m"), (8, 64, "4096m")],
 )
-def test_the_heap_is_what_cores_want_and_memory_allows(
-    cores: int, gigabytes: int, heap: str
-) -> None:
+def test_heap_size_follows_cores_and_memory(cores: int, gigabytes: int, heap: str) -> None:
     assert driver_memory(cores, gigabytes << 30) == heap

@@ -1,4 +1,4 @@
-"""Sections as Spark jobs on threads of their own: whatever becomes of them is told, and how far they are."""
+"""Tests of sections as Spark jobs in separate threads: their results and their progress are reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _threads_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Runner:
-    """Runs sections as it is told to, and knows what it was made with."""
+    """A section runner with a given result, which records its arguments."""
 
     made: tuple[Any, ...] = ()
 
@@ -54,7 +54,7 @@ Jobs = Callable[[Callable[[RunBundle, str], SectionEnd]], tuple[SparkJobs, Mock]
 
 @pytest.fixture
 def jobs_with(monkeypatch: pytest.MonkeyPatch) -> Jobs:
-    """Makes the Spark jobs of a job whose sections run like that, and its pools."""
+    """Returns the Spark jobs of a job whose sections call this function, and the worker pools."""
 
     def make(run: Callable[[RunBundle, str], SectionEnd]) -> tuple[SparkJobs, Mock]:
         monkeypatch.setattr(Runner, "made", ())
@@ -73,7 +73,7 @@ def end_of(jobs: SparkJobs) -> SectionEnd:
     return told.get(timeout=60)
 
 
-def test_a_section_is_run_in_the_slot_of_its_job_under_its_title(jobs_with: Jobs) -> None:
+def test_section_runs_in_pool_of_its_job_with_its_title(jobs_with: Jobs) -> None:
     titles = []
 
     def run(order: RunBundle, title: str) -> SectionEnd:
@@ -82,7 +82,7 @@ def test_a_section_is_run_in_the_slot_of_its_job_under_its_title(jobs_with: Jobs
         return REFUSAL
 
     jobs, pools = jobs_with(run)
-    assert not jobs.heard(REFUSAL), "no section has begun"
+    assert not jobs.heard(REFUSAL), "no section has started"
     assert end_of(jobs) == REFUSAL
     assert set(titles) == {"the job · section of A to B"}
     assert Runner.made[2] == WorkerSlot(3)
@@ -102,7 +102,7 @@ MANY = CORES * TUNING.section_tasks_per_core
     [(4, None, 4), (100, None, MANY), (100, 6 * CORES, CORES), (1, 6 * CORES, 1)],
     ids=["few shards", "many shards", "one machine", "one machine, few shards"],
 )
-def test_a_level_has_a_few_tasks_for_each_core_or_one_where_all_run_at_once(
+def test_level_has_several_tasks_per_core_or_one_if_all_run_at_once(
     shards: int, slots: int | None, tasks: int, jobs_with: Jobs
 ) -> None:
     jobs, _ = jobs_with(lambda order, title: REFUSAL)
@@ -115,7 +115,7 @@ def test_a_level_has_a_few_tasks_for_each_core_or_one_where_all_run_at_once(
     assert Runner.made[-1] == tasks
 
 
-def test_a_runner_that_raises_has_broken_the_section(jobs_with: Jobs) -> None:
+def test_section_runner_that_raises_breaks_section(jobs_with: Jobs) -> None:
     def run(order: RunBundle, title: str) -> SectionEnd:
         raise ConnectionError("Spark is gone")
 
@@ -124,7 +124,7 @@ def test_a_runner_that_raises_has_broken_the_section(jobs_with: Jobs) -> None:
     )
 
 
-def test_tasks_are_those_of_sections_of_this_job(jobs_with: Jobs) -> None:
+def test_section_tasks_include_only_sections_of_this_job(jobs_with: Jobs) -> None:
     jobs, _ = jobs_with(Mock())
     stages = {
         1: SimpleNamespace(numTasks=1, numActiveTasks=1, numCompletedTasks=0),
@@ -144,7 +144,7 @@ def test_tasks_are_those_of_sections_of_this_job(jobs_with: Jobs) -> None:
     assert jobs.section_tasks() == Tasks(done=9, running=2, known=16)
 
 
-def test_a_bundle_without_parts_is_run_by_what_has_tables(
+def test_bundle_without_parts_is_run_by_table_bundles(
     jobs_with: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs, _ = jobs_with(lambda order, title: REFUSAL)

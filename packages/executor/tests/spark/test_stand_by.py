@@ -1,4 +1,4 @@
-"""The task that stands by: waits, gets a lane once and for all, or is sent away."""
+"""Tests of the standby task: it waits, gets exactly one lane, or is dismissed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LANE = ServeLane("job-1", 0)
 
 
 def never(number: int, error: str) -> None:
-    pytest.fail("it was not given a lane")
+    pytest.fail("the standby task has no lane")
 
 
 @pytest.fixture
@@ -39,11 +39,11 @@ def one() -> StandBy:
     return StandBy(7, WorkerSlot(0))
 
 
-def test_nothing_is_decided_at_first(one: StandBy) -> None:
+def test_standby_task_has_no_order_at_first(one: StandBy) -> None:
     assert one.order(0) is None
 
 
-def test_the_order_comes_as_soon_as_it_is_given(one: StandBy) -> None:
+def test_standby_task_gets_order_immediately(one: StandBy) -> None:
     found: list[Any] = []
     asking = threading.Thread(target=lambda: found.append(one.order(SECONDS)))
     asking.start()
@@ -52,31 +52,31 @@ def test_the_order_comes_as_soon_as_it_is_given(one: StandBy) -> None:
     assert found == [LANE]
 
 
-def test_a_task_that_spark_repeats_gets_the_same_order(one: StandBy) -> None:
+def test_repeated_standby_task_gets_same_order(one: StandBy) -> None:
     one.serve(LANE, never)
     one.stand_down()
     assert [one.order(0), one.order(0)] == [LANE, LANE]
 
 
-def test_the_end_is_told_to_whom_the_lane_is(one: StandBy) -> None:
+def test_standby_task_end_is_reported_to_lane_owner(one: StandBy) -> None:
     told: list[tuple[int, str]] = []
     one.serve(LANE, lambda number, error: told.append((number, error)))
     one.ended("Spark is gone")
     assert told == [(0, "Spark is gone")]
 
 
-def test_one_that_has_ended_takes_no_lane(one: StandBy) -> None:
+def test_ended_standby_task_takes_no_lane(one: StandBy) -> None:
     one.ended("killed")
     assert not one.serve(LANE, never)
 
 
-def test_one_that_has_its_order_takes_no_lane(one: StandBy) -> None:
+def test_assigned_standby_task_takes_no_lane(one: StandBy) -> None:
     assert one.serve(LANE, never)
     assert not one.serve(ServeLane("job-1", 1), never)
     assert one.order(0) == LANE
 
 
-def test_one_that_is_sent_away_goes(one: StandBy) -> None:
+def test_dismissed_standby_task_exits(one: StandBy) -> None:
     one.stand_down()
     assert one.order(SECONDS) == StandDown()
     one.ended("")
@@ -84,7 +84,7 @@ def test_one_that_is_sent_away_goes(one: StandBy) -> None:
 
 @attrs.define(eq=False)
 class FakeJob:
-    """A job as the channel sees it."""
+    """A job from the view of the channel."""
 
     folder: Path
     links: queue.SimpleQueue[WorkerLink] = attrs.field(factory=queue.SimpleQueue)
@@ -109,7 +109,7 @@ class FakeJob:
 
 @attrs.frozen
 class OnSpark:
-    """Tasks that stand by for one job on a Spark session."""
+    """Standby tasks of one job on a Spark session."""
 
     job: FakeJob
     stand_bys: StandBys
@@ -131,16 +131,14 @@ def on_spark(spark: RunningSpark, pools: WorkerPools, tmp_path: Path) -> Iterato
 
 
 def wait_for_tasks(spark: RunningSpark, number: int) -> None:
-    """Waits until Spark runs so many jobs, of one task each."""
+    """Waits until Spark runs `count` jobs with one task each."""
     tracker = spark.context.statusTracker()
     wait_until(lambda: len(tracker.getActiveJobsIds()) == number, SECONDS)
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(200)
-def test_the_first_lane_of_a_job_is_served_by_the_task_that_waits(
-    spark: RunningSpark, on_spark: OnSpark
-) -> None:
+def test_standby_task_serves_first_lane_of_job(spark: RunningSpark, on_spark: OnSpark) -> None:
     tracker = spark.context.statusTracker()
     ends: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
     on_spark.jobs.start_lane(0, lambda number, error: ends.put((number, error)))
@@ -155,7 +153,7 @@ def test_the_first_lane_of_a_job_is_served_by_the_task_that_waits(
 
 @pytest.mark.spark
 @pytest.mark.timeout(200)
-def test_a_job_without_lanes_leaves_the_task_to_the_next(
+def test_job_without_lanes_leaves_standby_task_to_next_job(
     spark: RunningSpark, on_spark: OnSpark
 ) -> None:
     wait_for_tasks(spark, 1)
@@ -169,9 +167,7 @@ def test_a_job_without_lanes_leaves_the_task_to_the_next(
 
 @pytest.mark.spark
 @pytest.mark.timeout(200)
-def test_a_task_that_waits_when_the_server_stops_ends(
-    spark: RunningSpark, on_spark: OnSpark
-) -> None:
+def test_standby_task_ends_at_server_shutdown(spark: RunningSpark, on_spark: OnSpark) -> None:
     wait_for_tasks(spark, 1)
     on_spark.stand_bys.close()
     wait_for_tasks(spark, 0)
@@ -179,10 +175,10 @@ def test_a_task_that_waits_when_the_server_stops_ends(
     wait_for_tasks(spark, 0)
 
 
-def test_where_spark_has_ended_none_waits_and_nobody_fails(
+def test_standby_task_is_not_started_after_spark_exit(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """PySpark asks Java, and raises, where a thread is started."""
+    """PySpark calls Java when it starts a thread, and raises an error."""
 
     def no_thread(*_: Any) -> None:
         raise ConnectionRefusedError(111, "Connection refused")
@@ -199,7 +195,7 @@ def test_where_spark_has_ended_none_waits_and_nobody_fails(
     stand_bys.close()
 
 
-def test_where_spark_has_no_place_to_spare_nothing_waits() -> None:
+def test_standby_task_is_not_started_without_spare_slot() -> None:
     no_spark: Any = None
     stand_bys = StandBys(no_spark, no_spark, wanted=False)
     stand_bys.renew()

@@ -1,4 +1,4 @@
-"""A stream in turns: each goes on where a committed one has stopped, and gives the same again if it is not committed."""
+"""Tests of micro-batches: each resumes at the last committed position, and an uncommitted micro-batch is repeated."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ NOW = 1_800_000_000_000
 
 @attrs.define
 class Stream:
-    """A stream of a job, as the scheduler would have its turns taken."""
+    """A stream of a job, with its micro-batches in the order of the scheduler."""
 
     session: SparkSession
     pools: WorkerPools
@@ -60,7 +60,7 @@ class Stream:
     bundles: TableBundles | None = None
 
     def arrives(self, name: str, *ids: int, seconds: Callable[[int], int | None] = int) -> None:
-        """A file with rows at as many seconds as their number, or at others."""
+        """Writes a file with rows at timestamps equal to their numbers in seconds, or at other timestamps."""
         lines = []
         for number in ids:
             second = seconds(number)
@@ -71,7 +71,7 @@ class Stream:
         waiting.rename(self.folder / name)
 
     def attempt(self, attempt: int = 1, *, truncate: bool = False) -> BundleReply | BundleBroke:
-        """What becomes of an attempt at the next turn, in a thread of its own as in a server."""
+        """Returns the result of an attempt at the next micro-batch, in a separate thread as in a server."""
         self.turns += attempt == 1
         number = self.turns
         if self.left is None:
@@ -93,21 +93,21 @@ class Stream:
         return decode_message(encode_message(reply))  # type: ignore[return-value]
 
     def turn(self, attempt: int = 1) -> BundleDone:
-        """A turn that is committed."""
+        """Runs and commits a micro-batch."""
         reply = self.attempt(attempt)
         assert isinstance(reply, BundleReply), reply
         (self.left,) = reply.done.residuals
         return reply.done
 
     def ids(self, done: BundleDone) -> list[int]:
-        """Those of the rows that were read."""
+        """Returns the IDs of the rows that were read."""
         inputs = [Input(output.data) for output in done.outputs]
         elements = elements_of(FileCache.open(self.data.store), inputs)
         return [row["id"] for each in elements for row in from_bytes(each).to_pylist()]
 
     @property
     def position(self) -> Position:
-        """The last one that was committed."""
+        """Returns the last committed position."""
         assert self.left is not None
         (element,) = elements_of(FileCache.open(self.data.store), [Input(self.left.data)])
         return Position.from_bytes(element)
@@ -141,12 +141,12 @@ def stream(
     assert not spark.session.streams.active
 
 
-def test_a_turn_goes_on_where_the_last_one_has_stopped(stream: Stream) -> None:
+def test_micro_batch_resumes_at_position_of_last_micro_batch(stream: Stream) -> None:
     stream.arrives("one", 1, 2)
     stream.arrives("two", 3)
     done = stream.turn()
     assert sorted(stream.ids(done)) == [1, 2]
-    # There is more: no need to wait.
+    # More files exist, so the next micro-batch needn't wait.
     assert stream.left is not None and stream.left.delay == 0
     assert stream.ids(stream.turn()) == [3]
     assert stream.left.delay == 1_000
@@ -157,13 +157,13 @@ def test_a_turn_goes_on_where_the_last_one_has_stopped(stream: Stream) -> None:
     assert stream.ids(stream.turn()) == [4]
 
 
-def test_another_attempt_reads_the_same(stream: Stream) -> None:
+def test_micro_batch_repeated_reads_same_rows(stream: Stream) -> None:
     for number in range(3):
         stream.arrives(f"file {number}", number)
     stream.turn()
     lost = stream.attempt()
     assert isinstance(lost, BundleReply)
-    # Whatever has come since then.
+    # The repeated attempt ignores files that arrived since then.
     stream.arrives("later", 7)
     again = stream.turn(attempt=2)
     assert stream.ids(again) == stream.ids(lost.done) != []
@@ -171,17 +171,18 @@ def test_another_attempt_reads_the_same(stream: Stream) -> None:
     assert len(names) == 2
 
 
-def test_a_long_stream_gives_each_file_once_and_has_a_short_position(stream: Stream) -> None:
+def test_long_stream_reads_each_file_once_with_short_position(stream: Stream) -> None:
     found: list[int] = []
     for number in range(24):
         stream.arrives(f"file {number:02}", number)
         found += stream.ids(stream.turn())
     assert found == list(range(24))
-    # Of Spark's log of files what goes on from the last compaction, and two of each other log.
+    # The position keeps the file log from the last compaction on, and two entries of each other
+    # log.
     assert len(stream.position.files) < 18
 
 
-def test_a_position_that_is_large_is_a_file(
+def test_large_stream_position_is_written_to_file(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(written, "INLINE_BYTES", 100)
@@ -192,7 +193,7 @@ def test_a_position_that_is_large_is_a_file(
     assert stream.ids(stream.turn()) == [2]
 
 
-def test_rows_have_times_and_the_watermark_follows_the_latest(stream: Stream) -> None:
+def test_rows_have_timestamps_and_watermark_follows_latest(stream: Stream) -> None:
     stream.turn()
     assert stream.left is not None and stream.left.watermark is None
     stream.arrives("one", 12, 40)
@@ -206,7 +207,7 @@ def test_rows_have_times_and_the_watermark_follows_the_latest(stream: Stream) ->
     assert stream.left.data.facts.min_timestamp == MIN_TIMESTAMP
 
 
-def test_rows_without_times_have_that_of_their_turn(stream: Stream) -> None:
+def test_rows_without_timestamps_get_start_of_micro_batch(stream: Stream) -> None:
     stream.source = attrs.evolve(stream.source, timestamp="")
     stream.arrives("one", 12)
     done = stream.turn()
@@ -215,7 +216,7 @@ def test_rows_without_times_have_that_of_their_turn(stream: Stream) -> None:
     assert stream.left is not None and stream.left.watermark == NOW + 2
 
 
-def test_columns_and_rows_are_picked(stream: Stream) -> None:
+def test_columns_and_rows_are_selected(stream: Stream) -> None:
     stream.source = attrs.evolve(stream.source, columns=("at",), where="id > 2")
     stream.arrives("one", 1, 2, 3)
     inputs = [Input(output.data) for output in stream.turn().outputs]
@@ -223,7 +224,7 @@ def test_columns_and_rows_are_picked(stream: Stream) -> None:
     assert (batch.schema.names, batch.num_rows) == (["at"], 1)
 
 
-def test_rows_that_have_no_time_are_told(stream: Stream) -> None:
+def test_rows_with_null_timestamp_are_reported(stream: Stream) -> None:
     stream.arrives("one", 1, 2, 3, seconds=lambda number: None if number > 1 else number)
     reply = stream.attempt()
     assert isinstance(reply, BundleBroke) and reply.failure is not None
@@ -242,7 +243,7 @@ def test_rows_that_have_no_time_are_told(stream: Stream) -> None:
         ({"where": "nothing = 1"}, "nothing"),
     ],
 )
-def test_what_is_wrong_with_a_stream_is_told(stream: Stream, more: Any, said: str) -> None:
+def test_invalid_stream_is_reported(stream: Stream, more: Any, said: str) -> None:
     stream.source = attrs.evolve(stream.source, **more)
     reply = stream.attempt()
     assert isinstance(reply, BundleBroke) and reply.failure is not None, reply
@@ -250,7 +251,7 @@ def test_what_is_wrong_with_a_stream_is_told(stream: Stream, more: Any, said: st
     assert "\tat " not in reply.failure.text
 
 
-def test_a_drain_leaves_nothing_of_it(stream: Stream) -> None:
+def test_drain_removes_stream_files(stream: Stream) -> None:
     stream.arrives("one", 1)
     stream.turn()
     stream.arrives("two", 2)
@@ -259,8 +260,8 @@ def test_a_drain_leaves_nothing_of_it(stream: Stream) -> None:
     assert (reply.done.outputs, reply.done.residuals) == ((), ())
 
 
-def test_a_turn_ends_when_its_job_does(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark may have nothing running that could be cancelled."""
+def test_micro_batch_ends_with_its_job(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark may have no running job that could be cancelled."""
     stream.arrives("one", 1)
 
     def write(*_: Any) -> Written:
@@ -274,7 +275,7 @@ def test_a_turn_ends_when_its_job_does(stream: Stream, monkeypatch: pytest.Monke
     assert "the job ends" in reply.reason
 
 
-def test_a_turn_that_breaks_is_told_by_what_broke_it(
+def test_failing_micro_batch_reports_its_error(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream.arrives("one", 1)

@@ -43,7 +43,7 @@ def written(path: Path) -> list[dict[str, Any]]:
     return sorted(pa.parquet.read_table(path).to_pylist(), key=lambda row: row["id"])
 
 
-def test_what_is_read_is_columns_and_rows_that_are_wanted(job: TableJob, tmp_path: Path) -> None:
+def test_table_read_returns_selected_columns_and_rows(job: TableJob, tmp_path: Path) -> None:
     pa.parquet.write_table(ROWS, tmp_path / "in.parquet")
     path = str(tmp_path / "in.parquet")
     assert read(job, TableSource("parquet", path=path)) == ROWS.to_pylist()
@@ -51,11 +51,11 @@ def test_what_is_read_is_columns_and_rows_that_are_wanted(job: TableJob, tmp_pat
     assert read(job, source) == [{"text": None, "id": 2}, {"text": "ü", "id": 3}]
 
 
-def test_a_query_of_nothing_gives_nothing(job: TableJob) -> None:
+def test_table_query_without_rows_returns_no_rows(job: TableJob) -> None:
     assert read(job, TableSource(sql="SELECT 1 AS one WHERE 1 = 0")) == []
 
 
-def test_what_is_read_is_counted(job: TableJob) -> None:
+def test_table_read_counts_rows(job: TableJob) -> None:
     reply = job.run(urns.READ, TableSource(sql="SELECT 1 AS one").to_payload())
     (metric,) = reply.metrics
     assert (metric.labels, metric.payload) == ((("PCOLLECTION", "rows"),), b"\x01")
@@ -71,9 +71,7 @@ def test_what_is_read_is_counted(job: TableJob) -> None:
         (TableSource(sql="SELECT 1 AS one", columns=("two",)), "has no column 'two'; it has one"),
     ],
 )
-def test_what_is_wrong_with_a_source_is_told_by_the_transforms_name(
-    job: TableJob, source: TableSource, said: str
-) -> None:
+def test_table_source_error_names_transform(job: TableJob, source: TableSource, said: str) -> None:
     reply = job.run(urns.READ, source.to_payload())
     assert isinstance(reply, BundleBroke) and reply.failure is not None
     assert reply.failure.transform == "Tables/It"
@@ -95,7 +93,7 @@ CALLS = "('java.lang.System', 'setProperty', 'beam.test.called', 'yes')"
     ],
 )
 @pytest.mark.parametrize("where", [True, False])
-def test_java_is_called_by_no_name(
+def test_table_query_that_calls_java_is_refused(
     job: TableJob, spark: RunningSpark, name: str, where: bool
 ) -> None:
     source = TableSource(sql=f"SELECT {name}{CALLS} AS it")
@@ -107,11 +105,11 @@ def test_java_is_called_by_no_name(
     assert isinstance(reply, BundleBroke) and reply.failure is not None
     java: Any = spark.context._jvm
     assert java.java.lang.System.getProperty("beam.test.called") is None
-    # The session of a program that has one is as it was.
+    # The session of the program is unchanged.
     assert spark.session.sql("SELECT reflect('java.lang.Math', 'abs', -3)").first() is not None
 
 
-def test_what_is_wrong_with_a_query_is_told_of_its_job_and_not_logged_by_pyspark(
+def test_table_query_error_is_reported_by_job_and_not_logged_by_pyspark(
     job: TableJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loggers = pytest.importorskip("pyspark.logger").PySparkLogger
@@ -124,14 +122,14 @@ def test_what_is_wrong_with_a_query_is_told_of_its_job_and_not_logged_by_pyspark
     assert logged == []
 
 
-def test_rows_are_written_by_folders(job: TableJob, tmp_path: Path) -> None:
+def test_table_rows_are_partitioned_into_folders(job: TableJob, tmp_path: Path) -> None:
     job.write(target(tmp_path / "out", partition_by=("day",)), ROWS.slice(0, 1), ROWS.slice(1))
     assert [row["id"] for row in written(tmp_path / "out")] == [1, 2, 3]
     folders = sorted(path.name for path in (tmp_path / "out").glob("[!.]*"))
     assert folders == ["_SUCCESS", "day=2026-01-01", "day=2026-01-02"]
 
 
-def test_nothing_is_seen_before_it_is_published(
+def test_table_files_are_invisible_until_publication(
     job: TableJob, spark: RunningSpark, tmp_path: Path
 ) -> None:
     to = target(tmp_path / "out")
@@ -140,7 +138,7 @@ def test_nothing_is_seen_before_it_is_published(
     assert frame.count() == 0
 
 
-def test_files_that_are_there_stop_a_write_that_minds(job: TableJob, tmp_path: Path) -> None:
+def test_existing_table_files_stop_write_in_error_mode(job: TableJob, tmp_path: Path) -> None:
     job.write(target(tmp_path / "out"), ROWS)
     broke = job.run(urns.STAGE, target(tmp_path / "out").to_payload(), job.given(ROWS))
     assert broke.failure is not None and "already contains data" in broke.failure.summary
@@ -153,21 +151,19 @@ def test_files_that_are_there_stop_a_write_that_minds(job: TableJob, tmp_path: P
 
 
 @pytest.mark.parametrize("mode", ["error", "append", "overwrite"])
-def test_a_publication_that_was_cut_off_is_made_again(
-    job: TableJob, tmp_path: Path, mode: str
-) -> None:
+def test_interrupted_publication_is_repeated(job: TableJob, tmp_path: Path, mode: str) -> None:
     job.write(target(tmp_path / "out"), ROWS.slice(0, 1)) if mode != "error" else None
     to = target(tmp_path / "out", mode=mode)
     staged = job.done(urns.STAGE, to.to_payload(), job.given(ROWS.slice(1, 1), ROWS.slice(2)))
     job.done(urns.PUBLISH, to.to_payload(), staged)
     before = written(tmp_path / "out")
-    # Nobody had heard of it.
+    # No server received the reply.
     job.done(urns.PUBLISH, to.to_payload(), staged, attempt=2)
     assert written(tmp_path / "out") == before
     assert [row["id"] for row in before] == ([1, 2, 3] if mode == "append" else [2, 3])
 
 
-def test_files_that_somebody_removed_are_told(job: TableJob, tmp_path: Path) -> None:
+def test_removed_staged_files_are_reported(job: TableJob, tmp_path: Path) -> None:
     to = target(tmp_path / "out")
     staged = job.done(urns.STAGE, to.to_payload(), job.given(ROWS))
     for path in (tmp_path / "out").rglob("*.parquet"):
@@ -177,6 +173,6 @@ def test_files_that_somebody_removed_are_told(job: TableJob, tmp_path: Path) -> 
     assert "another program has removed it" in reply.reason
 
 
-def test_no_rows_are_a_table_without_any(job: TableJob, tmp_path: Path) -> None:
+def test_table_write_without_rows_creates_empty_table(job: TableJob, tmp_path: Path) -> None:
     job.write(target(tmp_path / "out"), ROWS.slice(0, 0))
     assert written(tmp_path / "out") == []

@@ -1,4 +1,4 @@
-"""That no Kafka answers is told at once, and only then."""
+"""Tests that unreachable Kafka brokers are reported immediately, and only then."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def at(servers: str, format: str = "kafka") -> TableSource:
     return TableSource(format, options={"Kafka.bootstrap.servers": servers})
 
 
-def test_one_that_answers_is_enough(address: str, nobody: str) -> None:
+def test_kafka_check_passes_if_one_broker_responds(address: str, nobody: str) -> None:
     with explained(at(f"{nobody}, {address}")):
         pass
 
 
-def test_why_none_answers_is_told_of_each_where_nothing_was_read(nobody: str) -> None:
+def test_kafka_check_without_response_reports_reason_of_each_broker(nobody: str) -> None:
     source = at(f"{nobody},no-port")
     with explained(source, anew=False):
         pass
     told = f"{nobody}: Connection refused; no-port: expected HOST:PORT"
     with pytest.raises(WrongTable, match=told), explained(source):
-        pytest.fail("it is read")
+        pytest.fail("the topic is read")
 
 
-def test_what_is_not_told_or_not_kafkas_is_sparks_to_look_at(nobody: str) -> None:
+def test_kafka_check_leaves_options_it_does_not_know_to_spark(nobody: str) -> None:
     for source in (at(""), at(nobody, "other")):
         with pytest.raises(LookupError), explained(source):
             raise LookupError(
@@ -49,7 +49,7 @@ def test_what_is_not_told_or_not_kafkas_is_sparks_to_look_at(nobody: str) -> Non
             )
 
 
-def test_a_topic_that_is_not_there_is_named() -> None:
+def test_kafka_check_names_missing_topic() -> None:
     source = TableSource("kafka", options={"subscribe": "orders"})
     with (
         pytest.raises(WrongTable, match="topic or partition doesn't exist in Kafka: orders"),

@@ -1,4 +1,4 @@
-"""A position is what a query needs to go on, and no more the longer a stream is read."""
+"""Tests that a position contains only the data that a query needs to resume, and doesn't grow with the stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def checkpoint(folder: Path, names: list[str]) -> Path:
     return folder
 
 
-def test_a_position_comes_back(tmp_path: Path) -> None:
+def test_stream_position_survives_encoding(tmp_path: Path) -> None:
     names = ["metadata", "offsets/3", "commits/3", "sources/0/0"]
     folder = checkpoint(tmp_path / "one", [*names, "offsets/.3.crc"])
     position = Position.of_folder(folder)
@@ -25,18 +25,18 @@ def test_a_position_comes_back(tmp_path: Path) -> None:
     assert sorted(position.files) == sorted(names)
 
 
-def test_nothing_is_the_beginning(tmp_path: Path) -> None:
+def test_stream_position_without_data_is_beginning(tmp_path: Path) -> None:
     assert Position.from_bytes(b"") == Position()
     Position().restore(tmp_path / "new")
     assert Position.of_folder(tmp_path / "new") == Position()
 
 
-def test_equal_positions_are_equal_elements() -> None:
+def test_stream_positions_that_are_equal_encode_equally() -> None:
     one = Position({"a": b"1", "b": b"2"})
     assert one.to_bytes() == Position({"b": b"2", "a": b"1"}).to_bytes()
 
 
-def test_what_is_not_read_again_is_left_out(tmp_path: Path) -> None:
+def test_stream_position_omits_files_that_are_not_read_again(tmp_path: Path) -> None:
     numbers = range(8, 13)
     names = [f"{log}/{n}" for log in ("offsets", "commits") for n in numbers]
     names += ["sources/0/7", "sources/0/8", "sources/0/9.compact", "sources/0/10", "sources/0/11"]

@@ -11,7 +11,7 @@ from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from ..fakes import pipeline_proto
 
 
-def test_a_pipeline_of_the_python_sdk_is_described() -> None:
+def test_pipeline_of_python_sdk_is_described() -> None:
     pipeline = beam.Pipeline()
     side = pipeline | "Side" >> beam.Create([1])
     (
@@ -32,7 +32,7 @@ def test_a_pipeline_of_the_python_sdk_is_described() -> None:
     assert found.pcollections[output].bounded
 
 
-def test_an_environment_tells_where_code_runs() -> None:
+def test_environment_description_names_location_of_code() -> None:
     pipeline = pipeline_proto()
     image = pipeline.components.environments["python"]
     image.payload = runner_api.DockerPayload(container_image="mine:1").SerializeToString()
@@ -43,6 +43,6 @@ def test_an_environment_tells_where_code_runs() -> None:
     assert (found["python"].details, found["pool"].details) == ("mine:1", "")
 
 
-def test_what_is_no_pipeline_is_refused() -> None:
+def test_invalid_pipeline_is_refused() -> None:
     with pytest.raises(InvalidRequest):
         describe_pipeline(b"\xff\xff")

@@ -1,4 +1,4 @@
-"""From pipeline protos to records, and artifacts back into them."""
+"""Tests of the conversion of pipeline protos into records, and of artifacts back into protos."""
 
 from __future__ import annotations
 
@@ -47,26 +47,26 @@ def anyof(*environments):
     )
 
 
-def test_options_are_decoded_and_kept_as_json():
+def test_options_are_decoded_to_json():
     options = {"beam:option:name:v1": "text", "n": 3, "deep": {"list": [1.5, True, None]}}
     decoded = prepare_request(request(pipeline_proto(), **options))
     assert decoded.options == options
     assert json.loads(decoded.options_json) == options
 
 
-def test_options_that_json_cannot_say_are_refused():
+def test_options_that_json_cannot_represent_are_refused():
     with pytest.raises(InvalidRequest, match="options"):
         prepare_request(request(pipeline_proto(), bad=math.nan))
 
 
-def test_a_name_without_end_is_refused():
+def test_unterminated_name_is_refused():
     named = request(pipeline_proto())
     named.job_name = "x" * 20_001
     with pytest.raises(InvalidRequest, match="name has 20001 characters; the maximum is 20000"):
         prepare_request(named)
 
 
-def test_a_request_without_pipeline_is_refused():
+def test_request_without_pipeline_is_refused():
     with pytest.raises(InvalidRequest, match="no components"):
         prepare_request(job_api.PrepareJobRequest())
 
@@ -86,7 +86,7 @@ def test_coders_and_side_inputs_in_payloads_are_references():
     assert node.side_input_tags == ("side",)
 
 
-def test_a_payload_that_is_something_else_is_refused_by_the_transforms_name():
+def test_invalid_payload_is_refused_by_transform_name():
     pipeline = pipeline_proto()
     transform = pipeline.components.transforms["impulse"]
     transform.spec.urn = "beam:transform:pardo:v1"
@@ -95,7 +95,7 @@ def test_a_payload_that_is_something_else_is_refused_by_the_transforms_name():
         pipeline_graph(pipeline)
 
 
-def test_dependencies_are_found_in_all_alternatives_and_replaced_there(tmp_path):
+def test_dependencies_are_found_and_replaced_in_all_alternatives(tmp_path):
     file = file_artifact(tmp_path / "f", "../../etc/passwd", sha256="ab")
     plain = embedded(b"data")
     other = runner_api.ArtifactInformation(type_urn="beam:artifact:type:deferred:v1")
@@ -134,7 +134,7 @@ def test_dependencies_are_found_in_all_alternatives_and_replaced_there(tmp_path)
     assert paths(innermost) == ["/s/b", "/s/c"]
 
 
-def test_environments_nested_without_end_are_refused():
+def test_endlessly_nested_environments_are_refused():
     environment = runner_api.Environment(urn="inner")
     for _ in range(50):
         environment = anyof(environment)
@@ -144,7 +144,7 @@ def test_environments_nested_without_end_are_refused():
         prepare_request(request(pipeline))
 
 
-def test_an_alternative_that_cannot_be_read_is_refused_by_the_environments_name():
+def test_unreadable_alternative_is_refused_by_environment_name():
     pipeline = pipeline_proto()
     environment = pipeline.components.environments["bad"]
     environment.urn = "beam:env:anyof:v1"

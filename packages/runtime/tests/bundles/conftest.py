@@ -1,4 +1,4 @@
-"""Serves lanes for the tests."""
+"""Fixtures that serve lanes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from beam_runner_runtime.tuning import TUNING
 
 @pytest.fixture
 def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    """Makes worker processes that serve a lane."""
+    """Returns a function that makes worker processes serving a lane."""
     monkeypatch.setattr(telling_module, "TUNING", attrs.evolve(TUNING, progress_seconds=0.02))
     with serving(tmp_path, monkeypatch) as make:
         yield make

@@ -4,7 +4,7 @@ from beam_runner_runtime.bundles.activity import Activity
 from beam_runner_runtime.channel.messages import Doing
 
 
-def test_activity_of_several_things_the_one_that_matters_most_counts() -> None:
+def test_activity_with_highest_priority_is_reported() -> None:
     activity = Activity()
     assert activity.now() is Doing.IDLE
     with activity.of(Doing.ORDER):
@@ -20,7 +20,7 @@ def test_activity_of_several_things_the_one_that_matters_most_counts() -> None:
     assert activity.now() is Doing.IDLE
 
 
-def test_activity_that_ends_by_an_error_is_over() -> None:
+def test_activity_that_ends_by_error_is_over() -> None:
     activity = Activity()
     try:
         with activity.of(Doing.BUNDLE):

@@ -1,11 +1,11 @@
-"""How many bundles a process has begun, as it tells the server."""
+"""Tests of the number of started bundles that a process reports to the server."""
 
 from __future__ import annotations
 
 from beam_runner_runtime.bundles.begun import BegunBundles
 
 
-def test_counts_that_have_changed_are_told_once() -> None:
+def test_changed_bundle_counts_are_reported_once() -> None:
     begun = BegunBundles()
     for stage in ("b", "a", "b"):
         begun.note(stage)

@@ -1,4 +1,4 @@
-"""A bundle in its process: what it reads, what it answers, and what it leaves behind when it fails."""
+"""Tests of a bundle in its process: its input, its reply, and its files after a failure."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ def answer(running: LocalBundle) -> BundleReply:
 
 
 @pytest.mark.parametrize("limit", [-1, 10**9], ids=["files", "inline"])
-def test_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+def test_bundle_writes_its_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
     monkeypatch.setattr(written, "INLINE_BYTES", limit)
     harness = FakeHarness(both, KINDS)
     data = elements("x", b"a", b"b", b"c")
@@ -112,7 +114,7 @@ def test_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -
     assert all(path.name.startswith(f"{NAME}-") for path in tmp_path.iterdir())
 
 
-def test_what_it_says_besides_its_outputs(tmp_path: Path) -> None:
+def test_bundle_reply_contains_residuals_and_finalization(tmp_path: Path) -> None:
     residual = ResidualElement(encoded(b"rest", 40), 30, 20)
     harness = FakeHarness(both, KINDS, residuals=(residual,), finalizes=True)
     reply = answer(start(tmp_path, harness, elements("x", b"a")))
@@ -122,7 +124,7 @@ def test_what_it_says_besides_its_outputs(tmp_path: Path) -> None:
     assert not given.untouched
 
 
-def test_metrics_that_the_producer_counts_are_left_out(tmp_path: Path) -> None:
+def test_metrics_counted_by_producer_are_omitted(tmp_path: Path) -> None:
     counted = attrs.evolve(PLAN.stages["last"], counted_elsewhere="pc1")
     plan = plan_of([counted], PLAN.buffers.values())
     ours, theirs = (
@@ -163,7 +165,7 @@ def test_metrics_that_the_producer_counts_are_left_out(tmp_path: Path) -> None:
         (OSError("disk full"), None, "OSError: disk full"),
     ],
 )
-def test_a_failure_leaves_no_file(
+def test_failed_bundle_leaves_no_file(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
@@ -185,10 +187,8 @@ def test_a_failure_leaves_no_file(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
-def test_a_disk_that_is_full_is_a_failure_from_outside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where giving the file up fails as well: `run` never raises."""
+def test_full_disk_is_external_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleting the output file fails as well, and `run` still raises no error."""
     monkeypatch.setattr(written, "INLINE_BYTES", -1)
     (tmp_path / f"{NAME}-0.arrow").symlink_to("/dev/full")
     reply = start(tmp_path, FakeHarness(both, KINDS), elements("x", b"a" * 100_000)).run()
@@ -197,7 +197,7 @@ def test_a_disk_that_is_full_is_a_failure_from_outside(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_file_is_a_failure_from_outside(tmp_path: Path) -> None:
+def test_missing_file_is_external_failure(tmp_path: Path) -> None:
     data = attrs.evolve(elements("x", b"a"), ref=FileRows("gone", (0,)))
     reply = start(tmp_path, FakeHarness(both, KINDS), data).run()
     assert isinstance(reply, BundleBroke) and reply.failure is None
@@ -215,9 +215,7 @@ def pairs(folder: Path, plan: JobPlan, collection: str, *values: bytes) -> Data:
 
 
 @pytest.mark.parametrize("stage_id", ["group", "panes"])
-def test_a_shard_without_anything_to_do_never_calls_user_code(
-    tmp_path: Path, stage_id: str
-) -> None:
+def test_shard_without_work_calls_no_user_code(tmp_path: Path, stage_id: str) -> None:
     harness = FakeHarness(both, KINDS)
     reply = answer(start(tmp_path, harness, stage_id=stage_id, shard=2))
     assert harness.bundles == []
@@ -225,7 +223,7 @@ def test_a_shard_without_anything_to_do_never_calls_user_code(
     assert reply.done.outputs == ()
 
 
-def test_values_that_come_too_late_are_told_of(tmp_path: Path) -> None:
+def test_late_values_are_reported(tmp_path: Path) -> None:
     data = pairs(tmp_path, PLAN, "triggered", b"a1", b"b1", b"a2")
     closed = {"input_watermark": MAX_TIMESTAMP, "end_watermark": MAX_TIMESTAMP}
     reply = answer(
@@ -236,7 +234,7 @@ def test_values_that_come_too_late_are_told_of(tmp_path: Path) -> None:
     assert dropped.labels == (("STAGE", "panes"),)
 
 
-def test_groups_of_a_whole_shard(tmp_path: Path) -> None:
+def test_groups_of_complete_shard_are_processed(tmp_path: Path) -> None:
     harness = FakeHarness(lambda groups: {"one": groups}, KINDS)
     data = pairs(tmp_path, PLAN, "pairs", b"a1", b"b1", b"a2")
     reply = answer(start(tmp_path, harness, data, stage_id="group", shard=0))
@@ -244,7 +242,7 @@ def test_groups_of_a_whole_shard(tmp_path: Path) -> None:
     assert reply.done.summary == EMPTY_SUMMARY and reply.state is None
 
 
-def test_groups_of_a_shard_that_does_not_fit_into_memory(tmp_path: Path) -> None:
+def test_groups_of_shard_above_memory_limit_are_processed(tmp_path: Path) -> None:
     values = [b"%d%d" % (number % 7, number) for number in range(200)]
     data = pairs(tmp_path, PLAN, "pairs", *values)
     kept = {path.name for path in tmp_path.iterdir()}
@@ -258,7 +256,7 @@ def test_groups_of_a_shard_that_does_not_fit_into_memory(tmp_path: Path) -> None
     assert {path.name for path in tmp_path.iterdir()} == kept
 
 
-def test_a_failure_leaves_nothing_of_what_did_not_fit_into_memory(tmp_path: Path) -> None:
+def test_failed_bundle_leaves_no_spill_file(tmp_path: Path) -> None:
     def fail(groups: list[bytes]) -> dict[str, list[bytes]]:
         raise BundleError("Step", "ValueError: no", "")
 
@@ -272,7 +270,7 @@ def test_a_failure_leaves_nothing_of_what_did_not_fit_into_memory(tmp_path: Path
 # Splits and progress.
 
 
-def test_a_split_names_what_is_kept_and_what_is_given_away(tmp_path: Path) -> None:
+def test_split_names_primary_and_residual_input(tmp_path: Path) -> None:
     harness = FakeHarness(both, KINDS, splits=[BundleSplit(1, 2)])
     one, two = elements("x", b"a", b"b", b"c"), elements("y", b"d")
     running = start(tmp_path, harness, one, two)
@@ -290,14 +288,14 @@ def cut_of(data: Data, first: int, last: int) -> Data:
 
 
 @pytest.mark.parametrize("split", [None, BundleSplit(2, 3)])
-def test_a_split_that_gives_nothing_away_is_none(tmp_path: Path, split: BundleSplit | None) -> None:
+def test_split_without_residual_is_no_split(tmp_path: Path, split: BundleSplit | None) -> None:
     harness = FakeHarness(both, KINDS, splits=[split])
     reply = start(tmp_path, harness, elements("x", b"a", b"b", b"c")).split(0.5)
     assert (reply.done.primary, reply.done.residuals) == ((), ())
 
 
 def everything(*replies: SplitReply) -> list[bytes]:
-    """What the bundle keeps after the last split, and what all of them gave away."""
+    """Returns the remaining input after the last split, and the input that all splits gave away."""
     given = [residual.data for reply in replies for residual in reply.done.residuals]
     kept = [one.data for one in replies[-1].done.primary]
     inputs = map(Input, [*kept, *given])
@@ -328,7 +326,7 @@ def everything(*replies: SplitReply) -> list[bytes]:
     ],
     ids=["between", "within one element", "between, then within", "three times"],
 )
-def test_what_was_given_away_is_not_given_away_again(
+def test_residual_input_is_not_split_off_twice(
     tmp_path: Path, splits: list[BundleSplit], expected: bytes
 ) -> None:
     values = [bytes([each]) for each in b"abcdef"]
@@ -338,8 +336,8 @@ def test_what_was_given_away_is_not_given_away_again(
     assert sorted(everything(*replies)) == sorted(bytes([each]) for each in expected)
 
 
-def test_an_sdk_that_is_lost_during_a_split_is_told_by_the_bundle(tmp_path: Path) -> None:
-    """The thread that asks for splits must live on: it also tears down."""
+def test_sdk_lost_during_split_is_reported_by_bundle(tmp_path: Path) -> None:
+    """The thread that requests splits must survive, because it also tears down."""
 
     @attrs.define(eq=False)
     class Lost(FakeHarness):
@@ -353,7 +351,7 @@ def test_an_sdk_that_is_lost_during_a_split_is_told_by_the_bundle(tmp_path: Path
 @pytest.mark.parametrize(
     ("processed", "fraction"), [(0.0, 0.0), (1.0, 0.25), (3.5, 0.875), (9.0, 1.0)]
 )
-def test_progress(tmp_path: Path, processed: float, fraction: float) -> None:
+def test_bundle_progress_is_reported(tmp_path: Path, processed: float, fraction: float) -> None:
     harness = FakeHarness(both, KINDS, processed=processed)
     running = start(tmp_path, harness, elements("x", b"a", b"b", b"c", b"d"))
     progress = running.progress()
@@ -362,7 +360,7 @@ def test_progress(tmp_path: Path, processed: float, fraction: float) -> None:
     assert 0 <= progress.elapsed < 60_000
 
 
-def test_that_its_harness_still_starts_is_told(tmp_path: Path) -> None:
+def test_starting_harness_is_reported(tmp_path: Path) -> None:
     harness = FakeHarness(both, KINDS)
     running = start(tmp_path, harness, elements("x", b"a"))
     with patch.object(FakeHarness, "progress", lambda _: BundleProgress((), 0.0, starts=True)):
@@ -372,9 +370,9 @@ def test_that_its_harness_still_starts_is_told(tmp_path: Path) -> None:
     assert progress.fraction == 0.0
 
 
-def test_no_progress_where_nothing_runs(tmp_path: Path) -> None:
+def test_idle_process_reports_no_progress(tmp_path: Path) -> None:
     assert start(tmp_path, FakeHarness(both, KINDS), elements("x", b"a")).progress() is None
 
 
-def test_the_chunk_that_tests_write_is_what_an_sdk_would(tmp_path: Path) -> None:
+def test_test_chunk_equals_chunk_of_sdk(tmp_path: Path) -> None:
     assert values_of(chunk_of([b"a", b"", b"ccc"], 77)) == [b"a", b"", b"ccc"]

@@ -1,4 +1,4 @@
-"""What bundles notice that check the times of data: each check has a case that it refuses."""
+"""Tests of bundles that check timestamps of data. Each check has a refused case."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIXED = WindowingStrategy(window_fn=FixedWindows(10))
 
 
 class Kept:
-    """A port that keeps what it is given."""
+    """A port that stores its chunks."""
 
     def __init__(self) -> None:
         self.chunks: list[OutputChunk] = []
@@ -41,14 +41,14 @@ class Kept:
 
 
 def elements(told: int | None, *rows: tuple[int, bytes]) -> ElementChunk:
-    """A chunk of elements at these times in these windows, which tells the earliest as it likes."""
+    """Returns a chunk of elements at these timestamps in these windows, with a given earliest timestamp."""
     parts = [encode_header(time, window, PANE) + b"x" for time, window in rows]
     ends = [sum(map(len, parts[: n + 1])) for n in range(len(parts))]
     return ElementChunk(len(rows), b"".join(parts), ends, told)
 
 
 @pytest.mark.parametrize("told", [None, 3, 2])
-def test_chunk_that_tells_no_later_time_than_its_earliest_passes(told: int | None) -> None:
+def test_chunk_with_consistent_earliest_timestamp_passes(told: int | None) -> None:
     kept = Kept()
     chunk = elements(told, (5, FIRST), (3, FIRST), (12, SECOND))
     CheckedPort(kept, WindowCoder.INTERVAL, "b").write(chunk)
@@ -60,7 +60,7 @@ def test_chunk_that_tells_no_later_time_than_its_earliest_passes(told: int | Non
     [(4, [(5, FIRST), (3, FIRST)]), (10, [(15, FIRST)])],
     ids=["an earlier element", "an element beyond its window"],
 )
-def test_chunk_that_tells_a_later_time_is_refused_by_name(
+def test_chunk_with_later_earliest_timestamp_is_refused_by_name(
     told: int, rows: Sequence[tuple[int, bytes]]
 ) -> None:
     kept = Kept()
@@ -78,14 +78,14 @@ def data(told: int) -> Data:
     return Data("rows", DataFacts(2, 20, told, shard=0, windows=None))
 
 
-def test_rows_that_are_as_the_data_tells_are_read() -> None:
+def test_rows_not_earlier_than_declared_timestamp_are_read() -> None:
     check_rows(to_batch(keyed(3, 5)), data(3), "Group")
     check_rows(to_batch(keyed(15)), data(9), "Group")
     check_rows(to_batch(attrs.evolve(keyed(3), timestamps=None)), data(3), "Group")
 
 
 @pytest.mark.parametrize(("times", "told"), [((5, 3), 4), ((15,), 10)])
-def test_rows_that_are_earlier_than_the_data_tells_are_refused_by_name(
+def test_rows_earlier_than_declared_timestamp_are_refused_by_name(
     times: Sequence[int], told: int
 ) -> None:
     with pytest.raises(WrongTimes, match="'Group' reads an element"):
@@ -102,16 +102,16 @@ def groups(time: int, timing: PaneTiming) -> Groups:
     ("time", "timing"),
     [(9, PaneTiming.EARLY), (12, PaneTiming.ON_TIME), (3, PaneTiming.LATE)],
 )
-def test_pane_that_keeps_the_promise_or_is_late_passes(time: int, timing: PaneTiming) -> None:
+def test_pane_at_or_after_output_watermark_or_late_passes(time: int, timing: PaneTiming) -> None:
     check_groups(groups(time, timing), 9, FIXED, "Group")
 
 
-def test_pane_that_a_window_always_puts_out_when_it_closes_passes() -> None:
+def test_pane_always_emitted_at_window_close_passes() -> None:
     always = attrs.evolve(FIXED, closing_behavior=ClosingBehavior.EMIT_ALWAYS)
     check_groups(groups(8, PaneTiming.ON_TIME), 9, always, "Group")
 
 
 @pytest.mark.parametrize("timing", [PaneTiming.EARLY, PaneTiming.ON_TIME])
-def test_pane_that_breaks_the_promise_is_refused_by_name(timing: PaneTiming) -> None:
+def test_pane_behind_output_watermark_is_refused_by_name(timing: PaneTiming) -> None:
     with pytest.raises(WrongTimes, match="'Group' puts out a pane at 8 ms .* before 9 ms"):
         check_groups(groups(8, timing), 9, FIXED, "Group")

@@ -1,4 +1,4 @@
-"""Which primaries of an element in several windows are restrictions that were not cut."""
+"""Tests which primaries of an element in several windows are restrictions without a split."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS = FolderData(Path("no such folder")).rows
 
 
 def encoded(value: bytes, *windows: int) -> bytes:
-    """A value in the windows of a second that begin then."""
+    """Returns an encoded value in windows of one second with these start times."""
     known = [IntervalWindow(start, start + 1) for start in windows]
     return bytes(CODER.encode_nested(WindowedValue(value, 0, known)))
 
@@ -60,7 +60,7 @@ CUT, REST = b"0-5", b"5-9"
         "none",
     ],
 )
-def test_primaries_in_windows_that_are_done_are_uncut(
+def test_primaries_in_finished_windows_are_uncut(
     primaries: Iterable[tuple[bytes, int]], residuals: Iterable[tuple[bytes, int]], uncut: list[int]
 ) -> None:
     kept = tuple(encoded(*one) for one in primaries)

@@ -1,4 +1,4 @@
-"""What is due for many keys and windows: together, but one thing after the other for each of them."""
+"""Tests of timers due for many keys and windows: they fire together, but in sequence for each key and window."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ SESSIONS = WindowingStrategy(
     Sessions(10), window_coder=WindowCoder.INTERVAL, merge_status=MergeStatus.NEEDS_MERGE
 )
 Change = tuple[int, int | None, str]
-"""What the timer of some number does: sets the one of another number to a time, or clears it; its family."""
+"""Effect of a timer: the number of the changed timer, its new timestamp or None to clear it, and its family."""
 
 
 class Changing(UserCode):
-    """Sets timers by their tags. Some of them change others, once for each key and window.
+    """A DoFn that sets timers by their tags. Some timers change other timers, once for each key and
+    window.
 
-    As over the Fn API, the host learns of it when all that it has given was processed.
+    As over the Fn API, the host learns about changes after the SDK has processed all of its input.
 
     Attributes:
-        fired: the tags of the timers that fired, in their order, by key and window.
+        fired: tags of the fired timers in order, by key and window.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ def rounds(code: UserCode) -> int:
 
 
 @pytest.mark.parametrize("family", ["event", "clock"])
-def test_timers_of_one_key_and_window_are_told_one_by_one(family: str) -> None:
+def test_timers_of_one_key_and_window_fire_one_by_one(family: str) -> None:
     timers = {f"{number:02}": number for number in range(50)}
     code = Changing(timers, {}, family)
     run(PLAN, code, [batch(Row(b"a"), Row(b"b"))])
@@ -88,7 +89,7 @@ def test_timers_of_one_key_and_window_are_told_one_by_one(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["event", "clock"])
-def test_timers_of_many_windows_of_a_key_are_told_in_one_go(family: str) -> None:
+def test_timers_of_many_windows_of_key_fire_together(family: str) -> None:
     code = Changing({"tag": 5}, {}, family)
     windows = [window(start, start + 10) for start in range(0, 1000, 10)]
     run(PLAN, code, [batch(*(Row(b"a", 0, place) for place in windows))], strategy=FIXED)
@@ -96,7 +97,7 @@ def test_timers_of_many_windows_of_a_key_are_told_in_one_go(family: str) -> None
     assert rounds(code) == 2
 
 
-def test_windows_of_many_keys_expire_in_one_go() -> None:
+def test_windows_of_many_keys_expire_together() -> None:
     code = UserCode()
     run(EXPIRING, code, [batch(*(Row(bytes([key])) for key in range(100)))])
     assert [call for call in code.calls if isinstance(call, tuple)] == [
@@ -105,7 +106,7 @@ def test_windows_of_many_keys_expire_in_one_go() -> None:
     assert rounds(code) == 2
 
 
-def test_a_timer_that_another_one_clears_does_not_fire() -> None:
+def test_timer_cleared_by_another_timer_does_not_fire() -> None:
     timers = {str(number): number for number in range(100)}
     code = Changing(timers, {"40": [(41, None, "event")]}, "event")
     run(PLAN, code, [batch(Row(b"a"))])
@@ -128,7 +129,7 @@ _CHANGES = st.dictionaries(
     st.sampled_from(["event", "clock"]),
     st.sampled_from(["global", "fixed", "sessions"]),
 )
-def test_what_fires_for_a_key_and_window_is_the_same_together_and_one_by_one(
+def test_timers_fire_equally_together_and_one_by_one(
     timers: dict[str, int], changes: dict[str, list[Change]], family: str, windows: str
 ) -> None:
     places = [GLOBAL] if windows == "global" else [window(0, 10), window(10, 20)]

@@ -1,4 +1,4 @@
-"""What a reply names is on the disk before anybody hears of it: a power cut takes only what was not committed."""
+"""Tests that the files of a reply are on the disk before the reply is sent: a power cut loses only uncommitted data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from beam_runner_runtime.channel.wire import decode_message, encode_message
 
 
 class Disk:
-    """What of a folder has reached the disk: contents, and names in folders, that were synced."""
+    """The synced part of a folder: file contents and directory entries."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,7 +59,7 @@ class Disk:
             self.contents[path.stat().st_ino] = path.read_bytes()
 
     def after_a_power_cut(self, place: Path) -> Path:
-        """What the next server finds."""
+        """Copies the files that the next server finds."""
         for name, inode in self.names.items():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_bytes(self.contents.get(inode, b""))
@@ -75,7 +75,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 
 def reply_of(folder: Path, name: str, state: tuple[Any, ...] = ()) -> BundleReply:
-    """A bundle that wrote a file of rows and some state."""
+    """Returns the reply of a bundle that wrote a row file and state."""
     output = WrittenBuffer(buffer("b", BufferKind.STORED), 1, folder, name)
     row_port(BufferKind.SIDE_MULTIMAP, 1, 0, output.write).write(keyed_chunk([b"a" * 100_000]))
     cell = CellId("s", name.encode(), b"")
@@ -93,7 +93,7 @@ def check(folder: Path, reply: BundleReply) -> None:
         assert list(open_segment(folder, segment).entries())
 
 
-def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
+def test_committed_reply_survives_power_cut(disk: Disk, tmp_path: Path) -> None:
     files = CommittedFiles(FileCache(disk.folder, durable=True), {})
     first = reply_of(disk.folder, "1-1-1")
     files.sync([first])
@@ -105,7 +105,7 @@ def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
     check(disk.after_a_power_cut(tmp_path / "much later"), second)
 
 
-def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
+def test_committed_files_are_not_synced_again(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     assert reply.state is not None
     files = CommittedFiles(FileCache(disk.folder, durable=True), {})
@@ -118,19 +118,19 @@ def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
     assert disk.syncs == 2
 
 
-def test_nothing_is_waited_for_where_that_is_not_wanted(disk: Disk) -> None:
+def test_volatile_store_syncs_no_file(disk: Disk) -> None:
     CommittedFiles(FileCache(disk.folder, durable=False), {}).sync([reply_of(disk.folder, "1-1-1")])
     assert disk.syncs == 0
 
 
-def test_a_file_that_can_not_be_written_is_told(disk: Disk) -> None:
+def test_file_that_cannot_be_written_is_reported(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     shutil.rmtree(disk.folder)
     with pytest.raises(OSError, match="No such file"):
         CommittedFiles(FileCache(disk.folder, durable=True), {}).sync([reply])
 
 
-def test_where_there_is_no_place_the_stage_is_to_blame_that_needs_one(tmp_path: Path) -> None:
+def test_missing_data_store_fails_stage_that_needs_store(tmp_path: Path) -> None:
     plan = plan_of([stage("one"), stage("two")])
     (tmp_path / "job").mkdir()
     cache = FileCache(tmp_path / "job", MachineFiles(NO_STORE.open(), tmp_path))
@@ -158,7 +158,7 @@ _ORDER = RunBundle(bundle=None, name="1-1-1")  # type: ignore[arg-type]
 
 
 class Away(FileCache):
-    """Keeps nothing until these errors have been raised, one after the other."""
+    """A store that raises these errors in order before it stores files."""
 
     def __init__(self, folder: Path, *errors: Exception) -> None:
         super().__init__(folder)
@@ -178,7 +178,7 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 @pytest.mark.parametrize(
     ("error", "neighbour"), [(STORE, "the data store at s3://b"), (FULL, "the disk of ")]
 )
-def test_reply_neighbour_stays_away_is_a_failure_that_names_the_neighbour(
+def test_reply_fails_with_name_of_neighbour_that_stays_away(
     tmp_path: Path, error: Exception, neighbour: str
 ) -> None:
     reply = reply_of(tmp_path, "1-1-1")
@@ -189,7 +189,7 @@ def test_reply_neighbour_stays_away_is_a_failure_that_names_the_neighbour(
     assert decode_message(encode_message(broken)) == broken
 
 
-def test_reply_neighbour_is_away_for_a_moment_is_sent_later(tmp_path: Path) -> None:
+def test_reply_is_sent_after_short_outage_of_neighbour(tmp_path: Path) -> None:
     told: list[NeighbourAwaited] = []
     wait = NeighbourWait(told.append, 60.0, lambda: True, tmp_path)
     away = Away(tmp_path, FULL, STORE)

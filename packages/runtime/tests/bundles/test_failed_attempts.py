@@ -1,4 +1,4 @@
-"""The record of a failed attempt says whose fault it is, by the type of the error alone."""
+"""Tests that the record of a failed attempt classifies the failure by the type of the error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def kind_of(error: Exception) -> FailureKind:
         (True, "ValueError: no [while running 'T']\ntrace"),
     ],
 )
-def test_error_of_user_code_shows_the_element_unless_hidden(hides: bool, text: str) -> None:
+def test_error_of_user_code_shows_element_unless_hidden(hides: bool, text: str) -> None:
     error = BundleError("T", "ValueError: no", "trace", "('a', 1)")
     broken = broke(ATTEMPT, error, JOB, hides_elements=hides)
     assert broken.failure is not None
@@ -49,7 +49,7 @@ def test_error_of_user_code_shows_the_element_unless_hidden(hides: bool, text: s
     assert broken.to_event() == FailedEvent(1, 2, text, FailureKind.USER, "", detail)
 
 
-def test_error_of_an_unavailable_neighbour_is_unavailable_and_named() -> None:
+def test_error_of_unavailable_neighbour_is_unavailable_and_named() -> None:
     error = NeighbourUnavailable("the data store at s3://b", "timed out")
     broken = broke(ATTEMPT, error, JOB)
     text = "the data store at s3://b is unavailable: timed out"
@@ -59,7 +59,7 @@ def test_error_of_an_unavailable_neighbour_is_unavailable_and_named() -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.ESTALE, errno.EIO])
-def test_error_of_a_full_or_absent_disk_is_unavailable_and_names_the_disk(number: int) -> None:
+def test_error_of_full_or_missing_disk_is_unavailable_and_names_disk(number: int) -> None:
     unnamed = broke(ATTEMPT, OSError(number, "why"), JOB)
     named = broke(ATTEMPT, OSError(number, "why", "/elsewhere/file"), JOB)
     assert unnamed.kind is named.kind is FailureKind.UNAVAILABLE
@@ -76,7 +76,7 @@ def test_error_of_a_full_or_absent_disk_is_unavailable_and_names_the_disk(number
     ],
     ids=str,
 )
-def test_error_of_a_missing_or_damaged_file_is_permanent(error: Exception) -> None:
+def test_error_of_missing_or_damaged_file_is_permanent(error: Exception) -> None:
     assert kind_of(error) is FailureKind.PERMANENT
 
 
@@ -92,33 +92,33 @@ def test_error_of_a_missing_or_damaged_file_is_permanent(error: Exception) -> No
     ],
     ids=str,
 )
-def test_error_of_any_other_type_is_from_outside(error: Exception) -> None:
+def test_error_of_any_other_type_is_external(error: Exception) -> None:
     assert kind_of(error) is FailureKind.OUTSIDE
 
 
 @pytest.mark.parametrize(
     ("is_loopback", "kind"), [(True, FailureKind.PERMANENT), (False, FailureKind.OUTSIDE)]
 )
-def test_pool_that_is_unreachable_is_a_permanent_failure_if_it_is_the_program_that_submitted(
+def test_unreachable_pool_in_submitting_program_is_permanent_failure(
     is_loopback: bool, kind: FailureKind
 ) -> None:
     error = PoolUnreachable("the worker pool at localhost:1 did not start a worker")
     assert broke(ATTEMPT, error, JOB, is_loopback=is_loopback).kind is kind
 
 
-def test_error_of_user_code_with_a_disk_error_as_its_cause_is_of_user_code() -> None:
+def test_error_of_user_code_caused_by_disk_error_stays_user_error() -> None:
     error = raised_from(BundleError("T", "s", ""), OSError(errno.ENOSPC, "of the user's disk"))
     assert kind_of(error) is FailureKind.USER
 
 
-def test_attempt_of_an_error_that_is_its_own_cause_is_recorded() -> None:
+def test_attempt_with_error_that_is_its_own_cause_is_recorded() -> None:
     error = ValueError("one")
     other = raised_from(ValueError("two"), error)
     error.__cause__ = other
     assert kind_of(error) is FailureKind.OUTSIDE
 
 
-def test_failure_of_user_code_can_be_said_to_be_of_another_kind() -> None:
+def test_failure_of_user_code_can_be_classified_differently() -> None:
     failure = UserFailure("T", "no place", "")
     broken = BundleBroke(ATTEMPT, failure, kind=FailureKind.PERMANENT)
     event = broken.to_event()
@@ -137,7 +137,7 @@ def read_state(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [read_rows, read_state])
-def test_file_that_is_missing_from_its_folder_is_a_permanent_failure(
+def test_file_missing_from_existing_folder_is_permanent_failure(
     read: object, tmp_path: Path
 ) -> None:
     assert callable(read)
@@ -146,14 +146,14 @@ def test_file_that_is_missing_from_its_folder_is_a_permanent_failure(
     for folder in (
         jobs,
         jobs / "job",
-    ):  # The job's folder is removed, or is there without the file.
+    ):  # the job's folder is missing, or exists without the file
         with pytest.raises(FileError, match="is missing") as missing:
             read(folder)
         assert kind_of(missing.value) is FailureKind.PERMANENT
 
 
 @pytest.mark.parametrize("read", [read_rows, read_state])
-def test_file_below_a_folder_that_is_not_mounted_is_an_outage(read: object, tmp_path: Path) -> None:
+def test_file_below_unmounted_folder_is_outage(read: object, tmp_path: Path) -> None:
     assert callable(read)
     with pytest.raises(NeighbourUnavailable, match="is it mounted") as away:
         read(tmp_path / "mounted" / "jobs" / "job")

@@ -11,7 +11,7 @@ from beam_runner_runtime.channel.messages import Beat, Doing
 from beam_runner_runtime.channel.vitals import read_vitals
 
 
-def test_it_beats_and_says_so(tmp_path: Path) -> None:
+def test_heart_sends_beats_and_updates_vitals(tmp_path: Path) -> None:
     sent: queue.SimpleQueue[Beat] = queue.SimpleQueue()
     begun = BegunBundles()
     begun.note("stage-1")

@@ -1,4 +1,4 @@
-"""The input of a bundle: slices of rows, and what is left of them when the bundle is split."""
+"""Tests of the input of a bundle: slices of rows, and the remaining input after a split."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def value(number: int) -> bytes:
 
 
 def inputs_of(shapes: Sequence[tuple[Sequence[int], int, int]]) -> list[Input]:
-    """Inputs of rows of these sizes, each cut by so many elements at both ends."""
+    """Returns inputs of rows of these sizes, each shortened by some elements at both ends."""
     inputs = []
     number = 0
     for name, (rows, head, tail) in enumerate(shapes):
@@ -76,7 +76,7 @@ shapes = st.lists(
 
 
 @given(shapes)
-def test_a_slice_is_its_elements_and_no_others(
+def test_input_slice_contains_exactly_its_elements(
     shapes: list[tuple[list[int], int, int]],
 ) -> None:
     inputs = inputs_of(shapes)
@@ -90,7 +90,7 @@ def test_a_slice_is_its_elements_and_no_others(
     assert count_of(inputs) == len(expected)
 
 
-def test_rows_of_files(tmp_path: Path) -> None:
+def test_input_rows_are_read_from_files(tmp_path: Path) -> None:
     writer = RowFileWriter(tmp_path / "file")
     for first in (0, 3, 6):
         writer.write(elements_row(0, chunk_of(map(value, range(first, first + 3)))))
@@ -102,7 +102,7 @@ def test_rows_of_files(tmp_path: Path) -> None:
 
 @st.composite
 def splits(draw: st.DrawFn) -> tuple[list[Input], BundleSplit]:
-    """Inputs and a split of them, between two elements or within one."""
+    """Draws inputs and a split between two elements or inside an element."""
     inputs = inputs_of(draw(shapes))
     count = count_of(inputs)
     within = draw(st.booleans())
@@ -115,7 +115,7 @@ def splits(draw: st.DrawFn) -> tuple[list[Input], BundleSplit]:
 
 
 @given(splits())
-def test_every_element_is_kept_or_given_away(case: tuple[list[Input], BundleSplit]) -> None:
+def test_split_inputs_partition_elements(case: tuple[list[Input], BundleSplit]) -> None:
     inputs, split = case
     everything = read(inputs)
     kept, given_away = split_inputs(inputs, split, "name")
@@ -135,8 +135,8 @@ def test_every_element_is_kept_or_given_away(case: tuple[list[Input], BundleSpli
 
 
 @given(splits())
-def test_whole_inputs_stay_what_they_are(case: tuple[list[Input], BundleSplit]) -> None:
-    """The scheduler knows data again that is handed back, and releases it once."""
+def test_untouched_inputs_stay_unchanged_after_split(case: tuple[list[Input], BundleSplit]) -> None:
+    """The scheduler recognizes returned data, and releases it once."""
     inputs, split = case
     kept, given_away = split_inputs(inputs, split, "name")
     start = 0
@@ -151,7 +151,7 @@ def test_whole_inputs_stay_what_they_are(case: tuple[list[Input], BundleSplit]) 
 
 
 @given(splits(), st.lists(st.booleans(), min_size=4, max_size=4))
-def test_what_is_cut_from_an_input_is_whole_if_the_input_is(
+def test_residual_of_restriction_is_complete_if_its_input_is_complete(
     case: tuple[list[Input], BundleSplit], marks: list[bool]
 ) -> None:
     inputs, split = case
@@ -168,7 +168,7 @@ def test_what_is_cut_from_an_input_is_whole_if_the_input_is(
 
 
 @given(splits())
-def test_elements_keep_their_numbers_in_what_a_split_has_left(
+def test_element_numbers_are_unchanged_after_split(
     case: tuple[list[Input], BundleSplit],
 ) -> None:
     inputs, split = case
@@ -181,7 +181,7 @@ def test_elements_keep_their_numbers_in_what_a_split_has_left(
         assert not any(one.whole for one in left)
 
 
-def test_a_primary_that_was_not_cut_is_not_whole() -> None:
+def test_uncut_primary_is_not_marked_complete() -> None:
     halves = (encoded(b"cut"), encoded(b"uncut"))
     split = BundleSplit(-1, 1, halves, (ResidualElement(encoded(b"residual")),))
     kept, _ = split_inputs([Input(elements("x", b"1"))], split, "name", uncut=halves[1:])
@@ -189,7 +189,7 @@ def test_a_primary_that_was_not_cut_is_not_whole() -> None:
 
 
 @given(splits())
-def test_sizes_add_up(case: tuple[list[Input], BundleSplit]) -> None:
+def test_input_sizes_add_up(case: tuple[list[Input], BundleSplit]) -> None:
     inputs, split = case
     kept, given_away = split_inputs(inputs, split, "name")
     parts = [data.data.facts.size for data in (*kept, *given_away)]
@@ -199,14 +199,14 @@ def test_sizes_add_up(case: tuple[list[Input], BundleSplit]) -> None:
         assert abs(sum(parts) - before) <= len(parts)
 
 
-def test_a_part_of_narrowed_input_is_narrowed_as_well() -> None:
+def test_part_of_narrowed_input_is_narrowed() -> None:
     windows = frozenset({"some window"})
     one = Input(elements("a", b"1", b"2"), windows=windows)  # type: ignore[arg-type]
     (kept,), (given_away,) = split_inputs([one], BundleSplit(0, 1), "name")
     assert kept.windows == given_away.windows == windows
 
 
-def test_residuals_are_told_apart_though_they_are_equal() -> None:
+def test_equal_residuals_are_distinguished() -> None:
     residuals = residuals_of([ResidualElement(encoded(b"x", 1234), 9, None)] * 2, "name")
     one, other = residuals
     assert one.data.ref != other.data.ref
@@ -215,7 +215,7 @@ def test_residuals_are_told_apart_though_they_are_equal() -> None:
     assert read([Input(one.data)]) == [b"x"]
 
 
-def test_residuals_tell_their_windows_one_by_one() -> None:
+def test_residuals_list_their_windows_separately() -> None:
     windows = [IntervalWindow(0, 10), IntervalWindow(10, 300)]
     coder = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
     beam_windows = [beam_window.IntervalWindow(w.start / 1000, w.end / 1000) for w in windows]
@@ -236,13 +236,15 @@ def test_residuals_tell_their_windows_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("timestamp", [-(10**12), 0, 1, 1_700_000_000_123])
-def test_the_time_of_a_residual_is_that_of_its_element(timestamp: int) -> None:
+def test_residual_timestamp_equals_timestamp_of_its_element(timestamp: int) -> None:
     (residual,) = residuals_of([ResidualElement(encoded(b"x", timestamp))], "name")
     assert residual.data.facts.min_timestamp == timestamp
 
 
-def test_residual_beyond_its_window_holds_watermarks_until_the_window_ends() -> None:
-    """As the whole restriction did before: else its outputs would be late in their window."""
+def test_residual_after_window_end_holds_watermark_until_window_end() -> None:
+    """The residual holds the watermark as the complete restriction did. Otherwise its output would be
+    late in its window.
+    """
     coder = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
     element = coder.encode_nested(WindowedValue(b"x", 0.012, [beam_window.IntervalWindow(0, 0.01)]))
     windows = InputWindows(WindowCoder.INTERVAL)

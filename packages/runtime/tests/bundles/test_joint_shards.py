@@ -1,4 +1,4 @@
-"""A bundle of several small shards: it groups all of them, and gives whole ones away."""
+"""Tests of a bundle with several small shards: it groups all shards, and gives away complete shards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLAN = plan_of(
 
 
 def pairs(folder: Path, shard: int, name: str, *values: bytes) -> Data:
-    """Data of a shard: of each value the first byte is its key."""
+    """Returns data of a shard. The first byte of each value is its key."""
     output = WrittenBuffer(PLAN.buffers["pairs"], 1, folder, name)
     row_port(BufferKind.GROUPED, 1, 0, output.write).write(keyed_chunk(values))
     (out,) = output.close()
@@ -50,7 +50,7 @@ def grouping(splits: list[BundleSplit | None] | None = None) -> FakeHarness:
     return FakeHarness(lambda groups: {"one": groups}, kinds, splits=splits or [], processed=1.0)
 
 
-def test_all_shards_are_grouped(tmp_path: Path) -> None:
+def test_joint_shards_are_all_grouped(tmp_path: Path) -> None:
     first = pairs(tmp_path, 3, "x", b"a1", b"b1")
     second, third = pairs(tmp_path, 1, "y", b"d1", b"d2"), pairs(tmp_path, 3, "z", b"a2")
     reply = start(tmp_path, grouping(), first, third, second).run()
@@ -64,7 +64,7 @@ def test_all_shards_are_grouped(tmp_path: Path) -> None:
     assert sorted(groups) == [b"a=2", b"b=1", b"d=2"]
 
 
-def test_shards_that_have_not_begun_are_given_away(tmp_path: Path) -> None:
+def test_joint_shards_not_yet_started_are_given_away(tmp_path: Path) -> None:
     one, again = pairs(tmp_path, 0, "x", b"a1", b"b1"), pairs(tmp_path, 0, "y", b"b2")
     two, three = pairs(tmp_path, 1, "z", b"c1"), pairs(tmp_path, 2, "w", b"d1", b"e1")
     harness = grouping([BundleSplit(2, 3), BundleSplit(1, 2), None])
@@ -80,8 +80,8 @@ def test_shards_that_have_not_begun_are_given_away(tmp_path: Path) -> None:
     assert nothing.residuals == ()
 
 
-def test_shards_that_do_not_fit_into_memory_are_not_split(tmp_path: Path) -> None:
-    """They are dealt by key into files, all together."""
+def test_joint_shards_above_memory_limit_are_not_split(tmp_path: Path) -> None:
+    """All shards together are partitioned by key into files."""
     one = pairs(tmp_path, 0, "x", *[b"%d" % number for number in range(10, 60)])
     two = pairs(tmp_path, 1, "y", *[b"%d" % number for number in range(60, 99)])
     harness = grouping([BundleSplit(0, 1)])

@@ -1,4 +1,4 @@
-"""Grouping pane by pane: what a bundle leaves in a shard is what the next bundle of the shard finds."""
+"""Tests of grouping by pane: a bundle reads the state that the previous bundle of its shard wrote."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def bundle(
     until: int = MIN_TIMESTAMP,
     runs: Iterable[Iterable[pa.RecordBatch]] = (),
 ) -> tuple[list[tuple[bytes, bytes, bytes, int]], Any, tuple[Segment, ...]]:
-    """Its panes as key, window, values and time; the shard's summary; its state from then on."""
+    """Returns the panes as key, window, values and timestamp, the shard's summary, and the shard's new state."""
     order = RunBundle(
         bundle_of(shard=0, input_watermark=MIN_TIMESTAMP, end_watermark=until), name, state
     )
@@ -80,7 +80,7 @@ def panes_of(chunk: GroupChunk | Settle) -> list[tuple[bytes, bytes, bytes, int]
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["same process", "another process"])
-def test_what_is_left_is_found(tmp_path: Path, kept: bool) -> None:
+def test_keyed_state_of_previous_bundle_is_found(tmp_path: Path, kept: bool) -> None:
     stores = ShardStores(tmp_path)
     panes, summary, state = bundle(
         stores, (), "1", batch(W0, (b"a", b"1", 1), (b"b", b"2", 2)), batch(W0, (b"a", b"3", 3))
@@ -98,7 +98,7 @@ def test_what_is_left_is_found(tmp_path: Path, kept: bool) -> None:
     assert panes == []
 
 
-def test_an_attempt_that_is_not_committed_leaves_no_trace(tmp_path: Path) -> None:
+def test_uncommitted_attempt_leaves_no_trace(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path)
     _, _, state = bundle(stores, (), "1", batch(W0, (b"a", b"1", 1)))
     bundle(stores, state, "2-1", batch(W0, (b"a", b"2", 1)))
@@ -106,7 +106,7 @@ def test_an_attempt_that_is_not_committed_leaves_no_trace(tmp_path: Path) -> Non
     assert panes == [(b"a", W0, b"13", 9)]
 
 
-def test_panes_come_one_by_one_where_they_differ(tmp_path: Path) -> None:
+def test_panes_with_differences_are_emitted_one_by_one(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path)
     rows = batch(W0, (b"a", b"1", 1), (b"a", b"2", 2), (b"b", b"3", 3))
     panes, _, _ = bundle(stores, (), "1", rows, strategy=EACH_ONE)
@@ -114,14 +114,14 @@ def test_panes_come_one_by_one_where_they_differ(tmp_path: Path) -> None:
     assert [values for key, _, values, _ in panes if key == b"b"] == [b"3"]
 
 
-def test_a_window_for_each_row(tmp_path: Path) -> None:
+def test_keyed_rows_with_different_windows_are_grouped(tmp_path: Path) -> None:
     rows = batch([W0, W10], (b"a", b"1", 1), (b"a", b"2", 11))
     panes, _, _ = bundle(ShardStores(tmp_path), (), "1", rows, until=MAX_TIMESTAMP)
     assert sorted(panes) == [(b"a", W0, b"1", 9), (b"a", W10, b"2", 19)]
 
 
 class Asked(SessionMerger):
-    """Merges as sessions do, and knows which windows it was asked about."""
+    """A merger for session windows, which records the windows of its requests."""
 
     def __init__(self) -> None:
         self.windows: set[Any] = set()
@@ -131,7 +131,7 @@ class Asked(SessionMerger):
         return super().merge(windows_of_keys)
 
 
-def test_an_sdk_is_asked_about_windows_before_it_is_given_panes(tmp_path: Path) -> None:
+def test_sdk_merges_windows_before_pane_output(tmp_path: Path) -> None:
     strategy = attrs.evolve(
         EACH_ONE,
         window_fn=OpaqueWindows("sessions of an SDK's own"),
@@ -157,7 +157,7 @@ def test_an_sdk_is_asked_about_windows_before_it_is_given_panes(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("limit", "fired"), [(16 << 20, [b"123"]), (1, [b"1", b"12", b"123"])])
-def test_triggers_see_a_bundle_at_once_unless_it_is_large(
+def test_triggers_see_complete_bundle_unless_bundle_is_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, fired: list[bytes]
 ) -> None:
     monkeypatch.setattr(keyed_module, "_TOGETHER_BYTES", limit)
@@ -169,7 +169,7 @@ def test_triggers_see_a_bundle_at_once_unless_it_is_large(
 @pytest.mark.parametrize("strategy", [FIXED, EACH_ONE, SESSIONS], ids=["once", "each", "sessions"])
 @pytest.mark.parametrize("until", [15, MAX_TIMESTAMP])
 @pytest.mark.parametrize("budget", [1, 300, 2000])
-def test_a_shard_that_does_not_fit_into_memory_fires_the_same_panes(
+def test_shard_above_memory_limit_fires_same_panes(
     tmp_path: Path, strategy: WindowingStrategy, until: int, budget: int
 ) -> None:
     batches = [
@@ -195,7 +195,7 @@ def test_a_shard_that_does_not_fit_into_memory_fires_the_same_panes(
         assert next(both) == next(both)
 
 
-def test_a_process_keeps_some_stores_open_and_no_more(
+def test_process_caches_limited_number_of_stores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stores_module, "_KEPT_STORES", 2)
@@ -208,6 +208,6 @@ def test_a_process_keeps_some_stores_open_and_no_more(
     assert stores.open("stage", 0, ()) is not known[0]
 
 
-def test_shards_of_other_stages_are_others(tmp_path: Path) -> None:
+def test_shards_of_different_stages_are_separate(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path)
     assert stores.open("one", 0, ()) is not stores.open("other", 0, ())

@@ -1,4 +1,4 @@
-"""The loop inside a task: what it hands back is what lanes would have done, wherever it is left."""
+"""Tests of the loop inside a task: its results equal the results of lanes, for any point at which it is left."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def finish(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
-def test_the_same_comes_out_of_lanes_and_loops(tmp_path: Path, loop_bytes: int) -> None:
+def test_lanes_and_loops_have_equal_output(tmp_path: Path, loop_bytes: int) -> None:
     rig = Rig(tmp_path, PLAN, TRANSFORMS, loop_bytes=loop_bytes)
     rig.begin()
     finish(rig)
 
 
-def test_a_loop_may_do_the_whole_job(tmp_path: Path) -> None:
+def test_loop_can_run_complete_job(tmp_path: Path) -> None:
     rig, worker, order = rig_in_loop(tmp_path)
     (reply,) = worker.loop(order)
     assert isinstance(reply, LoopReply)
@@ -64,7 +64,7 @@ Leave = Callable[[TaskLoop, RunBundle], None]
 
 
 def leave_after(number: int) -> Leave:
-    """Leaves the loop when its bundle of this number is processed, but not heard of by the loop."""
+    """Leaves the loop after the bundle with this number is processed, but before the loop learns about it."""
     left = [number]
 
     def leave(loop: TaskLoop, order: RunBundle) -> None:
@@ -76,16 +76,16 @@ def leave_after(number: int) -> Leave:
 
 
 BUNDLES = 8
-"""More than there are in the job."""
+"""Upper limit of the number of bundles in the job."""
 
 
 @pytest.mark.parametrize("report_ms", [0, TUNING.loop_report_ms])
 @pytest.mark.parametrize("number", range(BUNDLES))
-def test_a_loop_left_as_a_bundle_ends(
+def test_loop_left_as_bundle_ends_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, report_ms: int
 ) -> None:
-    """That bundle is one of the lane's: what it did to its shard is told by it, and by it alone."""
-    # On a busy machine bundles take longer, and are to stay in the loop.
+    """The bundle belongs to the lane: its reply alone reports the changes of its shard."""
+    # On a busy machine bundles take longer, and must still stay in the loop.
     patient = dict.fromkeys(("loop_parallel_ms", "loop_bundle_ms", "loop_source_ms"), 60_000)
     tune(monkeypatch, loop_report_ms=report_ms, **patient)
     rig, worker, order = rig_in_loop(tmp_path)
@@ -110,8 +110,8 @@ def test_a_loop_left_as_a_bundle_ends(
 
 
 @pytest.mark.parametrize("number", range(BUNDLES))
-def test_a_process_lost_after_its_loop_was_left(tmp_path: Path, number: int) -> None:
-    """The bundle that went on is tried again, on the state that was there before it."""
+def test_process_lost_after_its_loop_was_left_loses_no_result(tmp_path: Path, number: int) -> None:
+    """The continued bundle is retried on the state before the bundle."""
     rig, worker, order = rig_in_loop(tmp_path)
     worker.in_loop = leave_after(number)
     loop_reply, *_ = worker.loop(order)
@@ -125,7 +125,7 @@ def test_a_process_lost_after_its_loop_was_left(tmp_path: Path, number: int) -> 
     finish(rig)
 
 
-def test_a_process_lost_before_its_loop_was_left(tmp_path: Path) -> None:
+def test_process_lost_before_its_loop_was_left_repeats_bundles(tmp_path: Path) -> None:
     rig, worker, order = rig_in_loop(tmp_path)
     worker.loop(order)
     rig.lose(worker)
@@ -134,7 +134,7 @@ def test_a_process_lost_before_its_loop_was_left(tmp_path: Path) -> None:
     finish(rig)
 
 
-def test_a_long_bundle_leaves_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_bundle_leaves_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tune(monkeypatch, loop_bundle_ms=500)
     rig, worker, order = rig_in_loop(tmp_path)
     left = threading.Event()
@@ -154,7 +154,7 @@ def test_a_long_bundle_leaves_the_loop(tmp_path: Path, monkeypatch: pytest.Monke
     finish(rig)
 
 
-def test_a_loop_is_committed_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loop_is_committed_while_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tune(monkeypatch, loop_report_ms=5)
     rig, worker, order = rig_in_loop(tmp_path)
     for harness in rig.stages.values():
@@ -171,10 +171,8 @@ def test_a_loop_is_committed_on_its_way(tmp_path: Path, monkeypatch: pytest.Monk
     assert [type(command) for command in worker.history] == [RunLoop]
 
 
-def test_what_is_told_on_the_way_is_told_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also if the thread that sends it comes late, or only after the loop's end."""
+def test_loop_reports_arrive_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order is right even if the sending thread is late, or sends only after the end of the loop."""
     tune(monkeypatch, loop_report_ms=0, loop_watch_seconds=SECONDS)
     rig, worker, order = rig_in_loop(tmp_path)
     *progress, reply = worker.loop(order)
@@ -184,10 +182,10 @@ def test_what_is_told_on_the_way_is_told_in_order(
 
 
 @pytest.mark.parametrize("heard", range(BUNDLES))
-def test_a_process_lost_in_the_middle_of_its_loop(
+def test_process_lost_during_its_loop_repeats_bundles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: int
 ) -> None:
-    """What it had told is kept, with the state that goes with it, and all else is done again."""
+    """Reported bundles and their state are retained, and all other bundles are repeated."""
     tune(monkeypatch, loop_report_ms=0)
     rig, worker, order = rig_in_loop(tmp_path)
     *progress, _ = worker.loop(order)
@@ -198,7 +196,7 @@ def test_a_process_lost_in_the_middle_of_its_loop(
     finish(rig)
 
 
-def test_much_data_leaves_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_data_leaves_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tune(monkeypatch, loop_waiting_bytes=10)
     rig, worker, order = rig_in_loop(tmp_path)
     said = worker.loop(order)
@@ -208,7 +206,7 @@ def test_much_data_leaves_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("attempts", [1, 2])
-def test_failures_in_a_loop_are_entries(tmp_path: Path, attempts: int) -> None:
+def test_loop_failures_are_entries(tmp_path: Path, attempts: int) -> None:
     rig = Rig(tmp_path, PLAN, TRANSFORMS, loop_bytes=LOOP_BYTES, limits={"user_attempts": attempts})
     rig.begin()
     rig.open_lanes()
@@ -231,7 +229,7 @@ def test_failures_in_a_loop_are_entries(tmp_path: Path, attempts: int) -> None:
         assert rig.ledger.end is not None and rig.ledger.last_failure == expected
 
 
-def test_a_left_loop_runs_nothing_more(tmp_path: Path) -> None:
+def test_left_loop_runs_no_further_bundle(tmp_path: Path) -> None:
     rig, worker, order = rig_in_loop(tmp_path)
     said: list[Any] = []
     loop = TaskLoop(order, rig.folder, worker, said.append)

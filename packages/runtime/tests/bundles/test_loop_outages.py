@@ -1,4 +1,6 @@
-"""A loop inside a task while a disk is full or a store is away: no result is lost or doubled, and no loop stands."""
+"""Tests of a loop inside a task with a full disk or an unavailable store: no result is lost or
+duplicated, and no loop stalls.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +25,19 @@ from beam_runner_runtime.bundles.neighbour_wait import NeighbourWait
 from beam_runner_runtime.channel.messages import LoopBroke, LoopReply, RunBundle, RunLoop
 
 MESSAGES = 8
-"""More than a loop of this job sends."""
+"""Upper limit of the number of messages that a loop of this job sends."""
 AWAY = NeighbourUnavailable("the data store at s3://b", "no answer")
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
 @attrs.define(eq=False)
 class Line:
-    """The way from a loop to the server, on which a store or a disk fails.
+    """A connection from a loop to the server with a failing store or disk.
 
     Attributes:
-        fails_at: the number of the first message that isn't sent.
-        times: the number of failures.
-        said: the messages that were sent.
+        fails_at: number of the first message that isn't sent.
+        times: number of failures.
+        said: sent messages.
     """
 
     fails_at: int
@@ -52,7 +54,7 @@ class Line:
 
 
 def finish(rig: Rig, worker: FakeWorker, said: list[Any]) -> None:
-    """The server hears all, and goes on to the end of the job, which is exact."""
+    """Passes all messages to the server and runs the job to its end, whose result is exact."""
     rig.heard(worker, *said)
     rig.coordinator.work()
     if rig.ledger.end is None:
@@ -63,7 +65,7 @@ def finish(rig: Rig, worker: FakeWorker, said: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("number", range(MESSAGES))
-def test_loop_message_can_not_be_sent_bundles_run_again_on_lanes(
+def test_loop_with_undeliverable_message_leaves_bundles_to_lanes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     tune(monkeypatch, loop_report_ms=0)
@@ -81,10 +83,10 @@ def test_loop_message_can_not_be_sent_bundles_run_again_on_lanes(
 
 @pytest.mark.parametrize("report_ms", [0, 1000])
 @pytest.mark.parametrize("number", range(MESSAGES))
-def test_loop_state_can_not_be_written_for_a_moment_loop_goes_on(
+def test_loop_with_brief_state_outage_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, report_ms: int
 ) -> None:
-    """Nothing of a part that failed in its middle stays, and nothing of it is missing."""
+    """A part that failed in its middle leaves no data, and loses no data."""
     tune(monkeypatch, loop_report_ms=report_ms)
     rig, worker, order = rig_in_loop(tmp_path)
     write, failures = shard_stores._written, [number]
@@ -103,7 +105,7 @@ def test_loop_state_can_not_be_written_for_a_moment_loop_goes_on(
     finish(rig, worker, said)
 
 
-def test_loop_state_can_not_be_written_at_all_bundles_run_again_on_lanes(
+def test_loop_with_permanent_state_outage_leaves_bundles_to_lanes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig, worker, order = rig_in_loop(tmp_path)
@@ -121,10 +123,10 @@ def raise_(error: Exception) -> Any:
 
 
 @pytest.mark.parametrize("stage_name", ["read", "count", "end"])
-def test_loop_is_outgrown_while_the_store_is_away_is_left_when_it_is_back(
+def test_outgrown_loop_is_left_after_short_store_outage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage_name: str
 ) -> None:
-    """The bundle that runs goes on in the lane; the server hears of that before its reply."""
+    """The running bundle continues in the lane. The server is notified before the reply of the bundle."""
     tune(monkeypatch, loop_bundle_ms=1, loop_source_ms=1)
     rig, worker, order = rig_in_loop(tmp_path)
     line, left = Line(0, times=3), threading.Event()
@@ -143,7 +145,7 @@ def test_loop_is_outgrown_while_the_store_is_away_is_left_when_it_is_back(
     finish(rig, worker, [*line.said, reply])
 
 
-def test_loop_is_outgrown_while_the_store_stays_away_bundles_run_again_on_lanes(
+def test_outgrown_loop_leaves_bundles_to_lanes_after_long_store_outage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tune(monkeypatch, loop_bundle_ms=1)
@@ -156,8 +158,8 @@ def test_loop_is_outgrown_while_the_store_stays_away_bundles_run_again_on_lanes(
     finish(rig, worker, [LoopBroke(order.loop, str(AWAY))])
 
 
-def test_loop_asked_to_leave_returns_at_once_while_the_store_is_away(tmp_path: Path) -> None:
-    """The thread that asks hears the server, and must not wait for a store."""
+def test_loop_leaves_at_once_during_store_outage(tmp_path: Path) -> None:
+    """The requesting thread reads messages of the server, and must not wait for a store."""
     rig, worker, order = rig_in_loop(tmp_path)
     began, goes_on = threading.Event(), threading.Event()
 
@@ -187,7 +189,7 @@ def test_loop_asked_to_leave_returns_at_once_while_the_store_is_away(tmp_path: P
 
 
 @pytest.mark.parametrize("error", [AWAY, ValueError("of the runner")])
-def test_process_loop_can_not_begin_server_is_told_and_lane_goes_on(
+def test_loop_that_cannot_start_is_reported_and_lane_continues(
     serve: Serve, tmp_path: Path, error: Exception
 ) -> None:
     reading = plan_of([stage("read")])
@@ -212,7 +214,7 @@ def test_process_loop_can_not_begin_server_is_told_and_lane_goes_on(
     rig.stop()
 
 
-def test_coordinator_loop_breaks_off_bundles_run_in_the_same_process(tmp_path: Path) -> None:
+def test_aborted_loop_leaves_bundles_to_same_process(tmp_path: Path) -> None:
     rig = Rig(tmp_path, PLAN, TRANSFORMS, loop_bytes=LOOP_BYTES)
     rig.begin()
     rig.open_lanes()

@@ -1,4 +1,4 @@
-"""What an SDK answers about windows is read as it comes, in any order and by any way of counting."""
+"""Tests of an SDK's merge responses: any order and any encoding of counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beam_runner_runtime.bundles.merging import SdkMerger
 
 
 def iterable(items: Sequence[bytes], *, counted: bool) -> bytes:
-    """Items behind their number; or in batches of one, by who does not know their number."""
+    """Returns items after their count, or in batches of one item if their count is unknown."""
     if counted:
         return b"".join((len(items).to_bytes(4), *items))
     batches = [part for item in items for part in (encode_varint(1), item)]
@@ -28,7 +28,7 @@ def iterable(items: Sequence[bytes], *, counted: bool) -> bytes:
 
 @attrs.define
 class Sdk:
-    """Answers that the first two windows of a key are the last one; a ``StageHarness`` in part."""
+    """A partial ``StageHarness`` that merges the first two windows of a key into the last window."""
 
     counted: bool
     pane: PaneInfo
@@ -53,7 +53,7 @@ class Sdk:
         return BundleResult(())
 
     def questions_in(self, chunk: ElementChunk) -> Iterable[tuple[bytes, list[bytes]]]:
-        """Nonces and windows of nine bytes each, which are all that the tests ask about."""
+        """Returns nonces and windows of nine bytes each, the only content of the test requests."""
         data, position = bytes(chunk.data), 0
         for _ in range(chunk.count):
             assert data[position + 8 : position + 12] == (1).to_bytes(4)
@@ -74,7 +74,9 @@ KINDS: dict[WindowCoder, list[Window]] = {
 @pytest.mark.parametrize("coder", KINDS)
 @pytest.mark.parametrize("counted", [True, False])
 @pytest.mark.parametrize("pane", [NO_FIRING, PaneInfo(timing=PaneTiming.LATE, index=300)])
-def test_each_key_gets_its_answer(coder: WindowCoder, counted: bool, pane: PaneInfo) -> None:
+def test_merging_request_returns_answer_per_key(
+    coder: WindowCoder, counted: bool, pane: PaneInfo
+) -> None:
     windows = KINDS[coder]
     assert all(len(encode_window(window)) == 9 for window in windows)
     sdk = Sdk(counted, pane)
@@ -88,7 +90,7 @@ def test_each_key_gets_its_answer(coder: WindowCoder, counted: bool, pane: PaneI
     assert len(set(sdk.bundles)) == 2
 
 
-def test_many_keys_are_one_bundle() -> None:
+def test_merging_request_sends_many_keys_in_one_bundle() -> None:
     windows = KINDS[WindowCoder.CUSTOM]
     sdk = Sdk(counted=True, pane=NO_FIRING)
     merger = SdkMerger(sdk, "write", WindowCoder.CUSTOM)  # type: ignore[arg-type]

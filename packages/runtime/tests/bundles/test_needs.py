@@ -24,11 +24,11 @@ def endpoint() -> Iterator[Endpoint]:
     server.stop()
 
 
-def test_where_all_is_as_it_is_here_there_is_no_trouble(endpoint: Endpoint) -> None:
+def test_matching_environment_has_no_trouble(endpoint: Endpoint) -> None:
     assert trouble_here(Needs(endpoint, NO_STORE)) == ""
 
 
-def test_other_versions_are_named(endpoint: Endpoint) -> None:
+def test_different_versions_are_named(endpoint: Endpoint) -> None:
     versions = {"apache-beam": "2.1", "no-such-package": "7"}
     assert trouble_here(Needs(endpoint, NO_STORE, versions)).endswith("spark.archives")
     assert " and 2.1 on the server" in trouble_here(Needs(endpoint, NO_STORE, versions))
@@ -39,7 +39,7 @@ def test_other_versions_are_named(endpoint: Endpoint) -> None:
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """No file of this process can get longer meanwhile, as if the disk were full."""
+    """Limits the file size of this process, as on a full disk."""
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, usual[1]))
     try:
@@ -49,7 +49,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("room", [0, 1000])
-def test_a_full_disk_is_named_where_data_goes_to_a_store(
+def test_full_disk_is_named_if_data_goes_to_store(
     endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     scratch = tmp_path / "scratch"
@@ -66,7 +66,7 @@ def test_a_full_disk_is_named_where_data_goes_to_a_store(
     assert list(scratch.iterdir()) == []
 
 
-def test_a_folder_for_data_that_is_not_there_is_named(
+def test_missing_data_folder_is_named(
     endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "missing"))

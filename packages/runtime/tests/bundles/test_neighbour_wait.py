@@ -21,7 +21,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Work:
-    """Fails with these errors, one after the other, and then works."""
+    """A function that raises these errors in order, and then succeeds."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)
@@ -34,19 +34,19 @@ class Work:
         return self.calls
 
 
-def test_wait_neighbour_comes_back_result_is_that_of_the_last_call() -> None:
+def test_wait_returns_result_of_last_call_after_neighbour_returns() -> None:
     told: list[NeighbourAwaited] = []
     assert NeighbourWait(told.append, 60.0, lambda: True, Path("x"))(Work(STORE, STORE)) == 3
     assert told == [AWAITED, AWAITED, NeighbourAwaited()]
 
 
-def test_wait_neighbour_is_there_server_is_told_nothing() -> None:
+def test_wait_for_available_neighbour_reports_no_outage() -> None:
     told: list[NeighbourAwaited] = []
     assert NeighbourWait(told.append, 60.0, lambda: True, Path("x"))(Work()) == 1
     assert told == []
 
 
-def test_wait_neighbour_stays_away_raises_after_the_limit() -> None:
+def test_wait_for_neighbour_raises_after_limit() -> None:
     told: list[NeighbourAwaited] = []
     work = Work(*[STORE] * 1000)
     began = time.monotonic()
@@ -54,10 +54,10 @@ def test_wait_neighbour_stays_away_raises_after_the_limit() -> None:
         NeighbourWait(told.append, 0.1, lambda: True, Path("x"))(work)
     assert 0.1 <= time.monotonic() - began < 30
     assert 2 < work.calls < 1000
-    assert told[-1] == NeighbourAwaited(), "nothing is awaited any more"
+    assert told[-1] == NeighbourAwaited(), "the wait has ended"
 
 
-def test_wait_job_has_ended_raises_at_once() -> None:
+def test_wait_raises_at_once_if_job_has_ended() -> None:
     work = Work(STORE, STORE)
     with pytest.raises(NeighbourUnavailable):
         NeighbourWait(lambda _: None, 60.0, lambda: False, Path("x"))(work)
@@ -65,7 +65,7 @@ def test_wait_job_has_ended_raises_at_once() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), OSError(errno.ENOENT, "no such file")])
-def test_wait_other_errors_are_raised_as_they_are(error: Exception) -> None:
+def test_wait_raises_other_errors_unchanged(error: Exception) -> None:
     with pytest.raises(type(error)) as raised:
         NeighbourWait(lambda _: None, 60.0, lambda: True, Path("x"))(Work(error))
     assert raised.value is error

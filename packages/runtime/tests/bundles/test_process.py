@@ -1,4 +1,4 @@
-"""A worker process: what it is told comes out in the right order, whatever thread it is done on."""
+"""Tests of a worker process: its replies have the right order, for any thread that does the work."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def order(number: int = 7, *values: bytes) -> RunBundle:
     return RunBundle(bundle, f"1-{number}-1")
 
 
-def test_bundles_are_answered_in_order(serve: Serve) -> None:
+def test_process_replies_to_bundles_in_order(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     for number in range(3):
         served.tell(order(number))
@@ -56,7 +56,7 @@ def test_bundles_are_answered_in_order(serve: Serve) -> None:
     assert [reply.done.bundle for reply in replies] == [0, 1, 2]
 
 
-def test_the_lane_is_left_when_it_is_closed(serve: Serve) -> None:
+def test_process_leaves_closed_lane(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     served.tell(order())
     served.tell(CloseLane())
@@ -72,10 +72,10 @@ def test_the_lane_is_left_when_it_is_closed(serve: Serve) -> None:
         (HarnessError("no SDK came"), None, "HarnessError: no SDK came"),
     ],
 )
-def test_a_stage_that_can_not_be_built(
+def test_process_reports_stage_that_cannot_be_built(
     serve: Serve, error: Exception, failure: UserFailure | None, reason: str
 ) -> None:
-    """Whether user code is to blame, such as a main session that does not load, or not."""
+    """The failure is a user failure, such as an unloadable main session, or an external failure."""
     served = serve(FakeHarness(nothing))
     served.environment.error = error
     served.tell(order())
@@ -87,7 +87,7 @@ def test_a_stage_that_can_not_be_built(
 
 @attrs.define(eq=False)
 class Slow(FakeHarness):
-    """A harness whose bundle waits, and whose split may wait as well."""
+    """A harness whose bundle waits, and whose split can wait as well."""
 
     begun: threading.Event = attrs.field(factory=threading.Event)
     go_on: threading.Event = attrs.field(factory=threading.Event)
@@ -113,8 +113,8 @@ def running(serve: Serve, **more: Any) -> tuple[Served, Slow]:
     return served, harness
 
 
-def test_a_split_is_told_before_the_bundle_is(serve: Serve) -> None:
-    """What was given away must be known before what is left is committed."""
+def test_process_reports_split_before_its_bundle(serve: Serve) -> None:
+    """The server must know the given-away input before it commits the remaining input."""
     served, harness = running(serve, splits=[BundleSplit(0, 1)])
     served.tell(SplitRequest(Attempt(7, 1), 0.5))
     assert harness.asked_to_split.wait(SECONDS)
@@ -127,7 +127,7 @@ def test_a_split_is_told_before_the_bundle_is(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("attempt", [Attempt(7, 2), Attempt(8, 1)])
-def test_only_the_bundle_that_runs_is_split(serve: Serve, attempt: Attempt) -> None:
+def test_process_splits_running_bundle_only(serve: Serve, attempt: Attempt) -> None:
     served, harness = running(serve, splits=[BundleSplit(0, 1)])
     harness.split_now.set()
     served.tell(SplitRequest(attempt, 0.5))
@@ -138,14 +138,15 @@ def test_only_the_bundle_that_runs_is_split(serve: Serve, attempt: Attempt) -> N
 
 
 @pytest.mark.parametrize("embedded", [False, True], ids=["in another's process", "here"])
-def test_a_bundle_that_is_given_up_goes_no_further_where_nobody_may_kill_it(
+def test_abandoned_bundle_stops_if_process_must_not_be_killed(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, embedded: bool
 ) -> None:
     monkeypatch.setattr(LocalBundle, "embedded", embedded)
     served, harness = running(serve, splits=[BundleSplit(0, 1)])
     harness.split_now.set()
     served.tell(GiveUp())
-    # What is asked for is done in its order: this one, of no bundle that runs, is answered after it.
+    # The process handles requests in order: it answers this request, about a bundle that doesn't
+    # run, after the first.
     served.tell(SplitRequest(Attempt(8, 1), 0.5))
     assert served.channel.next().done.residuals == ()
     assert harness.asked == ([] if embedded else [(0.0, 3)])
@@ -153,10 +154,10 @@ def test_a_bundle_that_is_given_up_goes_no_further_where_nobody_may_kill_it(
 
 
 @pytest.mark.parametrize("command", [LeaveLoop(), GiveUp()])
-def test_a_loop_that_is_to_be_left_before_it_has_begun_runs_nothing(
+def test_loop_left_before_its_start_runs_no_bundle(
     serve: Serve, tmp_path: Path, command: FromServer
 ) -> None:
-    """The files that it begins with may take seconds to come, and nobody asks for its end twice."""
+    """Fetching the files of the loop can take seconds, and the server requests the end only once."""
     rig = Rig(tmp_path / "server", READING, {"read": lambda _: {}}, loop_bytes=1 << 20)
     rig.begin()
     rig.open_lanes()
@@ -179,7 +180,7 @@ def test_a_loop_that_is_to_be_left_before_it_has_begun_runs_nothing(
     rig.stop()
 
 
-def test_a_split_that_comes_too_late_gives_nothing_away(serve: Serve) -> None:
+def test_late_split_gives_away_no_input(serve: Serve) -> None:
     served = serve(FakeHarness(nothing, splits=[BundleSplit(0, 1)]))
     served.tell(order())
     assert isinstance(served.channel.next(), BundleReply)
@@ -187,7 +188,7 @@ def test_a_split_that_comes_too_late_gives_nothing_away(serve: Serve) -> None:
     assert served.channel.next().done.residuals == ()
 
 
-def test_a_split_that_breaks_does_not_stop_the_process(serve: Serve) -> None:
+def test_failing_split_does_not_stop_process(serve: Serve) -> None:
     @attrs.define(eq=False)
     class Lost(Slow):
         def split(self, keep: float, elements: int) -> Any:
@@ -205,7 +206,7 @@ def test_a_split_that_breaks_does_not_stop_the_process(serve: Serve) -> None:
     assert served.channel.next() == Closed((("stage", 1),))
 
 
-def test_callbacks_run_for_committed_bundles_once(serve: Serve) -> None:
+def test_callbacks_run_once_for_committed_bundles(serve: Serve) -> None:
     served = serve(FakeHarness(nothing, finalizes=True))
     for number in (1, 2):
         served.tell(order(number))
@@ -218,7 +219,7 @@ def test_callbacks_run_for_committed_bundles_once(serve: Serve) -> None:
     assert served.harness.finalized == ["1-2-1", "1-1-1"]
 
 
-def test_only_so_many_callbacks_are_kept(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callback_store_has_limited_size(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(awaiting_commit, "MOST_KEPT", 2)
     served = serve(FakeHarness(nothing, finalizes=True))
     for number in range(4):
@@ -230,7 +231,7 @@ def test_only_so_many_callbacks_are_kept(serve: Serve, monkeypatch: pytest.Monke
     assert served.harness.finalized == ["1-2-1", "1-3-1"]
 
 
-def test_the_teardown_waits_for_the_bundle(serve: Serve) -> None:
+def test_teardown_waits_for_running_bundle(serve: Serve) -> None:
     served, harness = running(serve)
     served.tell(EndJob())
     threading.Event().wait(0.1)
@@ -243,7 +244,7 @@ def test_the_teardown_waits_for_the_bundle(serve: Serve) -> None:
     assert served.environment.closed == 1
 
 
-def test_a_process_that_has_torn_down_stays_until_the_end_of_the_job(serve: Serve) -> None:
+def test_process_after_teardown_stays_until_end_of_job(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     served.tell(order())
     served.channel.next()
@@ -254,7 +255,7 @@ def test_a_process_that_has_torn_down_stays_until_the_end_of_the_job(serve: Serv
     assert served.environment.closed == 1
 
 
-def test_a_long_bundle_tells_how_far_it_is(serve: Serve) -> None:
+def test_long_bundle_reports_progress(serve: Serve) -> None:
     served, harness = running(serve, processed=1.5)
     progress = served.channel.next()
     assert (progress.attempt, progress.fraction) == (Attempt(7, 1), 0.5)
@@ -264,14 +265,14 @@ def test_a_long_bundle_tells_how_far_it_is(serve: Serve) -> None:
         pass
 
 
-def test_logs_go_to_the_server(serve: Serve) -> None:
+def test_process_logs_go_to_server(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     record = LogRecord(Severity.INFO, 1, "text")
     served.process.stages.log([record])
     assert served.channel.next() == Logged((record,))
 
 
-def test_temporary_files_go_to_the_jobs_folder_and_back(tmp_path: Path) -> None:
+def test_temporary_files_go_to_job_folder_and_default_is_restored(tmp_path: Path) -> None:
     usual = tempfile.gettempdir()
     folder = tmp_path / "job"
     with temporary_files_in(folder):
@@ -279,7 +280,7 @@ def test_temporary_files_go_to_the_jobs_folder_and_back(tmp_path: Path) -> None:
     assert tempfile.gettempdir() == usual
 
 
-def test_also_after_an_error(tmp_path: Path) -> None:
+def test_temporary_folder_is_restored_after_error(tmp_path: Path) -> None:
     usual = tempfile.gettempdir()
     with pytest.raises(RuntimeError), temporary_files_in(tmp_path):
         raise RuntimeError

@@ -1,4 +1,4 @@
-"""Bundles of stateful stages: who is called when, what is kept for whom, and what is left behind."""
+"""Tests of bundles of stateful stages: the order of calls, the persisted state, and the remaining timers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CUSTOM = attrs.evolve(SESSIONS, window_fn=OpaqueWindows("sessions of an SDK's ow
 
 
 class Collect(UserCode):
-    """Adds each element to a bag; a timer at 50 shows it."""
+    """A DoFn that adds each element to a bag. A timer at 50 emits the bag."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Collect(UserCode):
 MIXED = [batch(Row(b"b1"), Row(b"a2"), Row(b"b3")), batch(Row(b"c4"), Row(b"a5"), Row(b"b6"))]
 
 
-def test_bounded_input_comes_key_by_key_and_ends_in_one_bundle() -> None:
+def test_bounded_input_is_processed_by_key_in_one_bundle() -> None:
     code = Collect()
     assert run(PLAN, code, MIXED) == (EMPTY_SUMMARY, ())
     assert code.calls[:7] == [b"b1", b"b3", b"b6", b"a2", b"a5", b"c4", ""]
@@ -64,7 +64,7 @@ def test_bounded_input_comes_key_by_key_and_ends_in_one_bundle() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
-def test_parts_end_with_a_key_and_keys_with_many_elements_keep_their_state(
+def test_stateful_parts_end_with_key_and_large_keys_keep_their_state(
     monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
     monkeypatch.setattr(key_runs, "_PART_ROWS", rows)
@@ -74,7 +74,7 @@ def test_parts_end_with_a_key_and_keys_with_many_elements_keep_their_state(
     assert code.calls.index((b"b", "event")) < code.calls.index(b"a2")
 
 
-def test_parts_are_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stateful_parts_are_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_runs, "_PART_BYTES", 1)
     parts = list(key_runs.parts_by_key(MIXED))
     assert [len(part) for part in parts] == [1] * 6
@@ -83,7 +83,7 @@ def test_parts_are_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("budget", [1, 200, 1000])
-def test_a_shard_that_does_not_fit_into_memory(tmp_path: Path, budget: int) -> None:
+def test_shard_above_memory_limit_is_processed(tmp_path: Path, budget: int) -> None:
     rows = [Row(b"%c%d" % (b"abhh"[n % 4], n)) for n in range(120)]
     batches = [batch(*rows[first : first + 7]) for first in range(0, len(rows), 7)]
     dealing = by_key(budget, SpillFiles(tmp_path, "1-1-1"), 2)
@@ -98,7 +98,7 @@ def test_a_shard_that_does_not_fit_into_memory(tmp_path: Path, budget: int) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-def test_state_and_timers_wait_for_the_next_bundle(tmp_path: Path) -> None:
+def test_state_and_timers_persist_until_next_bundle(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path)
     code = Collect()
     summary, state = run(PLAN, code, MIXED[:1], stores=stores, end=MIN_TIMESTAMP)
@@ -111,7 +111,7 @@ def test_state_and_timers_wait_for_the_next_bundle(tmp_path: Path) -> None:
 
 
 class Alarms(UserCode):
-    """The first timer clears one of two that wait, and sets one in between."""
+    """A DoFn whose first timer clears one of two waiting timers, and sets a timer between them."""
 
     def element(self, row: Row) -> None:
         for tag, time in (("first", 10), ("cleared", 20), ("last", 30)):
@@ -123,7 +123,7 @@ class Alarms(UserCode):
             self.set(timer.key, 25, "between")
 
 
-def test_timers_may_change_the_timers_after_them() -> None:
+def test_timers_can_change_later_timers() -> None:
     code = Alarms()
     run(PLAN, code, [batch(Row(b"a"), Row(b"b"))])
     timers = [call for call in code.calls if isinstance(call, tuple)]
@@ -137,7 +137,7 @@ class Clocks(UserCode):
         self.set(row.key, 1000, family="clock", hold=row.time)
 
 
-def test_processing_time_waits_for_the_clock_only_where_input_goes_on(tmp_path: Path) -> None:
+def test_processing_time_timers_wait_for_clock_if_input_continues(tmp_path: Path) -> None:
     rows = [batch(Row(b"a", 5))]
     code = Clocks()
     run(PLAN, code, rows)
@@ -166,7 +166,7 @@ def test_windows_expire_one_by_one_with_their_state(tmp_path: Path) -> None:
     assert sorted(code.shown) == [(b"a", b"1"), (b"a", b"3"), (b"b", b"2")]
 
 
-def test_time_sorted_elements_come_by_time_with_timers_in_between() -> None:
+def test_time_sorted_elements_arrive_by_timestamp_with_timers_between() -> None:
     plan = StatefulPlan("Stateful", PLAN.states, PLAN.timers, time_sorted=True)
     code = Collect()
     run(plan, code, [batch(*(Row(b"a%d" % time, time) for time in (60, 3, 40, 3, 50)))])
@@ -201,7 +201,7 @@ def test_late_elements_are_counted_once_each(
     time_sorted: bool,
     kept: bool,
 ) -> None:
-    """Several elements of a key in a batch, in one part and in several."""
+    """A batch has several elements of a key, in one part and in several parts."""
     for part_rows in (1, 2, 100):
         monkeypatch.setattr(key_runs, "_PART_ROWS", part_rows)
         code = UserCode()
@@ -220,7 +220,7 @@ def test_late_elements_are_counted_once_each(
 
 
 @pytest.mark.parametrize("strategy", [SESSIONS, CUSTOM], ids=["sessions", "custom"])
-def test_elements_are_given_in_the_windows_they_merge_into(strategy: WindowingStrategy) -> None:
+def test_elements_get_their_merged_windows(strategy: WindowingStrategy) -> None:
     class Sums(Collect):
         def element(self, row: Row) -> None:
             super().element(row)
@@ -234,7 +234,7 @@ def test_elements_are_given_in_the_windows_they_merge_into(strategy: WindowingSt
     assert sorted(code.shown) == [(b"a", b"300"), (b"a", b"38")]
 
 
-def test_values_that_cannot_be_merged_fail_by_name(tmp_path: Path) -> None:
+def test_unmergeable_values_fail_by_name(tmp_path: Path) -> None:
     class Write(UserCode):
         def element(self, row: Row) -> None:
             self.state.append(self.cell("value", row.key, row.window), row.value)

@@ -1,4 +1,4 @@
-"""When a running bundle tells how far it is."""
+"""Tests of the times at which a running bundle reports its progress."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def count(number: int) -> MonitoringInfo:
 
 @attrs.define
 class Running:
-    """A bundle, as far as it tells of itself; ``elapsed`` is the test's to say."""
+    """A running bundle with settable progress. The test sets ``elapsed``."""
 
     stage_id: str = "source"
     embedded: bool = True
@@ -41,7 +41,7 @@ class Running:
 
 
 class Telling:
-    """A teller, and what it has told."""
+    """A progress reporter and its reports."""
 
     def __init__(self) -> None:
         self.running: Any = None
@@ -60,7 +60,7 @@ class Telling:
         self.has_told.set()
 
     def run(self, running: Running, most: int) -> list[BundleProgressed]:
-        """What is told of a bundle that is looked at again and again until it has run for so long (ms)."""
+        """Returns the reports about a bundle that is checked repeatedly for this number of milliseconds."""
         self.running = running
         for running.elapsed in range(0, most, int(1000 * TUNING.source_look_seconds)):
             self.teller.look(running)
@@ -69,28 +69,28 @@ class Telling:
 
 @pytest.fixture
 def telling(monkeypatch: pytest.MonkeyPatch) -> Telling:
-    """One on an idle machine whose threads want no core, unless a test says so."""
+    """Returns a reporter on an idle machine whose threads want no core, unless a test changes this."""
     monkeypatch.setattr(telling_module, "core_time", lambda _: CoreTime(0.0, 0.0))
     telling = Telling()
     monkeypatch.setattr(telling.teller._slowness, "now", lambda: 1.0)
     return telling
 
 
-def test_a_source_that_waits_tells_when_it_has_put_out_something(telling: Telling) -> None:
+def test_waiting_source_reports_after_output(telling: Telling) -> None:
     told = telling.run(Running(), 400)
     assert all(one.lingers for one in told)
-    # Not split, it tells again, less and less often.
+    # Without a split, the bundle reports again at growing intervals.
     assert [one.elapsed for one in told] == [50, 100, 200]
 
 
-def test_one_that_has_put_out_nothing_tells_later(telling: Telling) -> None:
+def test_waiting_source_without_output_reports_later(telling: Telling) -> None:
     told = telling.run(Running(output=0), 800)
     assert [one.elapsed for one in told[:1]] == [500]
     assert not told[0].lingers
 
 
 @pytest.mark.parametrize("knows", [True, False])
-def test_one_that_is_busy_tells_later(
+def test_busy_source_reports_later(
     telling: Telling, monkeypatch: pytest.MonkeyPatch, knows: bool
 ) -> None:
     def busy(_: int) -> CoreTime | None:
@@ -103,14 +103,14 @@ def test_one_that_is_busy_tells_later(
 
 
 @pytest.mark.parametrize(("waits", "lingers"), [(True, True), (None, False), (False, False)])
-def test_of_an_sdk_elsewhere_it_counts_what_was_seen_of_it(
+def test_source_in_external_sdk_is_judged_by_its_waits(
     telling: Telling, waits: bool | None, lingers: bool
 ) -> None:
     told = telling.run(Running(embedded=False, waits=waits), 300)
     assert [one.lingers for one in told[:1]] == [True] * lingers
 
 
-def test_on_a_crowded_machine_a_turn_lasts_longer(
+def test_progress_interval_is_longer_on_busy_machine(
     telling: Telling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(telling.teller._slowness, "now", lambda: 4.0)
@@ -120,14 +120,14 @@ def test_on_a_crowded_machine_a_turn_lasts_longer(
 
 
 class Over(Exception):
-    """It has been looked at often enough."""
+    """An exception that ends the loop after enough checks."""
 
 
 @pytest.mark.parametrize(
     ("stage", "seconds"),
     [("source", TUNING.source_look_seconds), ("other", TUNING.progress_seconds)],
 )
-def test_sources_are_looked_at_often_and_others_every_half_second(
+def test_sources_are_checked_often_and_other_stages_every_half_second(
     telling: Telling, monkeypatch: pytest.MonkeyPatch, stage: str, seconds: float
 ) -> None:
     telling.running = Running(stage, elapsed=1_000)
@@ -146,16 +146,16 @@ def test_sources_are_looked_at_often_and_others_every_half_second(
     assert telling.told
 
 
-def test_others_do_not_linger(telling: Telling) -> None:
+def test_ordinary_stages_do_not_linger(telling: Telling) -> None:
     told = telling.run(Running(stage_id="other"), 1_300)
     assert told[0].elapsed == 500
     assert not any(one.lingers for one in told)
 
 
-def test_a_source_that_begins_is_looked_at_at_once(
+def test_starting_source_is_checked_at_once(
     telling: Telling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Where nothing has begun, nobody looks for an hour.
+    # Without a started bundle, the next check is in an hour.
     monkeypatch.setattr(telling_module, "TUNING", attrs.evolve(TUNING, progress_seconds=3_600.0))
     waits, wait = threading.Event(), telling.teller._begun.wait
 
@@ -173,7 +173,7 @@ def test_a_source_that_begins_is_looked_at_at_once(
 
 
 @pytest.mark.parametrize("stage", ["source", "other"])
-def test_one_that_has_ended_is_let_go_of(
+def test_finished_source_is_released(
     telling: Telling, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     telling.running = Running(stage, elapsed=1_000)
@@ -182,7 +182,7 @@ def test_one_that_has_ended_is_let_go_of(
     def wait(_: float) -> bool:
         if known() is None:
             raise Over
-        assert telling.running is not None, "what it had in memory is kept"
+        assert telling.running is not None, "data in memory is retained"
         if telling.told:
             telling.running = None
         return False

@@ -1,4 +1,4 @@
-"""Restrictions that must be truncated are, before anything else happens in their bundle."""
+"""Tests that a bundle truncates restrictions before any other work."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Sdk:
 
 
 def shorter(values: list[bytes]) -> dict[str, list[bytes]]:
-    """Takes a byte from each; nothing is left of what has one only."""
+    """Removes a byte from each restriction, and drops restrictions of one byte."""
     return {"left": [value[:-1] for value in values if len(value) > 1]}
 
 
@@ -93,15 +93,17 @@ GIVEN = (
     ],
     ids=["as the SDK says", "dropped", "kept"],
 )
-def test_what_is_left(tmp_path: Path, plan: TruncationPlan, expected: list[bytes]) -> None:
+def test_truncation_returns_truncated_restrictions(
+    tmp_path: Path, plan: TruncationPlan, expected: list[bytes]
+) -> None:
     harness = FakeHarness(lambda values: {})
     seen = seen_by(harness)
     assert isinstance(running(tmp_path, GIVEN, harness, plan=plan).run(), BundleReply)
     assert seen == expected
 
 
-def test_what_is_left_tells_the_windows_that_it_was_given_with(tmp_path: Path) -> None:
-    """By them it waits for side inputs, if it is split off."""
+def test_truncated_restrictions_list_their_original_windows(tmp_path: Path) -> None:
+    """A residual waits for side inputs by these windows."""
     (given, *_) = GIVEN
     windows = frozenset({GLOBAL_WINDOW})
     data = attrs.evolve(given.data, facts=attrs.evolve(given.data.facts, windows=windows))
@@ -110,14 +112,14 @@ def test_what_is_left_tells_the_windows_that_it_was_given_with(tmp_path: Path) -
     assert (left.data.facts.windows, left.data.facts.count) == (windows, 1)
 
 
-def test_nothing_is_left(tmp_path: Path) -> None:
+def test_truncation_without_remainder_returns_no_restriction(tmp_path: Path) -> None:
     harness = FakeHarness(lambda values: {})
     reply = running(tmp_path, GIVEN[2:], harness).run()
     assert isinstance(reply, BundleReply) and not reply.done.outputs
     assert harness.bundles == []
 
 
-def test_a_split_counts_what_is_left_and_nothing_is_truncated_twice(tmp_path: Path) -> None:
+def test_split_of_truncation_counts_remainder_and_truncates_once(tmp_path: Path) -> None:
     answers = []
     harness = FakeHarness(
         lambda values: {}, splits=[BundleSplit(-1, 1, primaries=(encoded(b"a"),))]
@@ -133,14 +135,16 @@ def test_a_split_counts_what_is_left_and_nothing_is_truncated_twice(tmp_path: Pa
 
 
 @pytest.mark.parametrize("plan", [ASKED, TruncationPlan(None, endless=False)])
-def test_what_truncated_restrictions_defer_is_whole(tmp_path: Path, plan: TruncationPlan) -> None:
+def test_residuals_of_truncated_restrictions_are_complete(
+    tmp_path: Path, plan: TruncationPlan
+) -> None:
     harness = FakeHarness(lambda values: {}, residuals=(ResidualElement(encoded(b"x"), 5_000),))
     reply = running(tmp_path, GIVEN[:1], harness, plan=plan).run()
     assert isinstance(reply, BundleReply)
     assert [(one.delay, one.whole) for one in reply.done.residuals] == [(5_000, True)]
 
 
-def test_an_sdk_that_raises_fails_the_bundle(tmp_path: Path) -> None:
+def test_sdk_error_in_truncation_fails_bundle(tmp_path: Path) -> None:
     def broken(values: list[bytes]) -> dict[str, list[bytes]]:
         raise BundleError("Source", "ValueError: no", "trace")
 

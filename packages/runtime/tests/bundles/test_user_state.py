@@ -1,4 +1,4 @@
-"""What a harness asks for as state: each kind by its own protocol, timers by the right clock."""
+"""Tests of state requests of a harness: each kind uses its protocol, and timers use the right clock."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def timer(family: str, fire_at: int | None, hold: int | None = None) -> StageTim
 
 
 @pytest.mark.parametrize("name", ["bag", "sum"])
-def test_bags_are_appended_to(name: str) -> None:
+def test_bag_state_is_appended(name: str) -> None:
     state = state_of()
     assert state.bag(cell(name)) == b""
     state.append(cell(name), b"12")
@@ -70,7 +70,7 @@ def test_bags_are_appended_to(name: str) -> None:
     assert state.bag(cell(name)) == b""
 
 
-def test_a_value_may_come_in_parts_and_is_cleared_before_another() -> None:
+def test_value_state_in_parts_is_cleared_before_next_value() -> None:
     state = state_of()
     assert state.bag(cell("value")) == b""
     state.append(cell("value"), b"1")
@@ -85,7 +85,7 @@ def test_a_value_may_come_in_parts_and_is_cleared_before_another() -> None:
     assert state.bag(cell("value")) == b""
 
 
-def test_multimaps() -> None:
+def test_multimap_state_is_read_and_written() -> None:
     state = state_of()
     state.map_append(cell("map"), b"k2", b"1")
     state.map_append(cell("map"), b"k1", b"2")
@@ -98,7 +98,7 @@ def test_multimaps() -> None:
     assert state.map_keys(cell("map")) == b""
 
 
-def test_ordered_lists() -> None:
+def test_ordered_list_state_is_read_and_written() -> None:
     state = state_of()
     for sort_key, value in ((5, b"a"), (-3, b"b"), (5, b"c"), (9, b"d")):
         state.ordered_insert(cell("list"), sort_key, value)
@@ -110,7 +110,7 @@ def test_ordered_lists() -> None:
     assert list(state.ordered(cell("list"), lowest, highest)) == [(-3, b"b"), (9, b"d")]
 
 
-def test_what_is_not_declared_is_refused_by_name() -> None:
+def test_undeclared_state_is_refused_by_name() -> None:
     state = state_of()
     with pytest.raises(HarnessError, match="'bag' as MultimapState, but declares it as BagState"):
         state.map_keys(cell("bag"))
@@ -130,7 +130,7 @@ def due(state: ShardUserState, watermark: int, clock: int) -> tuple[int, int | N
     return found.timer.fire_time, found.timer.hold
 
 
-def test_timers_are_set_cleared_and_kept_within_time() -> None:
+def test_timers_are_set_cleared_and_clamped() -> None:
     state = state_of()
     state.set_timer(timer("event", 10, hold=5))
     state.set_timer(timer("event", None))
@@ -139,7 +139,7 @@ def test_timers_are_set_cleared_and_kept_within_time() -> None:
     assert due(state, 20, 0) == (MIN_TIMESTAMP, MIN_TIMESTAMP)
 
 
-def test_the_clock_of_sdks_is_the_jobs() -> None:
+def test_sdk_clock_equals_job_clock() -> None:
     state = state_of(processing_time=7)
     now = int(time.time() * 1000)
     state.set_timer(timer("clock", now))
@@ -147,7 +147,7 @@ def test_the_clock_of_sdks_is_the_jobs() -> None:
     assert due(state, 0, now) == (now, None)
 
 
-def test_timer_that_is_set_while_its_window_expires_is_refused_as_user_codes_error() -> None:
+def test_timer_set_during_window_expiry_is_refused_as_user_error() -> None:
     state = state_of(on_window_expiration=True)
     state.shard.admit([b"key"], [b""], [0], [b""], Now(0))
     assert isinstance(state.shard.take_next_due(Now(MAX_TIMESTAMP)), WindowExpired)
@@ -157,7 +157,7 @@ def test_timer_that_is_set_while_its_window_expires_is_refused_as_user_codes_err
 
 
 @pytest.mark.parametrize("domain", ["event", "clock"])
-def test_a_scripted_clock_counts_from_the_sdks_now(domain: str) -> None:
+def test_scripted_clock_counts_from_current_sdk_time(domain: str) -> None:
     state = state_of(scripted_clock=True, processing_time=500)
     later = int(time.time() * 1000) + 60_000
     state.set_timer(timer(domain, later))
@@ -169,7 +169,7 @@ def test_a_scripted_clock_counts_from_the_sdks_now(domain: str) -> None:
         assert 500 + 50_000 < found[0] <= 500 + 60_000
 
 
-def test_times_set_by_a_scripted_clock_are_meant_so() -> None:
+def test_timers_set_by_scripted_clock_use_scripted_time() -> None:
     state = state_of(scripted_clock=True, processing_time=500)
     state.set_timer(timer("clock", 1000))
     assert due(state, 0, 999) is None
@@ -177,10 +177,10 @@ def test_times_set_by_a_scripted_clock_are_meant_so() -> None:
 
 
 @pytest.mark.parametrize("step", [-3_600_000, 3_600_000])
-def test_timers_are_set_from_the_sdks_clock_however_wrong_it_is(
+def test_timers_use_sdk_clock_despite_clock_error(
     monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """It has told the wrong time since the server began, or was set right meanwhile."""
+    """The clock of the SDK has been wrong since the server started, or is corrected meanwhile."""
     state = state_of()
     right = time.time_ns
     begun = time.time_ns() // 1_000_000
@@ -188,5 +188,5 @@ def test_timers_are_set_from_the_sdks_clock_however_wrong_it_is(
     state.set_timer(timer("clock", time.time_ns() // 1_000_000 + 60_000))
     found = due(state, 0, MAX_TIMESTAMP)
     assert found is not None
-    # Two clocks, each cut to whole milliseconds.
+    # Both clocks are truncated to milliseconds.
     assert 59_999 <= found[0] - begun < 65_000

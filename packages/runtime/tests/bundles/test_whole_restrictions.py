@@ -1,4 +1,4 @@
-"""Which parts of restrictions a bundle marks as whole: no drain truncates those."""
+"""Tests of the parts of restrictions that a bundle marks as complete: a drain doesn't truncate them."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def harness_with(*splits: BundleSplit) -> FakeHarness:
 
 
 def deferred(running: LocalBundle) -> list[bool]:
-    """Runs a bundle, and tells which of its residuals are whole."""
+    """Runs a bundle, and returns the completeness mark of each residual."""
     reply = running.run()
     assert isinstance(reply, BundleReply)
     return [residual.whole for residual in reply.done.residuals]
 
 
 @pytest.mark.parametrize(("keep", "whole"), [(0.0, False), (0.5, True)])
-def test_residuals_after_a_cut_are_whole_unless_it_was_a_checkpoint(
+def test_residuals_after_cut_are_complete_unless_cut_was_checkpoint(
     tmp_path: Path, keep: float, whole: bool
 ) -> None:
-    """A checkpoint leaves nothing that could be deferred: what is deferred is an element before the cut."""
+    """A checkpoint leaves no work that could be deferred. A deferred element precedes the split."""
     harness = harness_with(CUT)
     running = start(tmp_path, harness, Input(elements("x", b"a")))
     harness.during = lambda chunk: harness.splits and running.split(keep)
@@ -52,12 +52,12 @@ def test_residuals_after_a_cut_are_whole_unless_it_was_a_checkpoint(
 
 
 @pytest.mark.parametrize("last", [True, False])
-def test_residuals_are_whole_if_all_inputs_are(tmp_path: Path, last: bool) -> None:
+def test_residuals_are_complete_if_all_inputs_are_complete(tmp_path: Path, last: bool) -> None:
     inputs = Input(elements("x", b"a"), whole=True), Input(elements("y", b"b"), whole=last)
     assert deferred(start(tmp_path, harness_with(), *inputs)) == [last]
 
 
-def test_both_parts_of_a_restriction_that_was_cut_before_are_whole(tmp_path: Path) -> None:
+def test_parts_of_restriction_cut_before_are_complete(tmp_path: Path) -> None:
     running = start(tmp_path, harness_with(CUT, CUT), Input(elements("x", b"a", b"b")))
     first, second = (running.split(0.5).done for _ in range(2))
     assert [one.whole for one in first.primary] == [True]
@@ -66,7 +66,7 @@ def test_both_parts_of_a_restriction_that_was_cut_before_are_whole(tmp_path: Pat
     assert [one.whole for one in second.residuals] == [True]
 
 
-def test_parts_of_a_whole_input_are_whole(tmp_path: Path) -> None:
+def test_parts_of_complete_input_are_complete(tmp_path: Path) -> None:
     whole = attrs.evolve(Input(elements("x", b"a", b"b")), whole=True)
     done = start(tmp_path, harness_with(BundleSplit(0, 1)), whole).split(0.5).done
     assert [part.whole for part in (*done.primary, *done.residuals)] == [True, True]

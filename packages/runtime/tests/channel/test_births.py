@@ -1,4 +1,4 @@
-"""A process is killed if it is the one that is meant, not one that has its number."""
+"""Tests that a kill ends only the intended process, not another process with the same process ID."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def running() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def test_it_alone_is_killed(running: subprocess.Popen[bytes]) -> None:
+def test_kill_ends_only_process_with_same_birth(running: subprocess.Popen[bytes]) -> None:
     other = subprocess.Popen(["true"])
     birth = birth_of(other.pid)
     other.wait()
@@ -30,4 +30,4 @@ def test_it_alone_is_killed(running: subprocess.Popen[bytes]) -> None:
     assert running.poll() is None
     kill(running.pid, birth_of(running.pid))
     assert running.wait(60) == -9
-    kill(running.pid, birth)  # there is nobody
+    kill(running.pid, birth)  # the process doesn't exist

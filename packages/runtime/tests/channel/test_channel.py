@@ -1,4 +1,4 @@
-"""The channel: nobody without the token, everything that is asked for, and both ways to the end."""
+"""Tests of the channel: access requires the token, requests get responses, and both sides detect a disconnect."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WORK = JobWork(JobPlan(CONTEXT, {}, {}), 4, StoreSpec("folder"))
 
 @attrs.define(eq=False)
 class FakeJob:
-    """A job as the channel sees it, which keeps what it hears."""
+    """A job from the view of the channel, which records its messages."""
 
     heard: queue.SimpleQueue[Any] = attrs.field(factory=queue.SimpleQueue)
     broken: bool = False
@@ -100,7 +100,7 @@ def client(server: ChannelServer) -> ChannelClient:
 
 @attrs.define
 class Attached:
-    """A worker process' end of the stream."""
+    """The stream end of a worker process."""
 
     client: ChannelClient
     commands: queue.SimpleQueue[FromServer] = attrs.field(factory=queue.SimpleQueue)
@@ -111,18 +111,18 @@ class Attached:
         self.client.attach(hello, self.commands.put, lambda: self.lost.put(True))
 
 
-def test_answers(client: ChannelClient) -> None:
+def test_channel_returns_responses(client: ChannelClient) -> None:
     assert client.job_work() == WORK
 
 
-def test_artifacts_in_pieces(client: ChannelClient) -> None:
+def test_channel_transfers_artifacts_in_pieces(client: ChannelClient) -> None:
     assert list(client.read("abc")) == [b"one", b"two"]
     assert list(client.read("empty")) == []
     with pytest.raises(KeyError, match="nothing"):
         list(client.read("nothing"))
 
 
-def test_an_unknown_job_and_a_failing_answer_are_errors(
+def test_channel_returns_error_for_unknown_job_and_failing_call(
     server: ChannelServer, client: ChannelClient, job: FakeJob
 ) -> None:
     with pytest.raises(HarnessError, match="job 'other' isn't running"):
@@ -133,7 +133,7 @@ def test_an_unknown_job_and_a_failing_answer_are_errors(
 
 
 @pytest.mark.parametrize("token", ["", "wrong"])
-def test_no_token_no_answer(server: ChannelServer, token: str) -> None:
+def test_channel_without_token_gets_no_response(server: ChannelServer, token: str) -> None:
     intruder = ChannelClient(attrs.evolve(job_endpoint(server), token=token), "job-1")
     with pytest.raises(HarnessError, match="token"):
         intruder.job_work()
@@ -145,13 +145,13 @@ def test_no_token_no_answer(server: ChannelServer, token: str) -> None:
 
 
 class Exploding:
-    """What an attacker would send: code that runs when it is unpickled."""
+    """An attacker's object, which runs code when it is unpickled."""
 
     def __reduce__(self) -> Any:
         return pytest.fail, ("a message was read before its sender had shown the token",)
 
 
-def test_nothing_is_unpickled_without_the_token(server: ChannelServer, job: FakeJob) -> None:
+def test_channel_unpickles_no_message_without_token(server: ChannelServer, job: FakeJob) -> None:
     with open_channel(job_endpoint(server)) as channel:
         bomb = pickle.dumps(Exploding())
         for method in ("JobWork",):
@@ -165,7 +165,7 @@ def test_nothing_is_unpickled_without_the_token(server: ChannelServer, job: Fake
 
 
 @pytest.mark.parametrize("said", [pickle.dumps(Exploding()), b"", encode_message(Closed())])
-def test_who_says_no_hello_is_not_heard(server: ChannelServer, job: FakeJob, said: bytes) -> None:
+def test_worker_without_hello_is_ignored(server: ChannelServer, job: FakeJob, said: bytes) -> None:
     metadata = (("authorization", f"Bearer {job_endpoint(server).token}"),)
     with open_channel(job_endpoint(server)) as channel:
         attach = channel.stream_stream(f"/{SERVICE}/Attach")
@@ -179,7 +179,7 @@ def test_who_says_no_hello_is_not_heard(server: ChannelServer, job: FakeJob, sai
     assert job.heard.empty()
 
 
-def test_a_worker_that_sends_something_else_is_given_up(
+def test_worker_with_unexpected_message_is_disconnected(
     server: ChannelServer, job: FakeJob
 ) -> None:
     process = subprocess.Popen(["sleep", "600"])
@@ -197,7 +197,7 @@ def test_a_worker_that_sends_something_else_is_given_up(
         process.kill()
 
 
-def test_who_stands_by_is_told_what_to_do(server: ChannelServer) -> None:
+def test_standby_worker_gets_order(server: ChannelServer) -> None:
     first, second, third = (server.endpoints.of(to_stand_by(number)) for number in (1, 2, 3))
     assert stand_by(first, 1) == LaneRef(job_endpoint(server), "job-1", 3)
     assert stand_by(second, 2) == StandDown()
@@ -207,7 +207,7 @@ def test_who_stands_by_is_told_what_to_do(server: ChannelServer) -> None:
         stand_by(attrs.evolve(first, token="wrong"), 1)
 
 
-def test_who_stands_by_asks_until_it_is_told(job: FakeJob) -> None:
+def test_standby_worker_polls_until_order_arrives(job: FakeJob) -> None:
     orders: list[StandByOrder] = [None, None, StandDown()]
     server = ChannelServer(ChannelPlace(), {"job-1": job}.get, lambda number: orders.pop(0))
     server.start()
@@ -217,7 +217,7 @@ def test_who_stands_by_asks_until_it_is_told(job: FakeJob) -> None:
 
 
 @pytest.mark.parametrize("opens", [to_job("job-2"), to_stand_by(1), KNOCK, "job/job-"])
-def test_who_has_another_token_learns_nothing_of_a_job(
+def test_worker_with_wrong_token_gets_no_job(
     server: ChannelServer, job: FakeJob, opens: str
 ) -> None:
     other = ChannelClient(server.endpoints.of(opens), "job-1")
@@ -233,25 +233,25 @@ def test_who_has_another_token_learns_nothing_of_a_job(
 
 
 @pytest.mark.parametrize("opens", [to_job("job-1"), to_stand_by(2), KNOCK])
-def test_who_has_another_token_is_given_no_lane(server: ChannelServer, opens: str) -> None:
+def test_worker_with_wrong_token_gets_no_lane(server: ChannelServer, opens: str) -> None:
     with pytest.raises(HarnessError, match=f"grants access to {opens}, not to stand-by/1"):
         stand_by(server.endpoints.of(opens), 1)
 
 
-def test_a_token_can_not_be_made_to_open_something_else(server: ChannelServer) -> None:
+def test_token_of_one_job_cannot_be_changed_to_another_job(server: ChannelServer) -> None:
     endpoint = server.endpoints.of(to_job("job-2"))
     changed = attrs.evolve(endpoint, token=endpoint.token.replace("job-2", "job-1"))
     with pytest.raises(HarnessError, match="token is missing or wrong"):
         ChannelClient(changed, "job-1").job_work()
 
 
-def test_the_token_is_not_shown(server: ChannelServer) -> None:
+def test_token_is_hidden_in_text(server: ChannelServer) -> None:
     endpoint = job_endpoint(server)
     assert endpoint.token not in repr(endpoint)
     assert endpoint.token.partition(".")[0] not in repr(server.endpoints)
 
 
-def test_who_knocks_is_told_why_nobody_answers(server: ChannelServer) -> None:
+def test_knock_returns_reason_of_refusal(server: ChannelServer) -> None:
     endpoint = server.endpoints.of(KNOCK)
     assert knock(endpoint, SECONDS) == ""
     assert "token" in knock(attrs.evolve(endpoint, token="wrong"), SECONDS)
@@ -261,13 +261,13 @@ def test_who_knocks_is_told_why_nobody_answers(server: ChannelServer) -> None:
         assert "refused" in knock(attrs.evolve(endpoint, address=nowhere), SECONDS)
 
 
-def test_a_server_that_keeps_silent_is_not_waited_for() -> None:
+def test_knock_on_silent_server_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = Endpoint(f"127.0.0.1:{silent.getsockname()[1]}", "token")
         assert knock(endpoint, 0.2) == "no answer within 0.2 s"
 
 
-def test_nobody_else_is_believed_and_nothing_in_the_clear(job: FakeJob) -> None:
+def test_channel_refuses_other_certificates_and_plain_text(job: FakeJob) -> None:
     server = ChannelServer(ChannelPlace(), {"job-1": job}.get, ORDERS.get, make_identity())
     server.start()
     try:
@@ -280,20 +280,20 @@ def test_nobody_else_is_believed_and_nothing_in_the_clear(job: FakeJob) -> None:
         server.stop()
 
 
-def test_two_servers_never_share_a_port(server: ChannelServer) -> None:
+def test_servers_share_no_port(server: ChannelServer) -> None:
     port = int(server.endpoints.address.rpartition(":")[2])
     with pytest.raises(ChannelError, match=f"127.0.0.1:{port}: the port is taken.*--channel-port"):
         ChannelServer(ChannelPlace(port=port), lambda job_id: None, ORDERS.__getitem__)
 
 
-def test_executors_are_told_what_is_advertised(job: FakeJob) -> None:
+def test_executors_get_advertised_address(job: FakeJob) -> None:
     place = ChannelPlace(advertised_host="server.example", advertised_port=50000)
     server = ChannelServer(place, {"job-1": job}.get, ORDERS.__getitem__)
     server.stop()
     assert server.endpoints.address == "server.example:50000"
 
 
-def test_messages_arrive_in_order_and_the_end_is_noticed(
+def test_messages_arrive_in_order_and_disconnect_is_detected(
     client: ChannelClient, job: FakeJob
 ) -> None:
     attached = Attached(client)
@@ -310,11 +310,11 @@ def test_messages_arrive_in_order_and_the_end_is_noticed(
         assert job.heard.get(timeout=SECONDS) == told
     assert attached.commands.get(timeout=SECONDS) == Goodbye()
     assert attached.lost.empty()
-    client._channel.close()  # as happens when the process exits
+    client._channel.close()  # as at the exit of the process
     assert job.heard.get(timeout=SECONDS) == "detached"
 
 
-def test_commands_reach_the_worker(client: ChannelClient, job: FakeJob) -> None:
+def test_commands_reach_worker(client: ChannelClient, job: FakeJob) -> None:
     attached = Attached(client)
     attached.attach()
     link = job.heard.get(timeout=SECONDS)
@@ -324,7 +324,7 @@ def test_commands_reach_the_worker(client: ChannelClient, job: FakeJob) -> None:
     assert attached.commands.get(timeout=SECONDS) == ExitNow()
 
 
-def test_the_loss_of_the_server_is_noticed(
+def test_server_loss_is_detected(
     server: ChannelServer, client: ChannelClient, job: FakeJob
 ) -> None:
     attached = Attached(client)
@@ -334,7 +334,7 @@ def test_the_loss_of_the_server_is_noticed(
     assert attached.lost.get(timeout=SECONDS)
 
 
-def test_a_worker_of_a_job_that_is_gone_is_refused(server: ChannelServer) -> None:
+def test_worker_of_removed_job_is_refused(server: ChannelServer) -> None:
     stranger = ChannelClient(job_endpoint(server, "gone"), "gone")
     lost: queue.SimpleQueue[bool] = queue.SimpleQueue()
     stranger.attach(Hello("gone", "host", 1), lambda command: None, lambda: lost.put(True))
@@ -352,8 +352,8 @@ threading.Event().wait()
 """
 
 
-def test_a_silent_peer_is_noticed(job: FakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that is stopped closes no connection, as a host that vanishes does not."""
+def test_silent_peer_is_detected(job: FakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped process closes no connection, and neither does a host that vanishes."""
     soon = tuple(
         (name, 1000 if value == 10_000 else value) for name, value in server_module.OPTIONS
     )
@@ -373,7 +373,7 @@ def test_a_silent_peer_is_noticed(job: FakeJob, monkeypatch: pytest.MonkeyPatch)
         server.stop()
 
 
-def test_a_process_that_does_not_hear_is_killed_from_outside(job: FakeJob) -> None:
+def test_process_that_ignores_exit_message_is_killed(job: FakeJob) -> None:
     deaf, hears = subprocess.Popen(["sleep", "600"]), subprocess.Popen(["sleep", "0.2"])
     try:
         for process in (deaf, hears):

@@ -19,10 +19,10 @@ from beam_runner_runtime.channel.place import ChannelPlace, is_loopback, parse_a
         ("::", False),
     ],
 )
-def test_which_hosts_mean_the_machine_itself(host: str, means_itself: bool) -> None:
+def test_loopback_hosts_are_recognized(host: str, means_itself: bool) -> None:
     assert is_loopback(host) is means_itself
     assert ChannelPlace(host).is_private is means_itself
-    # A tunnel, say, which others come in by.
+    # For example, other machines connect through a tunnel.
     assert not ChannelPlace(host, advertised_host="server.example").is_private
 
 
@@ -37,19 +37,19 @@ def test_which_hosts_mean_the_machine_itself(host: str, means_itself: bool) -> N
         ("[::1]:7", ("::1", 7)),
     ],
 )
-def test_what_is_advertised(text: str, said: tuple[str, int]) -> None:
+def test_advertised_address_follows_settings(text: str, said: tuple[str, int]) -> None:
     assert parse_advertised(text) == said
 
 
 @pytest.mark.parametrize(
     "text", ["", ":7", "driver:", "driver:x", "driver:65536", "http://x", "[]"]
 )
-def test_what_can_not_be_advertised(text: str) -> None:
+def test_unusable_advertised_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected HOST or HOST:PORT"):
         parse_advertised(text)
 
 
-def test_addresses_as_grpc_writes_them() -> None:
+def test_grpc_addresses_are_parsed() -> None:
     assert ChannelPlace("::", 5).binding == "[::]:5"
     assert ChannelPlace("[::]", 5).binding == "[::]:5"
     assert ChannelPlace("0.0.0.0").address(7) == "0.0.0.0:7"

@@ -21,7 +21,7 @@ created by main.run in goroutine 1
 """
 
 
-def test_threads_of_pythons_sdk_have_their_lines() -> None:
+def test_python_sdk_threads_have_stack_lines() -> None:
     waiting = threading.Event()
 
     def blocks_here() -> None:
@@ -42,7 +42,7 @@ def test_threads_of_pythons_sdk_have_their_lines() -> None:
     assert stack.frames[-1].function == "wait"
 
 
-def test_goroutines_have_their_lines() -> None:
+def test_goroutines_have_stack_lines() -> None:
     _, stack = sdk_stacks([SdkStatus("go", None, GO)])
     assert (stack.thread, stack.pid) == ("goroutine 42, sleep, 2 minutes", 0)
     assert [one.function for one in stack.frames] == [
@@ -53,5 +53,5 @@ def test_goroutines_have_their_lines() -> None:
     assert (stack.frames[1].file, stack.frames[1].line) == ("/home/me/pipeline/main.go", 31)
 
 
-def test_other_texts_have_none() -> None:
+def test_texts_without_stacks_have_no_threads() -> None:
     assert sdk_stacks([SdkStatus("java", 1, "all is well\n    here")]) == ()

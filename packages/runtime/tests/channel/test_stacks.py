@@ -1,4 +1,4 @@
-"""The stacks of this process."""
+"""Tests of the stacks of this process."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 from beam_runner_runtime.channel import stacks
 
 
-def test_a_thread_that_waits_is_told_with_the_line_it_waits_in() -> None:
+def test_waiting_thread_is_reported_with_its_line() -> None:
     go = threading.Event()
 
     def wait_for_it() -> None:
-        go.wait(60)  # here it is
+        go.wait(60)  # the thread waits in this line
 
     thread = threading.Thread(target=wait_for_it, name="the-one", daemon=True)
     thread.start()

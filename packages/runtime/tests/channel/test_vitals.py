@@ -5,7 +5,7 @@ from pathlib import Path
 from beam_runner_runtime.channel.vitals import Vitals, VitalsWriter, read_vitals
 
 
-def test_what_is_written_is_seen_from_outside_at_once(tmp_path: Path) -> None:
+def test_written_vitals_are_visible_to_other_processes(tmp_path: Path) -> None:
     folder = tmp_path / "process"
     assert read_vitals(folder) is None
     writer = VitalsWriter(folder)
@@ -16,5 +16,5 @@ def test_what_is_written_is_seen_from_outside_at_once(tmp_path: Path) -> None:
     writer.beat()
     writer.works_on("s")
     assert read_vitals(folder) == Vitals(2, "s")
-    writer.works_on("é" * 1000)  # is cut
+    writer.works_on("é" * 1000)  # the text is truncated
     assert read_vitals(folder) is not None

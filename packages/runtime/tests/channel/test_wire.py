@@ -1,4 +1,4 @@
-"""What worker processes send comes back as it was, and reading it runs nothing."""
+"""Tests that messages of worker processes survive a round trip, and that decoding runs no code."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ MESSAGES: dict[str, FromWorker] = {
 
 
 @pytest.mark.parametrize("name", [cls.__name__ for cls in get_args(FromWorker)])
-def test_there_and_back(name: str) -> None:
+def test_messages_survive_round_trip(name: str) -> None:
     assert decode_message(wire.encode_message(MESSAGES[name])) == MESSAGES[name]
 
 
-def test_severities_stay_severities() -> None:
+def test_severities_survive_round_trip() -> None:
     logged = decode_message(wire.encode_message(MESSAGES["Logged"]))
     assert isinstance(logged, messages.Logged)
     assert logged.records[0].severity is Severity.WARN
@@ -86,17 +86,17 @@ class Exploding:
         wire._REGISTRY.encode("text"),
     ],
 )
-def test_other_bytes_are_refused(data: bytes) -> None:
+def test_malformed_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(FormError):
         decode_message(data)
 
 
-def test_what_the_server_says_no_worker_may_say() -> None:
+def test_server_messages_from_worker_are_refused() -> None:
     with pytest.raises(FormError, match="Goodbye"):
         decode_message(wire._REGISTRY.encode(Goodbye()))
 
 
-def test_requests() -> None:
+def test_requests_survive_round_trip() -> None:
     assert decode_request(encode_request("job-1", 7), str, int) == ("job-1", 7)
     for data in (
         b"",

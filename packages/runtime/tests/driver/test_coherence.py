@@ -8,7 +8,7 @@ from small_jobs import rig_of
 from beam_runner_runtime.driver.coherence import Incoherent, check
 
 
-def test_a_bundle_that_nobody_has_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bundle_without_owner_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = rig_of(tmp_path)
     check(rig.coordinator)
     monkeypatch.setattr(rig.coordinator.lanes, "held", set)
@@ -16,7 +16,7 @@ def test_a_bundle_that_nobody_has_is_found(tmp_path: Path, monkeypatch: pytest.M
         check(rig.coordinator)
 
 
-def test_an_attempt_in_two_places_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempt_with_two_owners_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = rig_of(tmp_path)
     (attempt, *_) = rig.coordinator.lanes.held()
 

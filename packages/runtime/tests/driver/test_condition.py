@@ -1,4 +1,4 @@
-"""The condition of a job: what its metrics tell of stages, and what people are told when nothing moves."""
+"""Tests of the condition of a job: the metrics of its stages, and the log messages of a stalled job."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from beam_runner_runtime.driver.processes import Silence
 
 
 class Watch:
-    """A clock that the test moves."""
+    """A condition check with a clock that the test moves."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
@@ -40,7 +40,7 @@ class Watch:
         self.start = rig.coordinator.moved
 
     def look(self, seconds: float) -> list[str]:
-        """Looks so long after the start; returns what is told."""
+        """Checks the job this number of seconds after its start, and returns the log messages."""
         before = len(self.reporter.messages)
         with patch.object(module.time, "monotonic", lambda: self.start + seconds):
             self.condition.look(self.rig.ledger, self.rig.coordinator)
@@ -50,7 +50,7 @@ class Watch:
 
 
 def values(infos: tuple[MetricCell, ...], name: str) -> dict[str, int]:
-    """The values of a metric by stage."""
+    """Returns the values of a metric by stage."""
     coder = VarIntCoder().get_impl()
     found = {}
     for info in infos:
@@ -61,7 +61,7 @@ def values(infos: tuple[MetricCell, ...], name: str) -> dict[str, int]:
     return found
 
 
-def test_metrics_of_a_running_job(tmp_path: Path) -> None:
+def test_metrics_of_running_job_are_returned(tmp_path: Path) -> None:
     watch = Watch(rig_of(tmp_path))
     assert watch.condition.metrics() == ()
     watch.look(1)
@@ -75,7 +75,7 @@ def test_metrics_of_a_running_job(tmp_path: Path) -> None:
     assert names == {"the read step", "the see step"}
 
 
-def test_stages_tell_of_their_transforms_and_bundles(tmp_path: Path) -> None:
+def test_stages_report_their_transforms_and_bundles(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     watch = Watch(rig)
     rig.open_lanes()
@@ -95,7 +95,7 @@ def test_stages_tell_of_their_transforms_and_bundles(tmp_path: Path) -> None:
     assert metric_value(infos["beam_spark:job:losses:v1", None]) == 2
 
 
-def test_metrics_follow_the_job_and_end_with_it(tmp_path: Path) -> None:
+def test_metrics_follow_running_job_until_its_end(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     watch = Watch(rig)
     watch.look(1)
@@ -119,7 +119,7 @@ def test_metrics_follow_the_job_and_end_with_it(tmp_path: Path) -> None:
     assert all(0 < began[stage] <= last[stage] for stage in began)
 
 
-def test_an_attempt_that_is_tried_again_is_told_once(tmp_path: Path) -> None:
+def test_retried_attempt_is_reported_once(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     watch = Watch(rig)
     watch.look(1)
@@ -137,7 +137,7 @@ def test_an_attempt_that_is_tried_again_is_told_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("end", "told"), [(FinishJob(Outcome.DONE), 1), (FailJob("why"), 0)])
-def test_the_last_failure_before_the_end_is_told_unless_it_is_the_end(
+def test_last_failure_before_end_is_reported_unless_fatal(
     tmp_path: Path, end: FinishJob | FailJob, told: int
 ) -> None:
     rig = rig_of(tmp_path)
@@ -148,7 +148,7 @@ def test_the_last_failure_before_the_end_is_told_unless_it_is_the_end(
     assert len(watch.look(1)) == told
 
 
-def test_lag_is_that_of_the_oldest_open_bundle(tmp_path: Path) -> None:
+def test_lag_follows_oldest_open_bundle(tmp_path: Path) -> None:
     watch = Watch(rig_of(tmp_path))
     with patch.object(watch.rig.coordinator.clock, "now", lambda: 4_000_000_000_000):
         watch.look(1)
@@ -157,7 +157,7 @@ def test_lag_is_that_of_the_oldest_open_bundle(tmp_path: Path) -> None:
     assert lag == 4_000_000_000_000 - opened
 
 
-def test_a_harness_that_still_starts_is_a_reason(tmp_path: Path) -> None:
+def test_starting_harness_is_reported_as_reason(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     rig.open_lanes()
     watch = Watch(rig)
@@ -179,7 +179,7 @@ def test_a_harness_that_still_starts_is_a_reason(tmp_path: Path) -> None:
     assert "SDK harness" not in text
 
 
-def test_who_waits_for_what_is_told_at_growing_intervals(tmp_path: Path) -> None:
+def test_waits_are_reported_at_growing_intervals(tmp_path: Path) -> None:
     watch = Watch(rig_of(tmp_path))
     assert watch.look(STILL_SECONDS - 1) == []
     (text,) = watch.look(STILL_SECONDS)
@@ -196,7 +196,7 @@ def test_who_waits_for_what_is_told_at_growing_intervals(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_nothing_is_told_of_a_job_that_moves_or_has_ended(tmp_path: Path, ended: bool) -> None:
+def test_active_or_finished_job_reports_no_wait(tmp_path: Path, ended: bool) -> None:
     rig = rig_of(tmp_path)
     watch = Watch(rig)
     rig.open_lanes()
@@ -209,7 +209,7 @@ def test_nothing_is_told_of_a_job_that_moves_or_has_ended(tmp_path: Path, ended:
         assert len(watch.look(97 + STILL_SECONDS)) == 1
 
 
-def test_a_stream_that_only_waits_for_the_clock_is_no_news(tmp_path: Path) -> None:
+def test_stream_that_waits_for_clock_only_reports_no_wait(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     later = ResidualElement(encoded(b"later"), 60_000)
     rig.stages["see"].residuals = (later,)
@@ -220,7 +220,7 @@ def test_a_stream_that_only_waits_for_the_clock_is_no_news(tmp_path: Path) -> No
     assert watch.look(100) == []
 
 
-def test_a_process_that_can_not_speak_is_named_with_its_step(tmp_path: Path) -> None:
+def test_unresponsive_process_is_named_with_its_step(tmp_path: Path) -> None:
     watch = Watch(rig_of(tmp_path))
     watch.processes.silent = [Silence(Hello("job", "there", 7), 9.4, "see")]
     (text,) = watch.look(STILL_SECONDS + 1)

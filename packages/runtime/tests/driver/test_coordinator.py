@@ -1,4 +1,4 @@
-"""The coordinator: what fails is tried again, what is lost is missed, only what is committed counts."""
+"""Tests of the coordinator: failed bundles are retried, lost bundles are detected, and only commits count."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from beam_runner_runtime.memory import KillWatch
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
 @pytest.mark.parametrize("cores", [1, 3])
-def test_a_job_to_its_end(tmp_path: Path, cores: int, loop_bytes: int) -> None:
+def test_job_runs_to_its_end(tmp_path: Path, cores: int, loop_bytes: int) -> None:
     rig = rig_of(tmp_path, cores=cores, loop_bytes=loop_bytes)
     rig.run()
     assert rig.ledger.end == DONE
     assert seen(rig) == EXPECTED
 
 
-def test_cores_that_come_while_a_job_runs_are_its_own(tmp_path: Path) -> None:
+def test_cores_that_arrive_during_job_are_used(tmp_path: Path) -> None:
     cores = [1]
     rig = rig_of(tmp_path, limits={"parallelism": 8}, slots=Slots(cores=lambda: cores[0]))
     assert len(rig.starting) == 1
@@ -72,7 +72,7 @@ def test_cores_that_come_while_a_job_runs_are_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
 @pytest.mark.parametrize("attempts", [1, 3])
-def test_user_code_that_raises(tmp_path: Path, attempts: int, loop_bytes: int) -> None:
+def test_failing_user_code_ends_job(tmp_path: Path, attempts: int, loop_bytes: int) -> None:
     rig = rig_of(tmp_path, loop_bytes=loop_bytes, limits={"user_attempts": attempts})
 
     def fail(values: list[bytes]) -> Any:
@@ -89,7 +89,7 @@ def test_user_code_that_raises(tmp_path: Path, attempts: int, loop_bytes: int) -
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
 @pytest.mark.parametrize("breaks", [1, 3, 4])
-def test_failures_from_outside(tmp_path: Path, breaks: int, loop_bytes: int) -> None:
+def test_external_failures_are_retried(tmp_path: Path, breaks: int, loop_bytes: int) -> None:
     rig = rig_of(tmp_path, loop_bytes=loop_bytes)
     left = [breaks]
 
@@ -109,7 +109,7 @@ def test_failures_from_outside(tmp_path: Path, breaks: int, loop_bytes: int) -> 
     assert "the disk is full" in said
 
 
-def test_a_worker_that_dies_takes_no_result_with_it(tmp_path: Path) -> None:
+def test_dying_worker_loses_no_committed_result(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     rig.run(until=lambda: bool(rig.workers) and len(rig.ledger.open_bundles) > 1)
     worker = rig.workers[-1]
@@ -127,8 +127,8 @@ def test_a_worker_that_dies_takes_no_result_with_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
 @pytest.mark.parametrize("how", ["lost", "ended", "opened again"])
-def test_workers_that_always_die_end_the_job(tmp_path: Path, how: str, loop_bytes: int) -> None:
-    """In whatever order the channel and Spark tell of it."""
+def test_workers_that_always_die_end_job(tmp_path: Path, how: str, loop_bytes: int) -> None:
+    """The channel and Spark report the loss in any order."""
     rig = rig_of(tmp_path, loop_bytes=loop_bytes)
     deaths = 0
     while rig.ledger.end is None:
@@ -147,12 +147,12 @@ def test_workers_that_always_die_end_the_job(tmp_path: Path, how: str, loop_byte
             rig.open_lane(number)
             rig.lose(worker)
         rig.coordinator.work()
-        assert deaths <= 5, "the job goes on for ever"
+        assert deaths <= 5, "the job never ends"
     assert deaths == (4 if loop_bytes == NO_LOOP else 5)
     assert "'the read step' failed 4 times" in text(rig)
 
 
-def test_a_job_whose_workers_the_system_kills_says_so(
+def test_job_with_workers_killed_by_system_reports_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(KillWatch, "hint", lambda watch: "; killed for want of memory")
@@ -168,12 +168,12 @@ def test_a_job_whose_workers_the_system_kills_says_so(
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
-def test_spark_that_runs_nothing_ends_the_job(tmp_path: Path, loop_bytes: int) -> None:
+def test_spark_without_running_tasks_ends_job(tmp_path: Path, loop_bytes: int) -> None:
     rig = rig_of(tmp_path, loop_bytes=loop_bytes)
     for _ in range(10):
         if rig.ledger.end is not None:
             break
-        assert rig.starting, "nobody asks Spark again, and the job hangs"
+        assert rig.starting, "no process queries Spark again, and the job hangs"
         rig.coordinator.lane_ended(rig.starting.pop(0), "no executors")
         rig.coordinator.work()
     assert isinstance(rig.ledger.end, FailJob)
@@ -181,7 +181,7 @@ def test_spark_that_runs_nothing_ends_the_job(tmp_path: Path, loop_bytes: int) -
     assert "failed to start worker processes" in text(rig)
 
 
-def test_lanes_that_fail_now_and_then_do_not_end_the_job(tmp_path: Path) -> None:
+def test_occasional_lane_failures_do_not_end_job(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     for number in range(8):
         assert rig.starting == [number]
@@ -192,11 +192,11 @@ def test_lanes_that_fail_now_and_then_do_not_end_the_job(tmp_path: Path) -> None
     assert rig.ledger.end is None
 
 
-# Late answers.
+# Late replies.
 
 
 def doubled(worker: FakeWorker, rig: Rig) -> None:
-    """The worker answers for its next order, twice."""
+    """Makes the worker reply twice to its next order."""
     order = worker.told.popleft()
     reply = worker.run(order)
     rig.heard(worker, reply, reply)
@@ -204,7 +204,7 @@ def doubled(worker: FakeWorker, rig: Rig) -> None:
     rig.heard(worker, reply)
 
 
-def test_doubled_replies_count_once(tmp_path: Path) -> None:
+def test_duplicate_replies_count_once(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     for _ in range(100):
         if rig.ledger.end is not None:
@@ -220,8 +220,8 @@ def test_doubled_replies_count_once(tmp_path: Path) -> None:
     assert seen(rig) == EXPECTED
 
 
-def test_a_reply_of_an_attempt_that_was_given_up_counts_nothing(tmp_path: Path) -> None:
-    """Its process was thought lost; the next attempt's finalizer is the one that counts."""
+def test_reply_of_abandoned_attempt_is_ignored(tmp_path: Path) -> None:
+    """The process was considered lost. The finalizer of the next attempt counts."""
     rig = rig_of(tmp_path)
     for harness in rig.stages.values():
         harness.finalizes = True
@@ -234,7 +234,7 @@ def test_a_reply_of_an_attempt_that_was_given_up_counts_nothing(tmp_path: Path) 
     rig.coordinator.work()
     again = second.told.popleft()
     assert again.bundle == attrs.evolve(order.bundle, attempt=2)
-    # Both answer in one moment, the one that counts first.
+    # Both processes reply at once, and the reply that counts comes first.
     rig.heard(second, second.run(again))
     rig.heard(first, first.run(order))
     rig.coordinator.work()
@@ -248,7 +248,7 @@ def test_a_reply_of_an_attempt_that_was_given_up_counts_nothing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
-def test_only_what_is_committed_is_finalized_and_once(tmp_path: Path, loop_bytes: int) -> None:
+def test_committed_bundles_are_finalized_once(tmp_path: Path, loop_bytes: int) -> None:
     rig = rig_of(tmp_path, loop_bytes=loop_bytes)
     for harness in rig.stages.values():
         harness.finalizes = True
@@ -269,7 +269,7 @@ def test_only_what_is_committed_is_finalized_and_once(tmp_path: Path, loop_bytes
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
 @pytest.mark.parametrize("when", ["before a lane opens", "while it runs"])
-def test_cancel(tmp_path: Path, when: str, loop_bytes: int) -> None:
+def test_cancel_ends_job(tmp_path: Path, when: str, loop_bytes: int) -> None:
     rig = rig_of(tmp_path, loop_bytes=loop_bytes)
     if when == "while it runs":
         rig.open_lanes()
@@ -277,14 +277,14 @@ def test_cancel(tmp_path: Path, when: str, loop_bytes: int) -> None:
     rig.coordinator.work()
     if when == "while it runs":
         (worker,) = rig.workers
-        # The loop's process has to go first, for the loop knows more than the ledger.
+        # The process of the loop must exit first, because the loop knows more than the ledger.
         assert (ExitNow() in worker.told) == (loop_bytes == LOOP_BYTES)
         rig.lose(worker)
         rig.coordinator.work()
     assert rig.ledger.end == FinishJob(Outcome.CANCELLED)
 
 
-def test_what_still_runs_when_the_job_fails_is_known(tmp_path: Path) -> None:
+def test_running_bundles_are_known_after_job_failure(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, cores=2)
     rig.run(until=lambda: any(order.bundle.stage == "see" for order in orders(rig)))
     rig.open_lanes()
@@ -314,10 +314,10 @@ def test_metrics_of_running_bundles_are_attempted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hours", [-1, 24])
-def test_a_clock_that_is_set_stops_nothing(
+def test_wall_clock_change_stops_no_bundle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
-    """Neither while a job runs nor for the next server: an alarm rings once its time has passed."""
+    """A timer fires after its duration, in the same server and in the next server."""
     rig = rig_of(tmp_path)
     seen_before = rig.ledger.now
     right = time.time_ns

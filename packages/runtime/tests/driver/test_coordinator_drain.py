@@ -1,4 +1,4 @@
-"""A drain: it waits for the loop inside a task, and what is given is processed to the end."""
+"""Tests of a drain: it waits for the loop inside a task, and processes the existing input to its end."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from beam_runner_runtime.channel.messages import (
 
 DRAINED = FinishJob(Outcome.DRAINED)
 CUT = BundleSplit(0, 2, (encoded(b"b1"),), (ResidualElement(encoded(b"b2")),))
-"""Of the values a, b, c and d: b is cut in two."""
+"""Split of the values a, b, c and d: b is divided into two parts."""
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
-def test_what_has_an_end_comes_to_it(tmp_path: Path, loop_bytes: int) -> None:
-    """Also where the loop has not begun when the drain is asked for."""
+def test_drain_finishes_bounded_input(tmp_path: Path, loop_bytes: int) -> None:
+    """The loop can also start after the drain request."""
     rig = rig_of(tmp_path, loop_bytes=loop_bytes)
     rig.coordinator.drain()
     rig.coordinator.drain()
     rig.run()
     assert seen(rig) == EXPECTED
-    # A loop that has not begun yet may bring the job to its end before the drain.
+    # A loop that starts later can finish the job before the drain.
     assert rig.ledger.end in (DRAINED, FinishJob(Outcome.DONE))
     assert loop_bytes == LOOP_BYTES or rig.ledger.end == DRAINED
 
 
-def test_a_loop_is_left_for_it(tmp_path: Path) -> None:
+def test_drain_leaves_loop(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
     rig.open_lanes()
     (worker,) = rig.workers
@@ -53,7 +53,7 @@ def test_a_loop_is_left_for_it(tmp_path: Path) -> None:
     assert rig.ledger.end == DRAINED
 
 
-def test_what_comes_into_a_bundle_from_then_on_is_truncated(tmp_path: Path) -> None:
+def test_drain_truncates_input_of_later_bundles(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
     assert not any(one.truncate for one in order.bundle.inputs)
     rig.coordinator.drain()
@@ -73,7 +73,9 @@ def test_what_comes_into_a_bundle_from_then_on_is_truncated(tmp_path: Path) -> N
 
 
 def drained_after_a_cut(place: Path) -> Rig:
-    """A rig that drains while the rest of a checkpoint is committed, and what the checkpoint kept is not."""
+    """Returns a rig that drains after the residual of a checkpoint is committed, and before its
+    primary is committed.
+    """
     rig, worker, order = running(place, cores=2)
     rig.heard(worker, BundleProgressed(order.attempt, 0.01, 60_000, ()))
     rig.coordinator.work()
@@ -93,8 +95,8 @@ def kinds_of_inputs(*bundles: Bundle) -> list[tuple[bool, bool]]:
 
 
 @pytest.mark.parametrize("restarts", [0, 1, 2])
-def test_what_a_checkpoint_kept_is_not_truncated(tmp_path: Path, restarts: int) -> None:
-    """Its bundle is tried again, after the loss of the worker or of the server."""
+def test_drain_does_not_truncate_checkpoint_residuals(tmp_path: Path, restarts: int) -> None:
+    """The bundle is retried after the loss of the worker or of the server."""
     rig = drained_after_a_cut(tmp_path)
     rig.lose(rig.workers[0])
     for _ in range(restarts):
@@ -108,7 +110,7 @@ def test_what_a_checkpoint_kept_is_not_truncated(tmp_path: Path, restarts: int) 
     assert rig.ledger.end == DRAINED
 
 
-def test_what_was_open_before_a_drain_is_truncated_by_the_next_server(tmp_path: Path) -> None:
+def test_drain_after_restart_truncates_bundles_opened_before(tmp_path: Path) -> None:
     rig, _, _ = running(tmp_path)
     rig.coordinator.drain()
     rig.coordinator.work()

@@ -1,4 +1,4 @@
-"""The loop inside a task as the coordinator sees it: lent, given back, lost."""
+"""Tests of the loop inside a task from the view of the coordinator: lent, returned or lost."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.channel.messages import LaneOpened, LoopReply, RunBundle, RunLoop
 
 
-def test_a_small_job_needs_one_order(tmp_path: Path) -> None:
+def test_small_job_needs_one_order(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
     rig.run()
     (worker,) = rig.workers
     assert [type(command) for command in worker.history] == [RunLoop]
 
 
-def test_stable_input_is_committed_before_it_is_seen(tmp_path: Path) -> None:
+def test_stable_input_is_committed_before_user_code(tmp_path: Path) -> None:
     """The loop commits at its end."""
     stages = [stage("one"), attrs.evolve(stage("two"), stable_input=True)]
     rig = Rig(tmp_path, plan_of(stages), {}, loop_bytes=LOOP_BYTES)
@@ -37,8 +37,8 @@ def test_stable_input_is_committed_before_it_is_seen(tmp_path: Path) -> None:
     assert rig.ledger.end == DONE
 
 
-def test_what_waits_when_the_loop_is_left_is_run(tmp_path: Path) -> None:
-    """Also what waited before the loop began."""
+def test_bundles_waiting_when_loop_is_left_are_run(tmp_path: Path) -> None:
+    """Bundles that waited before the start of the loop are run, too."""
     plan = plan_of([stage(name) for name in ("one", "two", "three")])
     rig = Rig(tmp_path, plan, {}, loop_bytes=LOOP_BYTES)
     rig.begin()
@@ -47,7 +47,7 @@ def test_what_waits_when_the_loop_is_left_is_run(tmp_path: Path) -> None:
     order = worker.told.popleft()
     assert isinstance(order, RunLoop)
     first = rig.ledger.open_bundles[0]
-    # The loop is left while its first bundle runs: none of the three is committed yet.
+    # The loop is left during its first bundle, before any of the three bundles is committed.
     rig.heard(
         worker, LoopReply(order.loop, (), Attempt(first.number, first.attempt), outgrown=True)
     )
@@ -57,7 +57,7 @@ def test_what_waits_when_the_loop_is_left_is_run(tmp_path: Path) -> None:
     assert rig.ledger.end == DONE
 
 
-def test_a_loop_that_is_lost_is_run_bundle_by_bundle(tmp_path: Path) -> None:
+def test_lost_loop_is_run_bundle_by_bundle(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
     rig.open_lanes()
     (worker,) = rig.workers
@@ -71,7 +71,7 @@ def test_a_loop_that_is_lost_is_run_bundle_by_bundle(tmp_path: Path) -> None:
     assert not any(isinstance(command, RunLoop) for command in again.history)
 
 
-def test_what_a_loop_says_that_was_thought_lost_counts_nothing(tmp_path: Path) -> None:
+def test_reports_of_loop_considered_lost_are_ignored(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
     rig.open_lanes()
     (worker,) = rig.workers
@@ -85,7 +85,7 @@ def test_what_a_loop_says_that_was_thought_lost_counts_nothing(tmp_path: Path) -
     assert seen(rig) == EXPECTED
 
 
-def test_a_lane_opened_twice_runs_one_loop(tmp_path: Path) -> None:
+def test_lane_opened_twice_runs_one_loop(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
     rig.open_lanes()
     (worker,) = rig.workers

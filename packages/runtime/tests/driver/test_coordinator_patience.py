@@ -1,4 +1,4 @@
-"""The coordinator: bundles that fail for a while run again after pauses, and nothing else waits."""
+"""Tests of the coordinator: temporarily failing bundles run again after pauses, and no other bundle waits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MINE = BundleError("Outer/Inner", "ValueError: no", "Traceback of it", "('k', 1)
 
 
 def fails_first(rig: Rig, times: int, error: Exception) -> None:
-    """Has the bundles that see values fail so many times."""
+    """Makes the bundles that see values fail `times` times."""
     left = [times]
 
     def during(chunk: Any) -> None:
@@ -46,7 +46,7 @@ def fails_first(rig: Rig, times: int, error: Exception) -> None:
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
 @pytest.mark.parametrize("error", [MINE, OSError("lost"), AWAY, OSError(28, "No space left")])
-def test_bundle_of_a_patient_job_that_fails_for_a_while_is_committed_once(
+def test_bundle_of_patient_job_that_fails_temporarily_is_committed_once(
     tmp_path: Path, loop_bytes: int, error: Exception
 ) -> None:
     rig = rig_of(tmp_path, loop_bytes=loop_bytes, limits=PATIENT, cores=2)
@@ -58,7 +58,7 @@ def test_bundle_of_a_patient_job_that_fails_for_a_while_is_committed_once(
     assert time.monotonic() - began > 0.02
 
 
-def test_outage_is_no_attempt_in_a_job_that_ends(tmp_path: Path) -> None:
+def test_outage_is_no_attempt_in_job_that_ends(tmp_path: Path) -> None:
     limits = {"user_attempts": 1, "outside_attempts": 1, "outage_pauses": Pauses(10, 20)}
     rig = rig_of(tmp_path, limits=limits)
     fails_first(rig, MANY, AWAY)
@@ -67,7 +67,7 @@ def test_outage_is_no_attempt_in_a_job_that_ends(tmp_path: Path) -> None:
     assert sum(tally.failed for tally in rig.ledger.tallies.values()) == 0
 
 
-def test_outage_beyond_the_limit_ends_the_job_and_names_the_neighbour(tmp_path: Path) -> None:
+def test_outage_beyond_limit_ends_job_and_names_neighbour(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, limits={"outage_limit": 100, "outage_pauses": Pauses(10, 20)})
     fails_first(rig, 1_000, AWAY)
     rig.run()
@@ -77,7 +77,7 @@ def test_outage_beyond_the_limit_ends_the_job_and_names_the_neighbour(tmp_path: 
     )
 
 
-def test_damaged_file_ends_a_patient_job_at_once(tmp_path: Path) -> None:
+def test_damaged_file_ends_patient_job_at_once(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, limits=PATIENT)
     fails_first(rig, 1, RowsError.damaged(tmp_path / "f", "the checksum of row 1 doesn't match"))
     rig.run()
@@ -87,7 +87,7 @@ def test_damaged_file_ends_a_patient_job_at_once(tmp_path: Path) -> None:
     )
 
 
-def test_bundle_in_its_pause_leaves_its_lane_to_other_bundles(tmp_path: Path) -> None:
+def test_bundle_in_pause_leaves_its_lane_to_other_bundles(tmp_path: Path) -> None:
     limits = {**PATIENT, "pauses": Pauses(60_000, 60_000)}
     rig = rig_of(tmp_path, limits=limits)
 
@@ -104,7 +104,7 @@ def test_bundle_in_its_pause_leaves_its_lane_to_other_bundles(tmp_path: Path) ->
     assert not list(rig.coordinator.lanes.busy())
 
 
-def test_loop_is_left_while_its_only_bundle_is_in_a_pause(tmp_path: Path) -> None:
+def test_loop_is_left_while_its_only_bundle_is_in_pause(tmp_path: Path) -> None:
     limits = {**PATIENT, "pauses": Pauses(300, 300)}
     rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES, limits=limits)
     fails_first(rig, 1, MINE)
@@ -124,7 +124,7 @@ def test_loop_is_left_while_its_only_bundle_is_in_a_pause(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
-def test_next_server_goes_on_with_a_bundle_in_its_pause(tmp_path: Path, loop_bytes: int) -> None:
+def test_next_server_continues_bundle_in_its_pause(tmp_path: Path, loop_bytes: int) -> None:
     limits = {**PATIENT, "pauses": Pauses(200, 200)}
     first = rig_of(tmp_path, loop_bytes=loop_bytes, limits=limits)
     fails_first(first, 1, MINE)
@@ -140,7 +140,7 @@ def test_next_server_goes_on_with_a_bundle_in_its_pause(tmp_path: Path, loop_byt
     assert seen(rig) == EXPECTED
 
 
-def test_record_of_a_failed_bundle_names_step_element_attempts_and_next_attempt(
+def test_record_of_failed_bundle_names_step_element_attempts_and_next_attempt(
     tmp_path: Path,
 ) -> None:
     rig = rig_of(tmp_path, limits={**PATIENT, "pauses": Pauses(60_000, 60_000)})
@@ -153,10 +153,10 @@ def test_record_of_a_failed_bundle_names_step_element_attempts_and_next_attempt(
     assert record.next_in == pytest.approx(60, abs=5)
 
 
-# Lanes that can't be had.
+# Unavailable lanes.
 
 
-def test_lanes_that_fail_end_a_bounded_job_after_four(tmp_path: Path) -> None:
+def test_lane_failures_end_bounded_job_after_four(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     for _ in range(4):
         rig.coordinator.lane_ended(rig.starting.pop(0), "no executor")
@@ -165,7 +165,7 @@ def test_lanes_that_fail_end_a_bounded_job_after_four(tmp_path: Path) -> None:
     assert "failed to start worker processes" in rig.ledger.end.reason
 
 
-def test_lanes_that_fail_are_waited_for_by_a_patient_job(
+def test_patient_job_waits_after_lane_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = rig_of(tmp_path, limits=PATIENT)
@@ -190,7 +190,7 @@ def test_lanes_that_fail_are_waited_for_by_a_patient_job(
     assert rig.coordinator.lane_failures.outage is None
 
 
-def test_executors_that_are_lost_many_times_do_not_end_a_patient_job(tmp_path: Path) -> None:
+def test_repeatedly_lost_executors_do_not_end_patient_job(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, limits=PATIENT)
     lost = 0
     while rig.ledger.end is None:

@@ -1,4 +1,4 @@
-"""Sections under the coordinator: committed once, tried again, refused, and gone on with by the next server."""
+"""Tests of sections under the coordinator: committed once, retried, refused, and continued by the next server."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def stages_on_lanes(rig: Rig) -> set[str]:
 
 
 @BOTH
-def test_a_section_is_one_bundle_and_what_follows_has_its_own(
+def test_section_is_one_bundle_followed_by_separate_bundles(
     tmp_path: Path, loop_bytes: int
 ) -> None:
     rig = rig_of(tmp_path, loop_bytes=loop_bytes)
@@ -84,25 +84,25 @@ def test_a_section_is_one_bundle_and_what_follows_has_its_own(
     assert {name: one.committed for name, one in rig.ledger.tallies.items()}["count"] == 1
 
 
-def test_what_a_section_read_and_wrote_goes_when_nobody_needs_it(tmp_path: Path) -> None:
+def test_section_files_are_deleted_after_last_use(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     finish(rig)
     assert list(rig.ledger.files()) == []
 
 
 @BOTH
-def test_a_refused_section_is_run_as_bundles(tmp_path: Path, loop_bytes: int) -> None:
+def test_refused_section_is_run_as_bundles(tmp_path: Path, loop_bytes: int) -> None:
     rig = rig_of(tmp_path, loop_bytes=loop_bytes)
     rig.sections.answer = refused
     finish(rig)
-    assert len(rig.sections.history) == 1, "it is decided once"
+    assert len(rig.sections.history) == 1, "the section is decided once"
     if loop_bytes == NO_LOOP:
         assert stages_on_lanes(rig) >= {"read", "count"}
     assert rig.ledger.tallies["read"].failed == 0
     assert rig.ledger.last_failure is None
 
 
-def test_a_section_that_is_refused_after_user_code_ran_is_an_attempt_that_failed(
+def test_section_refused_after_user_code_ran_is_failed_attempt(
     tmp_path: Path,
 ) -> None:
     rig = rig_of(tmp_path)
@@ -114,7 +114,7 @@ def test_a_section_that_is_refused_after_user_code_ran_is_an_attempt_that_failed
 
 
 @pytest.mark.parametrize("breaks", [1, 3, 4])
-def test_what_breaks_from_outside_is_tried_again(tmp_path: Path, breaks: int) -> None:
+def test_section_with_external_failure_is_retried(tmp_path: Path, breaks: int) -> None:
     rig = rig_of(tmp_path)
     left = [breaks]
 
@@ -138,7 +138,7 @@ def test_what_breaks_from_outside_is_tried_again(tmp_path: Path, breaks: int) ->
     assert f"section of {titles[0]} to {titles[1]}: Spark lost it" in said
 
 
-def test_user_code_that_raises_is_told_with_its_transform(tmp_path: Path) -> None:
+def test_section_user_error_names_its_transform(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     failure = UserFailure("Outer/Inner", "ValueError: no", "Traceback of it")
     rig.sections.answer = lambda order: broken(order, failure)
@@ -149,7 +149,7 @@ def test_user_code_that_raises_is_told_with_its_transform(tmp_path: Path) -> Non
     assert len(rig.sections.history) == 1
 
 
-def test_an_answer_that_comes_twice_or_too_late_changes_nothing(tmp_path: Path) -> None:
+def test_duplicate_or_late_section_reply_is_ignored(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     first = rig.sections.history[0]
     late = rig.sections.run(first)
@@ -165,7 +165,7 @@ def test_an_answer_that_comes_twice_or_too_late_changes_nothing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("attempt", [1, 2])
-def test_an_open_section_is_tried_again_by_the_next_server(tmp_path: Path, attempt: int) -> None:
+def test_open_section_is_retried_by_next_server(tmp_path: Path, attempt: int) -> None:
     rig = rig_of(tmp_path)
     order = rig.sections.history[0]
     if attempt == 2:
@@ -176,12 +176,12 @@ def test_an_open_section_is_tried_again_by_the_next_server(tmp_path: Path, attem
     (again,) = after.sections.history
     assert (again.bundle.number, again.bundle.attempt) == (order.bundle.number, attempt + 1)
     assert again.bundle.parts == order.bundle.parts
-    assert again.name != order.name, "it has another epoch"
+    assert again.name != order.name, "the next server has another epoch"
     finish(after)
 
 
 @pytest.mark.parametrize("how", ["committed", "refused"])
-def test_the_next_server_knows_what_came_of_a_section(tmp_path: Path, how: str) -> None:
+def test_next_server_knows_result_of_section(tmp_path: Path, how: str) -> None:
     rig = rig_of(tmp_path)
     if how == "refused":
         rig.sections.answer = refused
@@ -193,8 +193,8 @@ def test_the_next_server_knows_what_came_of_a_section(tmp_path: Path, how: str) 
     finish(after)
 
 
-def test_idle_lanes_close_at_once_when_a_section_opens(tmp_path: Path) -> None:
-    """Spark does not pre-empt."""
+def test_idle_lanes_close_at_once_when_section_opens(tmp_path: Path) -> None:
+    """Spark doesn't preempt tasks."""
     rig = rig_of(tmp_path)
     rig.coordinator.lanes.run_loop()
     rig.coordinator.lanes._loop_waits = False
@@ -207,7 +207,7 @@ def test_idle_lanes_close_at_once_when_a_section_opens(tmp_path: Path) -> None:
     assert attempts_given(worker) == []
 
 
-def test_files_of_an_attempt_that_failed_go_some_time_later(
+def test_files_of_failed_section_attempt_are_deleted_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(litter_module, "QUIET_SECONDS", 0.0)
@@ -220,7 +220,7 @@ def test_files_of_an_attempt_that_failed_go_some_time_later(
     assert not left.exists()
 
 
-def test_files_of_tasks_that_spark_ran_again_go_once_the_section_is_committed(
+def test_files_of_repeated_spark_tasks_are_deleted_after_section_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(litter_module, "QUIET_SECONDS", 0.0)
@@ -236,7 +236,7 @@ def test_files_of_tasks_that_spark_ran_again_go_once_the_section_is_committed(
     assert set(rig.ledger.files()) <= {path.name for path in rig.folder.iterdir()}
 
 
-def test_a_section_that_opens_within_a_loop_ends_the_loop(tmp_path: Path) -> None:
+def test_section_opened_within_loop_ends_loop(tmp_path: Path) -> None:
     plan = plan_of(
         [
             stage("first", None, {"out": "values"}),
@@ -260,8 +260,8 @@ def test_a_section_that_opens_within_a_loop_ends_the_loop(tmp_path: Path) -> Non
     assert seen_in(rig.ledger.metrics.infos()) == {"a1": 1, "a2": 1, "a=2": 1}
 
 
-def test_metrics_of_a_section_that_runs_are_what_its_processes_say_together(tmp_path: Path) -> None:
-    """And the scheduler, which neither splits nor checkpoints it, hears nothing of them."""
+def test_metrics_of_running_section_combine_its_processes(tmp_path: Path) -> None:
+    """The scheduler neither splits nor checkpoints the section, and doesn't get these metrics."""
     rig = rig_of(tmp_path)
     (order,) = rig.sections.history
     reply = rig.sections.run(order)
@@ -280,7 +280,9 @@ def test_metrics_of_a_section_that_runs_are_what_its_processes_say_together(tmp_
     assert seen_in(rig.metrics.totals().attempted) == EXPECTED
 
 
-def test_people_see_sections_that_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_sections_are_shown_in_observations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sections_module, "LOOK_SECONDS", 0.0)
     rig = rig_of(tmp_path)
     rig.sections.tasks = Tasks(3, 1, 4)

@@ -1,4 +1,4 @@
-"""Splits and residuals as the coordinator sees them: every element is done once, whoever does it."""
+"""Tests of splits and residuals from the view of the coordinator: every element is processed once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from beam_runner_runtime.channel.messages import (
 
 
 def ask(rig: Rig, worker: FakeWorker, order: RunBundle) -> SplitRequest:
-    """The bundle's progress makes the scheduler want a split."""
+    """Reports progress of the bundle, so that the scheduler requests a split."""
     attempt = order.attempt
     rig.heard(worker, BundleProgressed(attempt, 0.01, 60_000, ()))
     rig.coordinator.work()
@@ -37,7 +37,7 @@ def ask(rig: Rig, worker: FakeWorker, order: RunBundle) -> SplitRequest:
     return request
 
 
-def test_what_a_split_gives_away_is_done_elsewhere(tmp_path: Path) -> None:
+def test_residual_of_split_is_run_by_another_lane(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
     ask(rig, worker, order)
     harness = rig.stages["see"]
@@ -45,14 +45,14 @@ def test_what_a_split_gives_away_is_done_elsewhere(tmp_path: Path) -> None:
     live = worker.start(order)
     rig.heard(worker, live.split(0.5))
     rig.coordinator.work()
-    # The harness stops where it was split.
+    # The harness stops at the split.
     rig.heard(worker, worker.run(attrs.evolve(order, bundle=rig.ledger.open_bundles[0])))
     rig.run()
     assert rig.ledger.end == DONE
     assert seen(rig) == EXPECTED
 
 
-def test_a_bundle_that_can_not_be_split_goes_on(tmp_path: Path) -> None:
+def test_bundle_that_cannot_be_split_continues(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
     ask(rig, worker, order)
     rig.heard(worker, worker.start(order).split(0.5))
@@ -63,7 +63,7 @@ def test_a_bundle_that_can_not_be_split_goes_on(tmp_path: Path) -> None:
     assert seen(rig) == EXPECTED
 
 
-def test_an_answer_to_a_split_that_comes_after_the_commit(tmp_path: Path) -> None:
+def test_split_response_after_commit_is_ignored(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
     request = ask(rig, worker, order)
     rig.heard(worker, worker.run(order))
@@ -73,7 +73,7 @@ def test_an_answer_to_a_split_that_comes_after_the_commit(tmp_path: Path) -> Non
     assert rig.ledger.end == DONE
 
 
-def test_a_process_that_dies_during_a_split(tmp_path: Path) -> None:
+def test_process_that_dies_during_split_repeats_its_bundle(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
     ask(rig, worker, order)
     rig.lose(worker)
@@ -84,7 +84,7 @@ def test_a_process_that_dies_during_a_split(tmp_path: Path) -> None:
     assert seen(rig) == EXPECTED
 
 
-def test_a_split_that_was_asked_for_before_a_restart_is_forgotten(tmp_path: Path) -> None:
+def test_split_requested_before_restart_is_dropped(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
     ask(rig, worker, order)
     rig.stop()
@@ -101,7 +101,7 @@ def test_a_split_that_was_asked_for_before_a_restart_is_forgotten(tmp_path: Path
     assert seen(again) == EXPECTED
 
 
-def test_what_is_deferred_is_done_later(tmp_path: Path) -> None:
+def test_deferred_work_is_run_later(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     harness = rig.stages["see"]
     harness.residuals = (ResidualElement(encoded(b"later"), delay_ms=50),)

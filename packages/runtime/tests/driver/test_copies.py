@@ -1,4 +1,4 @@
-"""Files of a store at hand: there when they are needed, fetched once a machine, and never more than the disk can take."""
+"""Tests of local copies of stored files: available on demand, fetched once per machine, and limited in disk space."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = "abcdefgh"
 
 @attrs.define(eq=False)
 class Watched(MemoryStore):
-    """Tells what was fetched whole; one that ``fails`` answers nothing."""
+    """A store that records complete fetches. With ``fails`` it doesn't respond."""
 
     fetched: list[str] = attrs.field(factory=list)
     fails: bool = False
@@ -55,7 +55,7 @@ def copies_of(machine: MachineFiles, folder: Path, spare: int = 0) -> FileCache:
 
 
 def process(store: MemoryStore, folder: Path, spare: int = 0) -> FileCache:
-    """The copies of one process of the machine whose folder this is."""
+    """Returns the copies of one process of the machine with this folder."""
     return copies_of(MachineFiles(store, folder), folder / "own", spare)
 
 
@@ -70,13 +70,13 @@ def files_in(folder: Path) -> dict[str, bytes]:
     st.integers(0, 9),
     st.integers(0, 9),
 )
-def test_what_is_needed_is_here_and_what_is_not_takes_no_more_than_it_may(
+def test_needed_files_are_local_and_unused_files_stay_within_limit(
     tmp_path_factory: pytest.TempPathFactory,
     needs: list[tuple[int, set[str]]],
     most: int,
     spare: int,
 ) -> None:
-    """Of two processes on one machine."""
+    """Two processes share one machine."""
     size = 4096  # a block of the disk
     store = MemoryStore({name: name.encode() * size for name in NAMES})
     folder = tmp_path_factory.mktemp("copies")
@@ -92,11 +92,11 @@ def test_what_is_needed_is_here_and_what_is_not_takes_no_more_than_it_may(
             assert all(store.files[name] == contents for name, contents in here.items())
             assert len(here) <= max(spare, len(its))
         unused = [path for path in (folder / "files").iterdir() if path.stat().st_nlink == 1]
-        # It is looked at when something comes, and before the names of others are given up.
+        # The limit is checked when a file arrives, and before other files are released.
         assert len(unused) <= most + len(NAMES)
 
 
-def test_what_no_process_has_any_more_goes_when_it_is_too_much(tmp_path: Path) -> None:
+def test_files_unused_by_all_processes_are_deleted_above_limit(tmp_path: Path) -> None:
     store = MemoryStore({name: name.encode() * 4096 for name in NAMES})
     machine = MachineFiles(store, tmp_path, 2 * 4096)
     one, other = (copies_of(machine, tmp_path / name) for name in ("one", "other"))
@@ -104,13 +104,13 @@ def test_what_no_process_has_any_more_goes_when_it_is_too_much(tmp_path: Path) -
     for name in "bcdefg":
         one.need([segment(name)])
     here = files_in(tmp_path / "files")
-    # Of what nobody has the two that came last, or were looked at before they were given up.
+    # Of the unused files, the last two stay, or the files checked before their release.
     assert here.keys() >= {"a", "g"}
     assert len(here) <= 5
     assert files_in(tmp_path / "other") == {"a": b"a" * 4096}
 
 
-def test_what_is_here_is_not_fetched_again_by_any_process(tmp_path: Path) -> None:
+def test_local_files_are_not_fetched_again(tmp_path: Path) -> None:
     store = Watched({"a": b"1", "b": b"2"})
     machine = MachineFiles(store, tmp_path)
     one, other = (copies_of(machine, tmp_path / name) for name in ("one", "other"))
@@ -123,7 +123,7 @@ def test_what_is_here_is_not_fetched_again_by_any_process(tmp_path: Path) -> Non
     assert files_in(tmp_path / "one") == {}
 
 
-def test_processes_that_want_the_same_at_once_fetch_it_once(tmp_path: Path) -> None:
+def test_concurrent_requests_fetch_file_once(tmp_path: Path) -> None:
     store = Watched({name: name.encode() for name in NAMES})
     machines = [MachineFiles(store, tmp_path) for _ in range(4)]
     all_copies = [copies_of(made, tmp_path / str(n)) for n, made in enumerate(machines)]
@@ -140,7 +140,7 @@ def test_processes_that_want_the_same_at_once_fetch_it_once(tmp_path: Path) -> N
         assert files_in(tmp_path / str(number)) == store.files
 
 
-def test_rows_of_one_file_come_as_they_are_needed_by_one_or_the_other(tmp_path: Path) -> None:
+def test_rows_of_file_are_fetched_on_demand_by_each_process(tmp_path: Path) -> None:
     writer = RowFileWriter(tmp_path / "written")
     for number in range(40):
         writer.write(Row(0, RowKind.ELEMENTS, bytes([number]) * 300_000, 1))
@@ -164,12 +164,12 @@ def test_rows_of_one_file_come_as_they_are_needed_by_one_or_the_other(tmp_path: 
     assert store.fetched == []
 
 
-def test_what_this_process_has_written_is_in_the_store_once_kept(tmp_path: Path) -> None:
+def test_files_written_by_process_are_stored_once_committed(tmp_path: Path) -> None:
     store = Watched()
     machine = MachineFiles(store, tmp_path)
     one, other = (copies_of(machine, tmp_path / name) for name in ("one", "other"))
     (tmp_path / "one" / "new").write_bytes(b"rows")
-    one.need([segment("new")])  # as the loop inside a task does, before it tells of it
+    one.need([segment("new")])  # as the loop inside a task does before its report
     one.need([])
     assert store.files == {}
     one.keep(["new"])
@@ -179,7 +179,7 @@ def test_what_this_process_has_written_is_in_the_store_once_kept(tmp_path: Path)
     assert store.fetched == []
 
 
-def test_what_a_loop_has_begun_with_and_written_stays_until_another_begins(tmp_path: Path) -> None:
+def test_files_used_by_loop_stay_until_next_loop_starts(tmp_path: Path) -> None:
     store = MemoryStore({"state": b"1", "a": b"2", "b": b"3"})
     copies = process(store, tmp_path)
     copies.hold({"state"})
@@ -193,7 +193,7 @@ def test_what_a_loop_has_begun_with_and_written_stays_until_another_begins(tmp_p
     assert files_in(own).keys() == {"b"}
 
 
-def test_store_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
+def test_unresponsive_store_is_unavailable(tmp_path: Path) -> None:
     copies = process(Watched(fails=True), tmp_path)
     (tmp_path / "own" / "new").write_bytes(b"rows")
     with pytest.raises(NeighbourUnavailable, match="503 SlowDown"):
@@ -202,12 +202,12 @@ def test_store_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
         copies.keep(["new"])
 
 
-def test_a_file_that_the_store_has_lost_is_named(tmp_path: Path) -> None:
+def test_file_lost_by_store_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no lost"):
         process(MemoryStore(), tmp_path).need([segment("lost")])
 
 
-def test_an_index_that_one_process_has_built_is_there_for_all(tmp_path: Path) -> None:
+def test_side_index_built_by_one_process_is_shared(tmp_path: Path) -> None:
     machine = MachineFiles(MemoryStore(), tmp_path)
     for name in ("one", "other"):
         copies_of(machine, tmp_path / name)
@@ -231,7 +231,7 @@ MachineFiles(Hanging(), folder).have("a", None, folder / "b")
 """
 
 
-def test_who_is_killed_while_it_fetches_holds_nobody_up(tmp_path: Path) -> None:
+def test_process_killed_during_fetch_blocks_no_other_process(tmp_path: Path) -> None:
     doubles = str(Path(__file__).parents[4] / "tests" / "doubles")
     hanging = subprocess.Popen(
         [sys.executable, "-c", _WAITS, str(tmp_path)],

@@ -1,8 +1,9 @@
-"""A server that dies anywhere in the commit protocol: the next one loses nothing and doubles nothing.
+"""Tests of a server crash at any point of the commit protocol: the next server loses and duplicates no
+data.
 
-The job reads values, deals them out, counts them by key with state, and writes everything to files.
-What a stage without outputs has seen is counted by its metrics, which are committed with the bundle:
-so they tell what the job has put out, element by element.
+The job reads values, deals them to tasks, counts them by key with state, and writes everything to
+files. Metrics count the elements of a stage without outputs, and are committed with the bundle. So
+the metrics show the output of the job element by element.
 """
 
 from __future__ import annotations
@@ -59,16 +60,16 @@ POINTS = (
     "after commands",
 )
 MOST_PASSES = 60
-"""By one point in one life; more than there are."""
+"""Upper limit of the number of passes of one server through one point."""
 
 
 class _ServersDriver(Driver[Any]):
-    """A class of its own, for the loop of a worker has no points of the server's."""
+    """A separate class, because the loop of a worker has no crash points of the server."""
 
 
 @pytest.fixture
 def crashes(monkeypatch: pytest.MonkeyPatch) -> Crashes:
-    """Has the protocol stop by at its points; every commit makes a file and a snapshot."""
+    """Makes the protocol call its crash points. Every commit writes a file and a snapshot."""
     crashes = Crashes()
 
     def around(owner: Any, name: str, before: str, after: str | None) -> None:
@@ -95,7 +96,7 @@ def crashes(monkeypatch: pytest.MonkeyPatch) -> Crashes:
 
 
 def live(place: Path, loop_bytes: int) -> bool:
-    """One server's life: whether it has brought the job to its end."""
+    """Runs one server, and returns whether the server finished the job."""
     rig = None
     try:
         rig = Rig(place, PLAN, TRANSFORMS, loop_bytes=loop_bytes)
@@ -114,23 +115,25 @@ def live(place: Path, loop_bytes: int) -> bool:
 
 
 def restart(place: Path, loop_bytes: int) -> None:
-    """The next server's life, and the next, until the job is done."""
+    """Runs further servers until the job is done."""
     assert live(place, loop_bytes)
     left = [path.name for path in (place / "files").iterdir()]
     assert left == []
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, 1 << 20], ids=["lanes", "loop"])
-def test_without_a_crash(tmp_path: Path, crashes: Crashes, loop_bytes: int) -> None:
+def test_job_without_crash_has_expected_output(
+    tmp_path: Path, crashes: Crashes, loop_bytes: int
+) -> None:
     restart(tmp_path, loop_bytes)
     assert set(crashes.passed) == set(POINTS)
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, 1 << 20], ids=["lanes", "loop"])
-def test_a_server_that_dies_again_and_again(
+def test_server_that_dies_repeatedly_finishes_job(
     tmp_path: Path, crashes: Crashes, loop_bytes: int
 ) -> None:
-    """Each dies a little later than the one before, so that one lives long enough."""
+    """Each server dies slightly later than the previous server, so that one server lives long enough."""
     for life in range(200):
         crashes.point, crashes.countdown = ANYWHERE, life
         if live(tmp_path, loop_bytes):
@@ -141,10 +144,10 @@ def test_a_server_that_dies_again_and_again(
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, 1 << 20], ids=["lanes", "loop"])
 @pytest.mark.parametrize("point", POINTS)
-def test_a_crash_at_any_point(
+def test_crash_at_any_point_leaves_job_recoverable(
     tmp_path: Path, crashes: Crashes, point: str, loop_bytes: int
 ) -> None:
-    """At the first commit, at the second, and so on, until there are no more."""
+    """The crash happens at the first commit, at the second commit, and so on until the last commit."""
     for number in range(MOST_PASSES):
         place = tmp_path / str(number)
         place.mkdir()

@@ -1,4 +1,4 @@
-"""Whatever happens to the journal's files, nothing that was committed is missing without a word."""
+"""Tests that damage of the journal's files loses no committed data silently."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DAMAGES = int(os.environ.get("BEAM_DAMAGES", "60"))
 
 
 @pytest.mark.timeout(3600)
-def test_no_damage_is_silent(tmp_path: Path) -> None:
+def test_damage_of_any_byte_is_detected(tmp_path: Path) -> None:
     seed = int(os.environ.get("BEAM_DAMAGES_SEED", secrets.randbelow(2**32)))
     found = list(outcomes(tmp_path, seed, DAMAGES))
     counts = Counter(result for _, result in found)
@@ -35,15 +35,15 @@ def test_no_damage_is_silent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-seal"])
-def test_a_missing_file_of_a_killed_server_is_told(tmp_path: Path, suffix: str) -> None:
+def test_missing_file_of_killed_server_is_reported(tmp_path: Path, suffix: str) -> None:
     folder = left_folder(tmp_path / "source", seed=1, end=KILLED)
     files = {name: data for name, data in folder.files.items() if name != FILE + suffix}
     assert len(files) < len(folder.files)
     assert outcome(tmp_path / "damaged", files, folder.right) != "silent"
 
 
-def test_no_row_that_travels_with_its_reference_changes_silently(tmp_path: Path) -> None:
-    """They have no checksums of their own: the journal has those of its entries and snapshots."""
+def test_inline_row_damage_is_detected(tmp_path: Path) -> None:
+    """Inline rows have no checksums. The journal has checksums of its entries and snapshots."""
     row = b"a row within its reference, " * 3
     ref = InlineRows("1-1", ((RowKind.ELEMENTS, row),))
     reply = BundleReply(BundleDone(1, 1, (Output("a", Data(ref, DataFacts(1))),)), None, ())

@@ -1,4 +1,6 @@
-"""Failed bundles and absent neighbours in words: step, element, attempts, and when the next one begins."""
+"""Tests of log messages about failed bundles and absent neighbours: step, element, attempts, and time
+of the next attempt.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def user_failure(number: int, attempt: int) -> BundleFailed:
     return BundleFailed(number, attempt, TRACE, FailureKind.USER, detail=detail)
 
 
-def test_message_of_a_failure_names_step_element_attempt_and_pause_once() -> None:
+def test_message_of_failure_names_step_element_attempt_and_pause_once() -> None:
     job, messages = Job(CHAIN, **STREAM), FailureMessages(CHAIN)
     job.apply(user_failure(0, 1))
     (line,) = messages.look(job.ledger, 500, skips=False)
@@ -53,14 +55,14 @@ def test_message_of_a_failure_names_step_element_attempt_and_pause_once() -> Non
     assert line.text.startswith("attempt 2 at a bundle"), "an outage is no attempt"
 
 
-def test_failures_that_an_earlier_server_has_told_are_not_told_again() -> None:
+def test_failures_reported_by_earlier_server_are_not_repeated() -> None:
     job, messages = Job(CHAIN, **STREAM), FailureMessages(CHAIN)
     job.apply(user_failure(0, 1))
     assert messages.look(job.ledger, 0, skips=True) == []
     assert messages.look(job.ledger, 0, skips=False) == []
 
 
-def test_failure_of_a_bundle_that_is_committed_by_now_is_told() -> None:
+def test_failure_of_bundle_committed_meanwhile_is_reported() -> None:
     job, messages = Job(CHAIN), FailureMessages(CHAIN)
     (bundle,) = job.open("read")
     lost = failed(bundle, FailureKind.OUTSIDE, "the worker process 1 on h was lost")
@@ -73,7 +75,7 @@ def test_failure_of_a_bundle_that_is_committed_by_now_is_told() -> None:
     assert line.text.endswith("the worker process 1 on h was lost")
 
 
-def test_many_failures_at_a_time_are_counted() -> None:
+def test_many_simultaneous_failures_are_counted() -> None:
     job, messages = Job(CHAIN, parallelism=60, **STREAM), FailureMessages(CHAIN)
     job.commit(*job.open("read"), *(rows("f", number) for number in range(60)))
     found = job.open("end")

@@ -1,6 +1,6 @@
-"""Sources stand back for what they have given: who gives way, and when.
+"""Tests of sources that yield their lanes to bundles that process their output.
 
-Bundles of sources have numbers from 100 here.
+Bundles of sources have numbers from 100 in this module.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def is_source(one: Bundle) -> bool:
 
 
 def at_work(*numbers: int) -> tuple[Lanes, list[FakeLink]]:
-    """Lanes that run these bundles, and no more lanes than that."""
+    """Returns lanes that run exactly these bundles."""
     count = len(numbers)
     lanes = Lanes(
         lambda _: None, lambda b: b, lambda: LOOP, count, count, JobSlots(Slots(), "job"), is_source
@@ -39,7 +39,7 @@ def at_work(*numbers: int) -> tuple[Lanes, list[FakeLink]]:
     return lanes, links
 
 
-def test_a_source_gives_way_once_it_has_had_its_time(clock: Clock) -> None:
+def test_source_yields_after_its_time_slice(clock: Clock) -> None:
     lanes, (link,) = at_work(100)
     assert lanes.seconds_to_give_way is None
     clock.now += TUNING.yield_seconds / 2
@@ -56,7 +56,7 @@ def test_a_source_gives_way_once_it_has_had_its_time(clock: Clock) -> None:
     assert given(link) == [100, 1]
 
 
-def test_a_source_that_gave_nothing_away_is_asked_again(clock: Clock) -> None:
+def test_source_that_yielded_no_work_is_asked_again(clock: Clock) -> None:
     lanes, _ = at_work(100)
     lanes.run([bundle(1)])
     clock.now += 2 * TUNING.yield_seconds
@@ -67,7 +67,7 @@ def test_a_source_that_gave_nothing_away_is_asked_again(clock: Clock) -> None:
     assert lanes.take_giving_way() == [Attempt(100, 1)]
 
 
-def test_on_a_crowded_machine_a_source_has_more_time(
+def test_source_gets_longer_time_slice_on_busy_machine(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lanes, _ = at_work(100)
@@ -79,7 +79,7 @@ def test_on_a_crowded_machine_a_source_has_more_time(
     assert lanes.take_giving_way() == [Attempt(100, 1)]
 
 
-def test_no_more_give_way_than_others_wait(clock: Clock) -> None:
+def test_yielding_sources_do_not_outnumber_waiting_bundles(clock: Clock) -> None:
     lanes, _ = at_work(100, 101, 102)
     clock.now += 2 * TUNING.yield_seconds
     lanes.run([bundle(1), bundle(103)])
@@ -88,7 +88,7 @@ def test_no_more_give_way_than_others_wait(clock: Clock) -> None:
     assert len(lanes.take_giving_way()) == 1
 
 
-def test_only_sources_give_way_and_not_to_a_source(clock: Clock) -> None:
+def test_only_sources_yield_and_only_to_other_stages(clock: Clock) -> None:
     lanes, _ = at_work(100, 1)
     clock.now += 2 * TUNING.yield_seconds
     lanes.run([bundle(101)])

@@ -1,4 +1,4 @@
-"""The inbox of a job's thread keeps the order of what happens."""
+"""Tests that the inbox of a job's thread preserves the order of events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from beam_runner_runtime.driver.happenings import CancelAsked, DrainAsked, Suspe
 from beam_runner_runtime.driver.inbox import Inbox
 
 
-def test_inbox_gives_all_items_in_their_order() -> None:
+def test_inbox_returns_all_items_in_order() -> None:
     inbox = Inbox()
     assert inbox.all(0.0) == []
     assert inbox.next(0.0) is None
@@ -20,7 +20,7 @@ def test_inbox_gives_all_items_in_their_order() -> None:
     assert inbox.all(1.0) == items[1:]
 
 
-def test_inbox_is_quiet_for_as_long_as_the_job_is_not_to_end_and_keeps_all_items() -> None:
+def test_inbox_is_silent_until_job_must_end_and_retains_all_items() -> None:
     inbox = Inbox()
     inbox.put(DrainAsked())
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""A running job from its first state to its last: on threads, with workers that are threads."""
+"""Tests of a running job from its first state to its last, with threads as workers."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ New = Callable[..., Server]
 
 
 def is_gone(server: Server) -> bool:
-    """Whether nothing is left of the job."""
+    """Returns whether the job left no file and no process."""
     return not server.folder.exists() and not server.journal.exists
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
 @pytest.mark.parametrize("cores", [1, 3])
-def test_a_job_that_is_done(new: New, cores: int, loop_bytes: int) -> None:
+def test_job_finishes_successfully(new: New, cores: int, loop_bytes: int) -> None:
     server = new(cores=cores, loop_bytes=loop_bytes)
     assert server.run() is JobState.DONE
     assert [state for state, _ in server.reporter.states] == [JobState.RUNNING, JobState.DONE]
@@ -70,7 +70,7 @@ def test_a_job_that_is_done(new: New, cores: int, loop_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
-def test_user_code_that_raises(new: New, loop_bytes: int) -> None:
+def test_job_fails_if_user_code_raises(new: New, loop_bytes: int) -> None:
     server = new(loop_bytes=loop_bytes, attempts=2)
 
     def fail(values: list[bytes]) -> Any:
@@ -85,7 +85,7 @@ def test_user_code_that_raises(new: New, loop_bytes: int) -> None:
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
 @pytest.mark.parametrize("deaths", [1, 100])
-def test_processes_that_die(new: New, deaths: int, loop_bytes: int) -> None:
+def test_job_fails_if_processes_die(new: New, deaths: int, loop_bytes: int) -> None:
     server = new(loop_bytes=loop_bytes)
     left = [deaths]
 
@@ -103,14 +103,14 @@ def test_processes_that_die(new: New, deaths: int, loop_bytes: int) -> None:
         assert server.seen == {}
 
 
-def test_spark_that_starts_nothing(new: New) -> None:
+def test_job_fails_if_spark_starts_no_task(new: New) -> None:
     server = new()
     server.spark.refuses = "the cluster is gone"
     assert server.run() is JobState.FAILED
     assert "the cluster is gone" in server.reason
 
 
-def test_cancel(new: New) -> None:
+def test_job_is_cancelled(new: New) -> None:
     server = new()
     go_on = blocked(server)
     server.job.cancel()
@@ -122,13 +122,13 @@ def test_cancel(new: New) -> None:
     server.job.cancel()
 
 
-def test_cancel_before_the_start(new: New) -> None:
+def test_job_is_cancelled_before_start(new: New) -> None:
     server = new()
     server.job.cancel()
     assert server.run() is JobState.CANCELLED
 
 
-def test_a_job_waits_for_its_turn_until_another_has_ended(new: New) -> None:
+def test_job_waits_for_its_turn_until_another_has_ended(new: New) -> None:
     server = new(slots=Slots(1))
     other = JobSlots(server.slots, "other")
     assert other.take_turn(lambda: None)
@@ -140,7 +140,7 @@ def test_a_job_waits_for_its_turn_until_another_has_ended(new: New) -> None:
     assert JobSlots(server.slots, "next").take_turn(lambda: None)
 
 
-def test_a_job_that_waits_for_its_turn_can_be_cancelled(new: New) -> None:
+def test_job_waiting_for_its_turn_can_be_cancelled(new: New) -> None:
     server = new(slots=Slots(1))
     assert JobSlots(server.slots, "other").take_turn(lambda: None)
     server.start()
@@ -149,10 +149,10 @@ def test_a_job_that_waits_for_its_turn_can_be_cancelled(new: New) -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["cancelled", "failed"])
-def test_spark_hears_of_the_end_before_the_processes_in_which_something_still_runs(
+def test_job_end_is_reported_to_spark_before_running_processes(
     new: New, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    """Else it takes them for crashed, says so at length, and tries their lanes again."""
+    """Otherwise Spark treats the processes as crashed, logs long errors, and retries their lanes."""
     server = new(cores=2)
     told: list[str] = []
     send = WorkerLink.send
@@ -185,7 +185,7 @@ def test_spark_hears_of_the_end_before_the_processes_in_which_something_still_ru
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
-def test_another_server_goes_on(new: New, loop_bytes: int) -> None:
+def test_job_is_continued_by_another_server(new: New, loop_bytes: int) -> None:
     server = new(loop_bytes=loop_bytes)
     go_on = blocked(server)
     server.job.suspend()
@@ -196,13 +196,13 @@ def test_another_server_goes_on(new: New, loop_bytes: int) -> None:
     assert again.job.metrics().committed == server.job.metrics().committed
     assert again.run() is JobState.DONE
     assert again.seen == EXPECTED
-    # What was done, also in a loop that had to be left for it, was not done again.
+    # Finished work was not repeated, including work of a loop that was left because of the stop.
     assert again.spark.stages["read"].bundles == []
     assert is_gone(again)
 
 
-def test_a_job_whose_end_was_not_told_is_told_by_the_next_server(new: New) -> None:
-    """A server that stops refuses the report: the next one needs the journal to make it."""
+def test_job_end_not_yet_reported_is_reported_by_next_server(new: New) -> None:
+    """A stopping server refuses the report. The next server needs the journal to repeat it."""
     server = new(refuses_end=True)
     server.run()
     assert server.journal.exists
@@ -212,7 +212,7 @@ def test_a_job_whose_end_was_not_told_is_told_by_the_next_server(new: New) -> No
     assert is_gone(again)
 
 
-def test_what_is_reported_at_the_end_is_final(new: New) -> None:
+def test_job_reports_at_end_are_final(new: New) -> None:
     server = new()
     asked: list[Any] = []
     real = server.reporter.state
@@ -227,7 +227,7 @@ def test_what_is_reported_at_the_end_is_final(new: New) -> None:
     assert seen_in(asked[0].committed) == EXPECTED
 
 
-def test_callbacks_run_only_after_the_commit(new: New, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_callbacks_run_only_after_commit(new: New, monkeypatch: pytest.MonkeyPatch) -> None:
     server = new(loop_bytes=LOOP_BYTES)
     for harness in server.spark.stages.values():
         harness.finalizes = True
@@ -245,10 +245,10 @@ def test_callbacks_run_only_after_the_commit(new: New, monkeypatch: pytest.Monke
     assert any(isinstance(command, Finalize) for command in server.spark.told)
 
 
-# When what the job stands on breaks.
+# Failures of Spark, the disk and the journal.
 
 
-def test_a_journal_that_can_not_be_written_fails_the_job(
+def test_job_fails_if_its_journal_cannot_be_written(
     new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = new()
@@ -261,7 +261,7 @@ def test_a_journal_that_can_not_be_written_fails_the_job(
     assert "OSError: the disk is full" in server.reason
 
 
-def test_data_makes_room_for_the_journal_to_be_removed(
+def test_job_deletes_data_to_make_room_for_journal(
     new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = new()
@@ -278,10 +278,10 @@ def test_data_makes_room_for_the_journal_to_be_removed(
     assert not server.journal.exists
 
 
-def test_a_server_that_was_replaced_leaves_the_job_alone(
+def test_job_taken_over_by_another_server_is_left_alone(
     new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another server has the folder: neither is the job's end ours to tell, nor its files ours."""
+    """Another server owns the folder. This server must neither report the end of the job nor delete its files."""
     server = new()
 
     def fenced(*arguments: Any) -> None:
@@ -293,7 +293,7 @@ def test_a_server_that_was_replaced_leaves_the_job_alone(
     assert server.folder.exists()
 
 
-def test_spark_that_breaks_at_the_end_does_not_hide_the_end(new: New) -> None:
+def test_job_end_is_reported_despite_spark_error(new: New) -> None:
     server = new()
 
     def broken() -> None:
@@ -308,8 +308,8 @@ def test_spark_that_breaks_at_the_end_does_not_hide_the_end(new: New) -> None:
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
-def test_a_job_outlives_spark(new: New, loop_bytes: int) -> None:
-    """However often: that Spark ends is no failure of the bundles that ran."""
+def test_job_outlives_spark(new: New, loop_bytes: int) -> None:
+    """Repeated exits of Spark are no failures of the bundles that ran."""
     for _ in range(6):
         server = new(loop_bytes=loop_bytes, resumable=True)
         go_on = blocked(server)
@@ -319,7 +319,7 @@ def test_a_job_outlives_spark(new: New, loop_bytes: int) -> None:
     assert new(loop_bytes=loop_bytes).run() is JobState.DONE
 
 
-def test_a_job_that_nobody_can_resume_fails_with_spark(new: New) -> None:
+def test_job_that_cannot_be_resumed_fails_with_spark(new: New) -> None:
     server = new()
     go_on = blocked(server)
     server.spark.end()
@@ -328,17 +328,17 @@ def test_a_job_that_nobody_can_resume_fails_with_spark(new: New) -> None:
     assert "Spark exited" in server.reason
 
 
-# What workers ask for and say.
+# Requests and messages of workers.
 
 
-def test_a_process_is_told_all_it_needs(new: New) -> None:
+def test_job_process_gets_all_settings(new: New) -> None:
     server = new()
     work = server.job.job_work()
     assert (work.plan, work.shards, work.store.folder) == (PLAN, SHARDS, server.folder)
     assert list(server.job.artifact("abc")) == [b"abc"]
 
 
-def test_logs_are_messages(new: New) -> None:
+def test_job_logs_become_messages(new: New) -> None:
     server = new()
     link = WorkerLink(Hello("job-1", "host", 1))
     records = (
@@ -359,10 +359,10 @@ def test_logs_are_messages(new: New) -> None:
 
 
 @pytest.mark.parametrize("phase", ["work", "clean_up"])
-def test_job_thread_ends_by_an_error_job_is_failed_with_the_reason(
+def test_job_thread_that_ends_by_error_fails_job_with_reason(
     new: New, monkeypatch: pytest.MonkeyPatch, phase: str
 ) -> None:
-    """An error of any kind, as one that another library raises in the thread to end it."""
+    """The error can have any type, for example if another library raises it in the thread to end the thread."""
     server = new()
 
     def break_off(*_: Any) -> None:

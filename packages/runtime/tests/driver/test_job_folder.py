@@ -1,4 +1,4 @@
-"""The files of a job as the server has them: what is not needed goes, and nothing else, in a folder as in a store."""
+"""Tests of the files of a job on the server, in a folder and in a store: only unneeded files are deleted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def names_in(spec: StoreSpec) -> set[str]:
     return set(spec.open().names())
 
 
-def test_files_not_needed_are_removed_and_no_others(spec: StoreSpec, tmp_path: Path) -> None:
+def test_unneeded_files_are_removed_and_other_files_stay(spec: StoreSpec, tmp_path: Path) -> None:
     files = JobFolder(spec, tmp_path / "own")
     files.sweep(NAMES[:3])
     assert names_in(spec) == set(NAMES[:3])
@@ -42,7 +42,7 @@ def test_files_not_needed_are_removed_and_no_others(spec: StoreSpec, tmp_path: P
     files.remove_all()
 
 
-def test_sweep_removes_folders_of_processes_of_an_earlier_server(
+def test_sweep_removes_folders_of_processes_of_earlier_server(
     spec: StoreSpec, tmp_path: Path
 ) -> None:
     files = JobFolder(spec, tmp_path / "own")
@@ -53,16 +53,14 @@ def test_sweep_removes_folders_of_processes_of_an_earlier_server(
     files.remove_all()
 
 
-def test_make_room_removes_files_only_if_they_are_on_a_disk_of_the_server(
-    spec: StoreSpec, tmp_path: Path
-) -> None:
+def test_make_room_removes_files_only_on_disk_of_server(spec: StoreSpec, tmp_path: Path) -> None:
     files = JobFolder(spec, tmp_path / "own")
     files.make_room()
     assert names_in(spec) == (set(NAMES) if spec.folder is None else set())
     files.remove_all()
 
 
-def test_remove_takes_the_indexes_of_a_side_input_with_its_file(tmp_path: Path) -> None:
+def test_remove_deletes_indexes_of_side_input_with_its_file(tmp_path: Path) -> None:
     files = JobFolder(StoreSpec(str(tmp_path)))
     for name in ("a", "b"):
         (tmp_path / "side" / name / "index").mkdir(parents=True)
@@ -70,7 +68,7 @@ def test_remove_takes_the_indexes_of_a_side_input_with_its_file(tmp_path: Path) 
     assert [path.name for path in (tmp_path / "side").iterdir()] == ["b"]
 
 
-def test_job_without_a_place_has_a_folder_of_the_server_alone(tmp_path: Path) -> None:
+def test_job_without_shared_folder_uses_folder_of_server(tmp_path: Path) -> None:
     files = JobFolder(NO_STORE, tmp_path / "own")
     (tmp_path / "own").mkdir()
     files.remove(["a"])
@@ -78,7 +76,7 @@ def test_job_without_a_place_has_a_folder_of_the_server_alone(tmp_path: Path) ->
     assert not (tmp_path / "own").exists()
 
 
-def test_garbage_that_a_store_does_not_take_is_no_error(
+def test_garbage_that_store_cannot_delete_is_no_error(
     spec: StoreSpec,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

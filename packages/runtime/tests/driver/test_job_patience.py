@@ -1,4 +1,4 @@
-"""A running job whose neighbours are away, and what a stream leaves that ended before its time."""
+"""Tests of a running job with unavailable neighbours, and of the state of a stream that ended early."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from beam_runner_runtime.shutdown.limits import LIMITS
 
 AWAY = NeighbourUnavailable("the disk of /state", "disk is full")
 LARGE = 40_000
-"""Bytes of a value that goes into a file."""
+"""Size of a value that is written to a file, in bytes."""
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ New = Callable[..., Server]
 
 
 def endless(plan: JobPlan) -> JobPlan:
-    """The plan with a source that may give elements for ever."""
+    """Returns the plan with a source that can emit elements endlessly."""
     see = attrs.evolve(plan.stages["see"], truncation=TruncationPlan(None, endless=True))
     return attrs.evolve(plan, stages={**plan.stages, "see": see})
 
@@ -65,7 +65,7 @@ STREAM = endless(PLAN)
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
-def test_job_whose_journal_has_no_room_for_a_while_goes_on(
+def test_job_with_temporarily_full_journal_disk_continues(
     new: New, loop_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = new(loop_bytes=loop_bytes)
@@ -85,7 +85,7 @@ def test_job_whose_journal_has_no_room_for_a_while_goes_on(
     (told,) = [text for _, text, _ in server.reporter.messages if "the job waits" in text][:1]
     assert told.startswith("the job waits for the disk of /state")
     assert "disk is full" in told
-    assert len(server.reporter.messages) < 6, "told less often as it lasts"
+    assert len(server.reporter.messages) < 6, "messages become rarer during the outage"
 
 
 def test_job_is_cancelled_while_its_journal_has_no_room(
@@ -112,7 +112,7 @@ def test_job_is_cancelled_while_its_journal_has_no_room(
     assert time.monotonic() - began < 30
 
 
-def test_outage_of_the_journal_is_shown_until_a_try_succeeds(
+def test_outage_of_journal_is_shown_until_retry_succeeds(
     new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = new()
@@ -131,7 +131,7 @@ def test_outage_of_the_journal_is_shown_until_a_try_succeeds(
     assert shown[-1] == []
 
 
-def test_bounded_job_whose_journal_has_no_room_for_too_long_fails(
+def test_bounded_job_with_full_journal_disk_fails_after_limit(
     new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(journal: Any, entries: Sequence[bytes]) -> None:
@@ -148,7 +148,7 @@ def test_bounded_job_whose_journal_has_no_room_for_too_long_fails(
 def refusing_to_the_end(
     server: Server, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]
 ) -> Server:
-    """Has each append fail, and calls ``then`` before it does."""
+    """Makes each append fail, after a call of ``then``."""
 
     def refuse(journal: Any, entries: Sequence[bytes]) -> None:
         then()
@@ -158,7 +158,7 @@ def refusing_to_the_end(
     return server
 
 
-def test_job_that_fails_for_a_full_disk_makes_room_before_its_end_is_reported(
+def test_job_failed_by_full_disk_makes_room_before_its_end_is_reported(
     new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = refusing_to_the_end(new(limits={"outage_limit": 200}), monkeypatch, lambda: None)
@@ -175,7 +175,7 @@ def test_job_that_fails_for_a_full_disk_makes_room_before_its_end_is_reported(
     assert had_room == [True]
 
 
-def test_job_that_another_server_took_over_during_an_outage_keeps_its_data(
+def test_job_taken_over_during_outage_keeps_its_data(
     new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = new(limits={"outage_limit": 200}, refuses_end=True)
@@ -188,7 +188,7 @@ def test_job_that_another_server_took_over_during_an_outage_keeps_its_data(
     assert server.folder.exists()
 
 
-# What an ended job leaves.
+# The remaining state of an ended job.
 
 
 def failing(server: Server) -> Server:
@@ -199,7 +199,7 @@ def failing(server: Server) -> Server:
     return server
 
 
-def test_failed_stream_keeps_its_ledger_and_the_files_that_it_needs(new: New) -> None:
+def test_failed_stream_retains_its_ledger_and_needed_files(new: New) -> None:
     values = [bytes([97 + number]) * LARGE for number in range(4)]
     transforms = {"read": lambda _: {"out": values}}
     server = failing(new(plan=STREAM, keep_seconds=3600, transforms=transforms))
@@ -219,10 +219,10 @@ def test_failed_stream_keeps_its_ledger_and_the_files_that_it_needs(new: New) ->
     count = sum(
         one.data.facts.count for one in (*work, *(item for items in ready for item in items))
     )
-    assert count == len(values), "all that was not done is there"
+    assert count == len(values), "all unfinished work is in the journal"
 
 
-def test_cancelled_stream_keeps_its_state(new: New) -> None:
+def test_cancelled_stream_retains_its_state(new: New) -> None:
     server = new(
         plan=STREAM, keep_seconds=3600, limits={"pauses": Pauses(60_000, 60_000)}, attempts=9
     )
@@ -239,7 +239,7 @@ def test_cancelled_stream_keeps_its_state(new: New) -> None:
     [(PLAN, 3600, True), (STREAM, 0, True), (STREAM, 3600, False)],
     ids=["a bounded job", "no retention", "a stream that is done"],
 )
-def test_other_jobs_leave_nothing(new: New, plan: JobPlan, seconds: float, fails: bool) -> None:
+def test_other_jobs_leave_no_state(new: New, plan: JobPlan, seconds: float, fails: bool) -> None:
     server = new(plan=plan, keep_seconds=seconds, transforms=TRANSFORMS)
     if fails:
         failing(server)
@@ -249,7 +249,7 @@ def test_other_jobs_leave_nothing(new: New, plan: JobPlan, seconds: float, fails
     assert not server.folder.exists()
 
 
-def test_stream_that_a_stopping_server_leaves_is_not_marked_as_ended_for_good(new: New) -> None:
+def test_stream_left_by_stopping_server_is_not_marked_as_ended(new: New) -> None:
     server = failing(new(plan=STREAM, keep_seconds=3600, refuses_end=True))
     server.run()
     assert server.journal.exists

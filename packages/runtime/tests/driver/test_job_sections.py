@@ -1,4 +1,4 @@
-"""A running job with sections: on threads, from its first state to its last."""
+"""Tests of a running job with sections, from its first state to its last."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Blocked:
         return broken(order)
 
 
-def test_a_job_that_is_done(new: New) -> None:
+def test_job_with_sections_finishes_successfully(new: New) -> None:
     server = new()
     assert server.run() is JobState.DONE
     assert server.seen == EXPECTED
@@ -64,7 +64,7 @@ def test_a_job_that_is_done(new: New) -> None:
     assert server.spark.closed == [True]
 
 
-def test_cancel_does_not_wait_for_a_section(new: New) -> None:
+def test_cancel_does_not_wait_for_section(new: New) -> None:
     server = new()
     server.spark.section = blocked = Blocked()
     server.start()
@@ -75,8 +75,8 @@ def test_cancel_does_not_wait_for_a_section(new: New) -> None:
     assert not server.folder.exists()
 
 
-def test_what_workers_say_of_a_section_is_for_its_runner_alone(new: New) -> None:
-    """It ends the Spark job, and what comes of that is told then."""
+def test_section_messages_of_workers_reach_only_its_runner(new: New) -> None:
+    """The runner cancels the Spark job, and reports the result then."""
     server = new()
 
     def section(spark: FakeSpark, order: RunBundle) -> SectionEnd:
@@ -91,7 +91,7 @@ def test_what_workers_say_of_a_section_is_for_its_runner_alone(new: New) -> None
     assert server.job._ledger.last_failure is None
 
 
-def test_the_next_server_goes_on_with_a_section_that_was_running(new: New) -> None:
+def test_running_section_is_continued_by_next_server(new: New) -> None:
     server = new(resumable=True)
     server.spark.section = blocked = Blocked()
     server.start()
@@ -105,7 +105,7 @@ def test_the_next_server_goes_on_with_a_section_that_was_running(new: New) -> No
     assert after.seen == EXPECTED
 
 
-def test_spark_that_ends_costs_no_attempt(new: New) -> None:
+def test_spark_exit_costs_section_no_attempt(new: New) -> None:
     def section(spark: FakeSpark, order: RunBundle) -> SectionEnd:
         spark.end()
         return broken(order)

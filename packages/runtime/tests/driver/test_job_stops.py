@@ -1,4 +1,4 @@
-"""A job whose server stops, and leaves it to the next one."""
+"""Tests of a job whose server stops and leaves the job to the next server."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from small_jobs import LOOP_BYTES
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
-def test_a_bundle_that_runs_when_the_server_stops_runs_once(
-    tmp_path: Path, loop_bytes: int
-) -> None:
+def test_bundle_running_at_server_stop_runs_once(tmp_path: Path, loop_bytes: int) -> None:
     server = Server(tmp_path, loop_bytes=loop_bytes)
     go_on = blocked(server)
     server.job.suspend()
@@ -27,10 +25,10 @@ def test_a_bundle_that_runs_when_the_server_stops_runs_once(
     before, after = (
         [_number(name) for name in one.spark.stages["see"].bundles] for one in (server, again)
     )
-    assert len(before) == 1, "nothing more is begun"
+    assert len(before) == 1, "no further bundle is started"
     assert before[0] not in after
 
 
 def _number(bundle_id: str) -> int:
-    """The number of a bundle, which is in its name before the attempt."""
+    """Returns the number of a bundle, which precedes the attempt in its name."""
     return int(bundle_id.split("-")[-2])

@@ -1,7 +1,7 @@
-"""What a job's journal keeps is read again, also by versions that come later.
+"""Tests that later versions read the journal of a job.
 
-``tests/older_versions`` has state folders of versions that were there once; none is ever written again. A version
-whose change makes one unreadable says so in its test, and adds a folder of its own.
+``tests/older_versions`` has state folders of earlier versions, which never change. If a version
+makes a folder unreadable, its test says so, and the version adds a new folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DATA = Path(__file__).parents[1] / "older_versions"
 
 @pytest.fixture
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """The journals of a folder of an earlier version."""
+    """Opens the journals in a folder of an earlier version."""
     folder = tmp_path / "state"
     shutil.copytree(DATA / request.param, folder)
     with closing(Store(folder, durable=False)) as opened:
@@ -41,7 +41,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.mark.parametrize("store", ["state-0.1-records"], indirect=True)
-def test_jobs_of_a_version_with_records_go_on(store: Store) -> None:
+def test_jobs_of_version_with_records_are_continued(store: Store) -> None:
     assert store.damage == ()
     bounded, keyed = (recover(store.journal(job_id)) for job_id in ("bounded", "keyed"))
     assert [(b.number, b.attempt, b.stage) for b in bounded.open_bundles] == [
@@ -61,18 +61,20 @@ def test_jobs_of_a_version_with_records_go_on(store: Store) -> None:
 
 
 @pytest.mark.parametrize("store", ["state-0.1-records"], indirect=True)
-def test_job_of_another_version_gets_the_limits_of_this_one(store: Store) -> None:
+def test_job_of_another_version_gets_limits_of_current_version(store: Store) -> None:
     limits = Limits(user_attempts=None, pauses=Pauses(5, 9))
     changed = recover(store.journal("keyed"), lambda ledger: limits)
     assert changed.limits == limits
     other = Limits(user_attempts=7)
-    assert recover(store.journal("keyed"), lambda ledger: other).limits == limits, "by this version"
+    assert recover(store.journal("keyed"), lambda ledger: other).limits == limits, (
+        "written by this version"
+    )
 
 
-def test_a_new_layout_begins_with_a_snapshot(
+def test_changed_layout_starts_with_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Entries of a version follow no snapshot of another one."""
+    """Entries of a version never follow a snapshot of another version."""
     job = Job(CHAIN)
     (first,) = job.open("read")
     job.commit(first, rows("f", 0))
@@ -96,8 +98,8 @@ def test_a_new_layout_begins_with_a_snapshot(
     store.close()
 
 
-def test_open_bundles_of_a_lost_server_are_tried_again(tmp_path: Path) -> None:
-    """Also by the server after the next one, whose attempts follow those of the next one."""
+def test_open_bundles_of_lost_server_are_retried(tmp_path: Path) -> None:
+    """The server after the next server retries them, too, with later attempt numbers."""
     job = Job(CHAIN)
     store = Store(tmp_path, durable=False)
     journal = store.journal("job")
@@ -108,7 +110,7 @@ def test_open_bundles_of_a_lost_server_are_tried_again(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_snapshot_costs_each_thing_once() -> None:
+def test_snapshot_stores_shared_objects_once() -> None:
     job = Job(CHAIN)
     (first,) = job.open("read")
     job.commit(first, *(rows("f", number) for number in range(50)))
@@ -117,7 +119,7 @@ def test_a_snapshot_costs_each_thing_once() -> None:
     assert Ledger.of_state(Kept(snapshot).ledger).open_bundles == job.ledger.open_bundles
 
 
-def test_other_bytes_are_refused() -> None:
+def test_malformed_bytes_are_refused() -> None:
     job = Job(CHAIN)
     snapshot = job.ledger.snapshot()
     entry = encode_entries(job.entries)
@@ -131,7 +133,7 @@ def test_other_bytes_are_refused() -> None:
             entries_of(bad)
 
 
-def test_what_the_engine_means_by_its_words_is_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshot_of_another_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = Job(CHAIN).ledger.snapshot()
     monkeypatch.setattr(kept, "FORMAT", kept.FORMAT + 1)
     with pytest.raises(FormError, match="scheduler state has the format of another version"):
@@ -140,12 +142,12 @@ def test_what_the_engine_means_by_its_words_is_part_of_it(monkeypatch: pytest.Mo
 
 @attrs.frozen
 class _EarlierBufferPlan(BufferPlan):
-    """The record as older versions wrote it."""
+    """The record in the format of older versions."""
 
     in_order: bool = False
 
 
-def test_plan_of_an_older_version_with_a_removed_field_is_read() -> None:
+def test_plan_of_older_version_with_removed_field_is_read() -> None:
     forms = {**FORMS, "plan BufferPlan": _EarlierBufferPlan}
     earlier = Registry(forms, SHARED, CONSTANTS)
     written = earlier.encode(_EarlierBufferPlan("b", BufferKind.DEALT, in_order=True))

@@ -31,7 +31,7 @@ from beam_runner_runtime.tuning import TUNING
 
 @attrs.define
 class Cluster:
-    """Lanes with a clock that stands still, and the numbers of those that Spark was to start."""
+    """Lanes with a fixed clock, and the numbers of lanes that Spark was asked to start."""
 
     cores: int = 2
     most: int = 8
@@ -56,7 +56,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return cluster
 
 
-def test_as_many_lanes_as_cores_and_no_more(cluster: Cluster) -> None:
+def test_lanes_are_limited_to_cores(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     lanes.run([bundle(n) for n in range(5)])
     lanes.dispatch()
@@ -68,7 +68,7 @@ def test_as_many_lanes_as_cores_and_no_more(cluster: Cluster) -> None:
     assert lanes.alive == {0, 1}
 
 
-def test_lanes_follow_the_cores_that_are_there(cluster: Cluster) -> None:
+def test_lanes_follow_available_cores(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     lanes.run([bundle(n) for n in range(9)])
     assert cluster.started == [0, 1]
@@ -77,7 +77,7 @@ def test_lanes_follow_the_cores_that_are_there(cluster: Cluster) -> None:
     assert cluster.started == [0, 1, 2, 3, 4]
 
 
-def test_no_more_lanes_than_bundles(cluster: Cluster) -> None:
+def test_lanes_are_limited_to_bundles(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     lanes.run([bundle(1)])
     lanes.dispatch()
@@ -98,7 +98,7 @@ def test_bundles_run_in_order_as_lanes_become_free(cluster: Cluster) -> None:
     assert given(link) == [0, 1, 2, 3]
 
 
-def test_an_answer_for_another_bundle_does_not_free_the_lane(cluster: Cluster) -> None:
+def test_reply_to_another_bundle_does_not_free_lane(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     link = FakeLink()
     lanes.run([bundle(1, attempt=2), bundle(2), bundle(3)])
@@ -111,7 +111,7 @@ def test_an_answer_for_another_bundle_does_not_free_the_lane(cluster: Cluster) -
 
 
 def blocked_lane(cluster: Cluster) -> tuple[Lanes, FakeLink]:
-    """A cluster of one core whose lane runs bundle 0, and has said so, while bundles 1 to 4 wait."""
+    """Returns a cluster of one core whose lane runs and reports bundle 0, while bundles 1 to 4 wait."""
     cluster.cores, cluster.most = 1, 3
     lanes = cluster.lanes()
     link = FakeLink()
@@ -121,7 +121,7 @@ def blocked_lane(cluster: Cluster) -> tuple[Lanes, FakeLink]:
     return lanes, link
 
 
-def test_a_blocked_bundle_makes_room_for_one_more_lane(cluster: Cluster) -> None:
+def test_blocked_bundle_makes_room_for_one_more_lane(cluster: Cluster) -> None:
     lanes, _ = blocked_lane(cluster)
     cluster.now += TUNING.blocked_seconds * 0.9
     lanes.dispatch()
@@ -132,7 +132,7 @@ def test_a_blocked_bundle_makes_room_for_one_more_lane(cluster: Cluster) -> None
     assert cluster.started == [0, 1]
 
 
-def test_blocked_bundles_do_not_make_more_lanes_than_allowed(cluster: Cluster) -> None:
+def test_blocked_bundles_stay_within_lane_limit(cluster: Cluster) -> None:
     lanes, _ = blocked_lane(cluster)
     for number in range(1, 6):
         cluster.now += 2 * TUNING.blocked_seconds
@@ -144,7 +144,7 @@ def test_blocked_bundles_do_not_make_more_lanes_than_allowed(cluster: Cluster) -
     assert cluster.started == [0, 1, 2]
 
 
-def test_a_bundle_that_moves_is_not_blocked(cluster: Cluster) -> None:
+def test_progressing_bundle_is_not_blocked(cluster: Cluster) -> None:
     lanes, link = blocked_lane(cluster)
     for step in range(1, 5):
         cluster.now += TUNING.blocked_seconds * 0.8
@@ -153,7 +153,7 @@ def test_a_bundle_that_moves_is_not_blocked(cluster: Cluster) -> None:
     assert cluster.started == [0]
 
 
-def test_a_report_without_progress_is_none(cluster: Cluster) -> None:
+def test_report_without_progress_is_ignored(cluster: Cluster) -> None:
     lanes, link = blocked_lane(cluster)
     lanes.progressed(link, Attempt(0, 1), 0.5)
     cluster.now += TUNING.blocked_seconds * 1.1
@@ -163,7 +163,7 @@ def test_a_report_without_progress_is_none(cluster: Cluster) -> None:
     assert cluster.started == [0, 1]
 
 
-def test_a_shard_goes_to_the_lane_that_knows_its_state(cluster: Cluster) -> None:
+def test_shard_goes_to_lane_with_its_state(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     links = [FakeLink(), FakeLink()]
     lanes.run([bundle(1, shard=1), bundle(2, shard=2)])
@@ -175,7 +175,7 @@ def test_a_shard_goes_to_the_lane_that_knows_its_state(cluster: Cluster) -> None
     assert [given(link) for link in links] == [[1, 4], [2, 3]]
 
 
-def test_a_shard_does_not_wait_for_the_lane_that_knows_it(cluster: Cluster) -> None:
+def test_shard_does_not_wait_for_lane_with_its_state(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     links = [FakeLink(), FakeLink()]
     lanes.run([bundle(1, shard=1), bundle(2, shard=2)])
@@ -228,8 +228,8 @@ def takes_the_next(lanes: Any, link: FakeLink) -> bool:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_lost(cluster: Cluster, state: Any) -> None:
-    """Spark may never see that, as when the process hangs; so another lane takes what is next."""
+def test_lane_that_is_lost_is_replaced(cluster: Cluster, state: Any) -> None:
+    """Spark may never detect the loss, for example if the process hangs. So another lane takes the next bundle."""
     lanes, link = state(cluster)
     assert lanes.lost(link) == LOSSES[state]
     assert lanes.lost(link) == NOTHING
@@ -247,8 +247,8 @@ def test_lost(cluster: Cluster, state: Any) -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_ended_by_spark(cluster: Cluster, state: Any) -> None:
-    """Where the process dies with the task, Spark may say so before the channel does."""
+def test_lane_ended_by_spark_is_replaced(cluster: Cluster, state: Any) -> None:
+    """If the process exits with the task, Spark can report the exit before the channel does."""
     lanes, link = state(cluster)
     assert lanes.ended(0) == LOSSES[state]
     assert lanes.lost(link) == NOTHING
@@ -260,7 +260,7 @@ def test_ended_by_spark(cluster: Cluster, state: Any) -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_opened_again_by_spark_before_the_loss_is_known(cluster: Cluster, state: Any) -> None:
+def test_lane_reopened_by_spark_before_its_loss_is_used(cluster: Cluster, state: Any) -> None:
     lanes, link = state(cluster)
     again = FakeLink()
     assert opened(lanes, 0, again) == LOSSES[state]
@@ -271,7 +271,7 @@ def test_opened_again_by_spark_before_the_loss_is_known(cluster: Cluster, state:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_idle_for_long(cluster: Cluster, state: Any) -> None:
+def test_lane_idle_beyond_limit_is_closed(cluster: Cluster, state: Any) -> None:
     lanes, link = state(cluster)
     cluster.now += TUNING.lane_idle_seconds * 0.9
     lanes.close_idle()
@@ -286,7 +286,7 @@ def test_idle_for_long(cluster: Cluster, state: Any) -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_the_job_ends(cluster: Cluster, state: Any) -> None:
+def test_lane_is_closed_at_end_of_job(cluster: Cluster, state: Any) -> None:
     lanes, link = state(cluster)
     lanes.close()
     if state is starting:
@@ -297,7 +297,7 @@ def test_the_job_ends(cluster: Cluster, state: Any) -> None:
     assert lanes.alive == set()
 
 
-def test_what_waits_is_forgotten_when_the_job_ends(cluster: Cluster) -> None:
+def test_waiting_bundles_are_dropped_at_end_of_job(cluster: Cluster) -> None:
     lanes, link = running(cluster)
     lanes.run([bundle(6)])
     lanes.close()
@@ -307,7 +307,7 @@ def test_what_waits_is_forgotten_when_the_job_ends(cluster: Cluster) -> None:
     assert cluster.started == [0]
 
 
-def test_a_bundle_that_waits_can_be_forgotten(cluster: Cluster) -> None:
+def test_waiting_bundle_can_be_dropped(cluster: Cluster) -> None:
     lanes, link = running(cluster)
     lanes.run([bundle(6), bundle(7), bundle(8, attempt=2)])
     lanes.forget([Attempt(5, 1), Attempt(6, 1), Attempt(8, 1)])
@@ -317,7 +317,7 @@ def test_a_bundle_that_waits_can_be_forgotten(cluster: Cluster) -> None:
     assert given(link) == [5, 7, 8]
 
 
-def test_what_still_runs_is_told_when_the_lanes_are_closed(cluster: Cluster) -> None:
+def test_running_bundles_are_reported_when_lanes_close(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     lanes.run([bundle(5), bundle(6)])
     link, other = FakeLink(), FakeLink()
@@ -331,8 +331,8 @@ def test_what_still_runs_is_told_when_the_lanes_are_closed(cluster: Cluster) -> 
     assert lanes.are_busy
 
 
-def test_a_process_that_comes_back_for_another_lane(cluster: Cluster) -> None:
-    """Spark gives the same worker process one lane after the other."""
+def test_process_that_returns_serves_another_lane(cluster: Cluster) -> None:
+    """Spark assigns lanes to the same worker process one after another."""
     lanes, link = idle(cluster)
     cluster.now += 2 * TUNING.lane_idle_seconds
     lanes.close_idle()
@@ -346,7 +346,7 @@ def test_a_process_that_comes_back_for_another_lane(cluster: Cluster) -> None:
 # The loop inside a task.
 
 
-def test_the_loop_is_given_to_one_lane_which_then_takes_nothing_else(cluster: Cluster) -> None:
+def test_loop_is_given_to_one_lane_exclusively(cluster: Cluster) -> None:
     lanes, link = looping(cluster)
     assert not lanes.is_quiet
     assert not takes_the_next(lanes, link)
@@ -355,7 +355,7 @@ def test_the_loop_is_given_to_one_lane_which_then_takes_nothing_else(cluster: Cl
     assert given(link) == [8]
 
 
-def test_a_lane_is_opened_for_the_loop(cluster: Cluster) -> None:
+def test_lane_is_opened_for_loop(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     assert lanes.is_quiet
     lanes.run_loop()
@@ -367,7 +367,7 @@ def test_a_lane_is_opened_for_the_loop(cluster: Cluster) -> None:
     assert link.told == [LOOP]
 
 
-def test_what_goes_on_when_the_loop_is_left_is_a_bundle_of_its_lane(cluster: Cluster) -> None:
+def test_bundle_running_when_loop_is_left_belongs_to_its_lane(cluster: Cluster) -> None:
     lanes, link = looping(cluster)
     lanes.loop_left(link, bundle(4))
     assert lanes.link_of(Attempt(4, 1)) is link
@@ -377,7 +377,7 @@ def test_what_goes_on_when_the_loop_is_left_is_a_bundle_of_its_lane(cluster: Clu
     assert given(link) == [8]
 
 
-def test_the_loop_is_aborted_where_it_runs_or_not_begun(cluster: Cluster) -> None:
+def test_loop_is_aborted_if_running_or_not_started(cluster: Cluster) -> None:
     lanes, link = looping(cluster)
     assert lanes.abort_loop()
     assert link.told == [LOOP, ExitNow()]
@@ -390,7 +390,7 @@ def test_the_loop_is_aborted_where_it_runs_or_not_begun(cluster: Cluster) -> Non
     assert late.told == []
 
 
-def test_a_loop_that_waits_is_forgotten_when_the_job_ends(cluster: Cluster) -> None:
+def test_waiting_loop_is_dropped_at_end_of_job(cluster: Cluster) -> None:
     lanes, link = running(cluster)
     lanes.run_loop()
     lanes.close()

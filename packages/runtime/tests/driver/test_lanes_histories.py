@@ -1,4 +1,4 @@
-"""Whatever becomes of lanes, no bundle is lost and none is in two places."""
+"""Tests that no event of a lane loses a bundle or assigns it twice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def order(one: Bundle) -> Any:
 
 
 class AnyHistory(RuleBasedStateMachine):
-    """Whatever happens, each bundle waits, runs in one process, was answered, or was given back."""
+    """A state machine in which each bundle waits, runs in one process, has a reply, or was returned."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""Lanes of a job whose user code is all in one interpreter: one at a time, unless it leaves time."""
+"""Tests of lanes of a job whose user code shares one interpreter: one bundle at a time, unless the
+interpreter is idle.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from beam_runner_runtime.tuning import TUNING
 
 @attrs.define
 class Job:
-    """Bundles 0 to 3 of one interpreter on two cores, the first of which runs; time stands still."""
+    """Bundles 0 to 3 of one interpreter on two cores. Bundle 0 runs, and the clock stands still."""
 
     now: float = 1000.0
     started: list[int] = attrs.field(factory=list)
@@ -41,7 +43,7 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Job:
     return job
 
 
-def test_bundles_run_one_by_one(job: Job) -> None:
+def test_bundles_in_one_interpreter_run_one_by_one(job: Job) -> None:
     lanes = job.lanes()
     lanes.progressed(job.link, Attempt(0, 1), 0.1)
     lanes.dispatch()
@@ -51,7 +53,7 @@ def test_bundles_run_one_by_one(job: Job) -> None:
     assert given(job.link) == [0, 1]
 
 
-def test_an_interpreter_with_time_runs_as_many_as_there_are_cores(job: Job) -> None:
+def test_interpreter_with_idle_time_runs_one_bundle_per_core(job: Job) -> None:
     lanes = job.lanes()
     lanes.progressed(job.link, Attempt(0, 1), 0.1, waits=True)
     lanes.dispatch()
@@ -59,14 +61,15 @@ def test_an_interpreter_with_time_runs_as_many_as_there_are_cores(job: Job) -> N
     other = FakeLink()
     opened(lanes, 1, other)
     assert given(other) == [1]
-    # As soon as one says no more that it has time, what is done makes room for nothing.
+    # As soon as a bundle no longer reports idle time, a finished bundle makes no room for another
+    # bundle.
     lanes.finished(other, Attempt(1, 1))
     lanes.progressed(job.link, Attempt(0, 1), 0.2, waits=False)
     lanes.dispatch()
     assert given(other) == [1]
 
 
-def test_a_blocked_bundle_leaves_the_interpreter_to_another(job: Job) -> None:
+def test_blocked_bundle_leaves_interpreter_to_another(job: Job) -> None:
     lanes = job.lanes()
     lanes.progressed(job.link, Attempt(0, 1), 0.0)
     job.now += TUNING.blocked_seconds * 1.1
@@ -77,7 +80,7 @@ def test_a_blocked_bundle_leaves_the_interpreter_to_another(job: Job) -> None:
     assert given(other) == [1]
 
 
-def test_a_bundle_that_is_busy_with_one_element_keeps_the_interpreter(job: Job) -> None:
+def test_bundle_busy_with_one_element_keeps_interpreter(job: Job) -> None:
     lanes = job.lanes()
     for _ in range(10):
         lanes.progressed(job.link, Attempt(0, 1), 0.0, waits=False)
@@ -86,7 +89,7 @@ def test_a_bundle_that_is_busy_with_one_element_keeps_the_interpreter(job: Job) 
     assert job.started == [0]
 
 
-def test_a_bundle_that_was_not_heard_of_is_not_blocked_yet(job: Job) -> None:
+def test_bundle_without_report_is_not_blocked(job: Job) -> None:
     lanes = job.lanes()
     job.now += TUNING.blocked_seconds * 1.1
     lanes.dispatch()

@@ -1,4 +1,4 @@
-"""The ledger: a commit counts once, files go when nobody reads them, replay makes the same again."""
+"""Tests of the ledger: a commit counts once, files without readers are deleted, and replay is deterministic."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from beam_runner_runtime.driver.ledger import Ledger
 # Commits count once.
 
 
-def test_a_commit_that_comes_twice_counts_once() -> None:
+def test_duplicate_commit_counts_once() -> None:
     job = Job(READERS)
     (first,) = job.open("read")
     job.commit(first, rows("f", 0))
@@ -45,7 +45,7 @@ def test_a_commit_that_comes_twice_counts_once() -> None:
     assert job.ledger.take_garbage() == []
 
 
-def test_a_commit_of_an_attempt_that_was_given_up_counts_nothing() -> None:
+def test_commit_of_abandoned_attempt_is_ignored() -> None:
     job = Job(READERS)
     (first,) = job.open("read")
     job.apply(failed(first))
@@ -60,7 +60,7 @@ def test_a_commit_of_an_attempt_that_was_given_up_counts_nothing() -> None:
     assert list(job.ledger.files()) == ["f"]
 
 
-def test_a_late_failure_changes_nothing() -> None:
+def test_late_failure_is_ignored() -> None:
     job = Job(READERS)
     (first,) = job.open("read")
     job.commit(first, rows("f", 0))
@@ -70,7 +70,7 @@ def test_a_late_failure_changes_nothing() -> None:
     assert job.ledger.last_failure is None
 
 
-def test_nothing_counts_after_the_end() -> None:
+def test_commit_after_end_is_ignored() -> None:
     job = Job(READERS)
     (first,) = job.open("read")
     job.apply(Cancel())
@@ -80,7 +80,7 @@ def test_nothing_counts_after_the_end() -> None:
     assert list(job.ledger.files()) == []
 
 
-def test_a_failed_bundle_does_not_count_after_the_end() -> None:
+def test_failed_bundle_after_end_is_ignored() -> None:
     job = Job(READERS, outside_attempts=1)
     (first,) = job.open("read")
     job.apply(failed(first))
@@ -90,7 +90,7 @@ def test_a_failed_bundle_does_not_count_after_the_end() -> None:
     assert list(job.ledger.files()) == []
 
 
-def test_the_end_of_all_bundles_is_the_end() -> None:
+def test_end_of_all_bundles_ends_job() -> None:
     job = Job(READERS)
     job.commit(*job.open("read"), rows("f", 0))
     for name in ("one", "two"):
@@ -103,7 +103,7 @@ def test_the_end_of_all_bundles_is_the_end() -> None:
 # Files.
 
 
-def test_a_file_stays_until_its_last_reader_is_done() -> None:
+def test_file_stays_until_its_last_reader_finishes() -> None:
     job = Job(READERS)
     job.commit(*job.open("read"), rows("f", 0))
     assert list(job.ledger.files()) == ["f"]
@@ -115,7 +115,7 @@ def test_a_file_stays_until_its_last_reader_is_done() -> None:
     assert job.ledger.take_garbage() == []
 
 
-def test_a_file_with_several_pieces_stays_until_the_last_is_read() -> None:
+def test_file_with_several_pieces_stays_until_last_piece_is_read() -> None:
     job = Job(CHAIN)
     job.commit(*job.open("read"), rows("f", 0), rows("f", 1), rows("f", 2))
     bundles = job.open("end")
@@ -127,7 +127,7 @@ def test_a_file_with_several_pieces_stays_until_the_last_is_read() -> None:
     assert job.ledger.take_garbage() == ["f"]
 
 
-def test_what_nobody_reads_goes_at_once() -> None:
+def test_file_without_reader_is_deleted_at_once() -> None:
     plan = plan_of([stage("read", None, {"out": "b"})], [buffer("b", BufferKind.STORED)])
     job = Job(plan)
     job.commit(*job.open("read"), rows("f", 0), rows("f", 1), rows("g", 0))
@@ -151,7 +151,7 @@ def test_side_inputs_hold_their_files() -> None:
 
 
 @pytest.mark.parametrize("order", ["primary first", "residual first", "primary again"])
-def test_the_parts_of_a_split_share_their_file(order: str) -> None:
+def test_split_parts_share_their_file(order: str) -> None:
     job = Job(CHAIN)
     job.commit(*job.open("read"), rows("f", 0))
     primary = split(job, *job.open("end"), 4)
@@ -171,7 +171,7 @@ def test_the_parts_of_a_split_share_their_file(order: str) -> None:
     assert job.ledger.end == FinishJob(Outcome.DONE)
 
 
-def test_a_file_whose_pieces_are_split_apart_goes_once() -> None:
+def test_file_with_separately_split_pieces_is_deleted_once() -> None:
     job = Job(CHAIN)
     job.commit(*job.open("read"), rows("f", 0), rows("f", 1))
     one, _ = job.open("end")
@@ -184,7 +184,7 @@ def test_a_file_whose_pieces_are_split_apart_goes_once() -> None:
     assert garbage == ["f"]
 
 
-def test_residuals_hold_no_file() -> None:
+def test_inline_residuals_hold_no_file() -> None:
     job = Job(CHAIN)
     job.commit(*job.open("read"), rows("f", 0))
     (bundle,) = job.open("end")
@@ -195,8 +195,8 @@ def test_residuals_hold_no_file() -> None:
     assert job.ledger.take_garbage() == ["f"]
 
 
-def test_a_residual_in_a_file_of_its_own_holds_that() -> None:
-    """As the position of a stream: the file that it replaces goes, and comes back whole from a snapshot."""
+def test_residual_in_separate_file_holds_that_file() -> None:
+    """For example, the position of a stream: it replaces the previous file, and a snapshot restores it completely."""
     job = Job(CHAIN)
     job.commit(*job.open("read"), rows("f", 0))
     (bundle,) = job.open("end")
@@ -218,7 +218,7 @@ def test_a_residual_in_a_file_of_its_own_holds_that() -> None:
 # State.
 
 
-def test_a_shard_finds_what_it_has_left() -> None:
+def test_shard_gets_its_residual_work() -> None:
     job, bundle = keyed_job()
     assert job.ledger.segments(bundle) == ()
     job.commit(bundle, state=segments("s1"), summary=WAITING)
@@ -229,7 +229,7 @@ def test_a_shard_finds_what_it_has_left() -> None:
     assert set(job.ledger.files()) == {"g", "s1"}
 
 
-def test_segments_that_are_replaced_are_garbage() -> None:
+def test_replaced_segments_are_garbage() -> None:
     job, bundle = keyed_job()
     job.commit(bundle, state=segments("s1", "s2"), summary=WAITING)
     job.ledger.take_garbage()
@@ -239,7 +239,7 @@ def test_segments_that_are_replaced_are_garbage() -> None:
     assert "s1" in job.ledger.take_garbage()
 
 
-def test_a_failed_attempt_leaves_the_state_as_it_was() -> None:
+def test_failed_attempt_leaves_state_unchanged() -> None:
     job, bundle = keyed_job()
     job.commit(bundle, state=segments("s1"), summary=WAITING)
     job.commit(*job.open("more"), rows("g", 0, shard=3))
@@ -250,7 +250,7 @@ def test_a_failed_attempt_leaves_the_state_as_it_was() -> None:
     assert job.ledger.segments(third) == segments("s1")
 
 
-def test_a_bundle_without_changes_of_state_leaves_it() -> None:
+def test_bundle_without_state_changes_leaves_state_unchanged() -> None:
     job, bundle = keyed_job()
     job.commit(bundle, state=segments("s1"), summary=WAITING)
     job.commit(*job.open("more"), rows("g", 0, shard=3))
@@ -259,7 +259,7 @@ def test_a_bundle_without_changes_of_state_leaves_it() -> None:
     assert "s1" in set(job.ledger.files())
 
 
-def test_the_state_of_a_stage_that_is_complete_goes() -> None:
+def test_state_of_finished_stage_is_deleted() -> None:
     job, bundle = keyed_job()
     job.commit(bundle, state=segments("s1"), summary=WAITING)
     job.commit(*job.open("more"))
@@ -274,8 +274,8 @@ def test_the_state_of_a_stage_that_is_complete_goes() -> None:
 # Failures.
 
 
-def test_the_last_failure_is_that_of_the_bundle_that_failed_the_job() -> None:
-    """Other bundles may break in the same moment: they are not why the job failed."""
+def test_last_failure_is_failure_of_bundle_that_failed_job() -> None:
+    """Other bundles can break at the same time, but they aren't the reason of the job's failure."""
     job = Job(CHAIN)
     job.commit(*job.open("read"), rows("f", 0), rows("f", 1))
     one, other = job.open("end")
@@ -286,7 +286,7 @@ def test_the_last_failure_is_that_of_the_bundle_that_failed_the_job() -> None:
     assert job.ledger.last_failure.cause == "ValueError: mine"
 
 
-def test_a_late_failure_is_not_the_last() -> None:
+def test_late_failure_is_not_last_failure() -> None:
     job = Job(CHAIN)
     (bundle,) = job.open("read")
     job.apply(failed(bundle, cause="first"))
@@ -298,14 +298,14 @@ def test_a_late_failure_is_not_the_last() -> None:
 
 
 def paused_job() -> tuple[Job, Bundle]:
-    """A job whose only bundle has failed and runs again a second later."""
+    """Returns a job whose only bundle has failed and runs again one second later."""
     job = Job(CHAIN, user_attempts=None, pauses=Pauses(1_000, 1_000))
     (bundle,) = job.open("read")
     job.apply(failed(bundle, FailureKind.USER))
     return job, bundle
 
 
-def test_bundle_in_a_pause_is_not_open() -> None:
+def test_bundle_in_pause_is_not_open() -> None:
     job, bundle = paused_job()
     assert job.ledger.open_bundles == ()
     assert not job.ledger.is_open(Attempt(bundle.number, 1))
@@ -315,7 +315,7 @@ def test_bundle_in_a_pause_is_not_open() -> None:
     assert job.ledger.is_open(Attempt(bundle.number, 2))
 
 
-def test_late_reply_to_a_bundle_in_a_pause_changes_nothing() -> None:
+def test_late_reply_to_bundle_in_pause_is_ignored() -> None:
     job, bundle = paused_job()
     job.commit(bundle, rows("f", 0))
     assert committed(job.ledger) == 0
@@ -325,7 +325,7 @@ def test_late_reply_to_a_bundle_in_a_pause_changes_nothing() -> None:
     assert committed(job.ledger) == 1
 
 
-def test_outage_is_not_counted_as_a_failed_attempt() -> None:
+def test_outage_is_not_counted_as_failed_attempt() -> None:
     job = Job(CHAIN)
     (bundle,) = job.open("read")
     job.apply(failed(bundle, FailureKind.UNAVAILABLE))
@@ -334,7 +334,7 @@ def test_outage_is_not_counted_as_a_failed_attempt() -> None:
     assert job.ledger.tallies["read"] == Tally(retried=1, interrupted=1)
 
 
-def test_files_of_open_bundles_are_needed_after_the_job_has_failed() -> None:
+def test_files_of_open_bundles_are_needed_after_job_failure() -> None:
     job = Job(READERS)
     job.commit(*job.open("read"), rows("f", 0))
     job.apply(failed(*job.open("one"), FailureKind.USER))

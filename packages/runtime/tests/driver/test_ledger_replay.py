@@ -1,4 +1,4 @@
-"""A ledger made again from a snapshot, or from the same entries, is the same ledger."""
+"""Tests that a ledger restored from a snapshot, or from the same entries, equals the original ledger."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from beam_runner_runtime.driver.ledger import Ledger
 
 
 def history() -> Job:
-    """A job with everything in it: failures, splits, residuals, late and doubled entries."""
+    """Returns a job with all kinds of entries: failures, splits, residuals, late and duplicate entries."""
     job = Job(CHAIN)
     (first,) = job.open("read")
     job.apply(failed(first))
@@ -59,7 +59,7 @@ def failed_history() -> Job:
 
 
 def paused_history() -> Job:
-    """Failures of every kind that is followed by a pause, and bundles that go on beside."""
+    """Returns failures of every kind with a pause, and bundles that continue meanwhile."""
     job = Job(CHAIN, user_attempts=None, pauses=Pauses(1_000, 4_000))
     (first,) = job.open("read")
     job.commit(first, rows("f", 0), rows("f", 1), rows("g", 0))
@@ -76,7 +76,7 @@ def paused_history() -> Job:
 
 
 def look(ledger: Ledger) -> dict[str, Any]:
-    """All that a server asks of a ledger."""
+    """Returns all data that a server reads from a ledger."""
     return {
         "open": ledger.open_bundles,
         "retries": ledger.retries(),
@@ -92,12 +92,12 @@ def look(ledger: Ledger) -> dict[str, Any]:
 
 
 def restored(snapshot: bytes) -> Ledger:
-    """The ledger of a snapshot."""
+    """Returns the ledger restored from a snapshot."""
     return Ledger.of_state(Kept(snapshot).ledger)
 
 
 @pytest.mark.parametrize("make", [history, keyed_history, failed_history, paused_history])
-def test_replay_from_anywhere_makes_the_same_ledger(make: Any) -> None:
+def test_replay_from_any_entry_produces_same_ledger(make: Any) -> None:
     job = make()
     expected = look(job.ledger)
     expected_garbage = sorted(job.ledger.take_garbage())
@@ -115,7 +115,7 @@ def test_replay_from_anywhere_makes_the_same_ledger(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [history, keyed_history, paused_history])
-def test_replay_gives_the_same_commands(make: Any) -> None:
+def test_replay_produces_same_commands(make: Any) -> None:
     job = make()
     ledgers = [restored(job.begun) for _ in range(2)]
     for entry in job.entries:

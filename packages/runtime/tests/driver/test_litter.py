@@ -1,4 +1,4 @@
-"""Litter: files of attempts that failed go, and no others."""
+"""Tests of litter: only files of failed attempts are deleted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ OF_THE_ATTEMPT = ("7-12-2-0.arrow", "7-12-2-1.arrow", "7-12-2", "7-12-2-merged",
 OF_THE_LOOP = ("7-loop4-9-1-0.arrow", "7-loop4-state-0", "7-loop4-8-1")
 
 
-def test_files_of_what_failed_go_and_no_others(tmp_path: Path, clock: Clock) -> None:
+def test_litter_of_failed_attempts_is_deleted_and_other_files_stay(
+    tmp_path: Path, clock: Clock
+) -> None:
     for name in (*KEPT, *OF_THE_ATTEMPT, *OF_THE_LOOP):
         (tmp_path / name).touch()
     litter = Litter(JobFolder(StoreSpec(str(tmp_path))), 7)
@@ -38,7 +40,7 @@ def test_files_of_what_failed_go_and_no_others(tmp_path: Path, clock: Clock) -> 
     assert {path.name for path in tmp_path.iterdir()} == set(KEPT)
 
 
-def test_what_a_section_was_committed_with_stays(tmp_path: Path, clock: Clock) -> None:
+def test_litter_sweep_preserves_files_committed_by_section(tmp_path: Path, clock: Clock) -> None:
     committed, lost = "7-3-1-0-5-101-2-0.arrow", "7-3-1-0-5-99-2-0.arrow"
     for name in (committed, lost):
         (tmp_path / name).touch()
@@ -49,7 +51,7 @@ def test_what_a_section_was_committed_with_stays(tmp_path: Path, clock: Clock) -
     assert [path.name for path in tmp_path.iterdir()] == [committed]
 
 
-def test_what_is_gone_already_is_no_error(tmp_path: Path, clock: Clock) -> None:
+def test_litter_that_is_missing_is_no_error(tmp_path: Path, clock: Clock) -> None:
     litter = Litter(JobFolder(StoreSpec(str(tmp_path))), 1)
     litter.attempt_failed(Attempt(1, 1))
     clock.now += QUIET_SECONDS
@@ -58,7 +60,7 @@ def test_what_is_gone_already_is_no_error(tmp_path: Path, clock: Clock) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_folders_of_processes_that_have_ended_go(tmp_path: Path, clock: Clock) -> None:
+def test_litter_folders_of_exited_processes_are_deleted(tmp_path: Path, clock: Clock) -> None:
     one, other = Hello("job", "here", 1), Hello("job", "here", 11)
     for hello in (one, other):
         (tmp_path / hello.folder / "staged").mkdir(parents=True)
@@ -71,7 +73,7 @@ def test_folders_of_processes_that_have_ended_go(tmp_path: Path, clock: Clock) -
     assert [path.name for path in tmp_path.iterdir()] == [other.folder]
 
 
-def test_what_a_lost_loop_had_committed_stays(tmp_path: Path, clock: Clock) -> None:
+def test_litter_sweep_preserves_files_committed_by_lost_loop(tmp_path: Path, clock: Clock) -> None:
     for name in OF_THE_LOOP:
         (tmp_path / name).touch()
     litter = Litter(JobFolder(StoreSpec(str(tmp_path))), 7)

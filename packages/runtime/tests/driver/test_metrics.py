@@ -1,4 +1,6 @@
-"""Committed metrics count every committed bundle once; attempted ones also what is under way."""
+"""Tests of metrics: committed metrics count every committed bundle once, and attempted metrics include
+running bundles.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ def count(number: int) -> tuple[MonitoringInfo, ...]:
 
 
 def totals(tally: MetricsTally) -> tuple[int, int]:
-    """Committed and attempted."""
+    """Returns the committed and the attempted value."""
     found = tally.totals()
     committed, attempted = (
         sum(INTEGER.decode(info.payload) for info in infos)
@@ -27,11 +29,11 @@ def totals(tally: MetricsTally) -> tuple[int, int]:
     return committed, attempted
 
 
-def test_nothing_yet() -> None:
+def test_metrics_are_empty_at_start() -> None:
     assert totals(MetricsTally()) == (0, 0)
 
 
-def test_what_bundles_say_last_counts_as_attempted() -> None:
+def test_metrics_last_reported_by_bundles_count_as_attempted() -> None:
     tally = MetricsTally()
     tally.progressed(Attempt(1, 1), count(1))
     tally.progressed(Attempt(1, 1), count(3))
@@ -39,8 +41,8 @@ def test_what_bundles_say_last_counts_as_attempted() -> None:
     assert totals(tally) == (0, 13)
 
 
-def test_what_the_processes_of_a_section_say_adds_up() -> None:
-    """Each told of its own part, and the one that came last was taken for the whole."""
+def test_metrics_of_section_processes_add_up() -> None:
+    """Each process reported its part, and the last report was used as the total."""
     tally = MetricsTally()
     for number in (1, 3):
         tally.progressed(Attempt(1, 1), count(number), "one")
@@ -53,7 +55,7 @@ def test_what_the_processes_of_a_section_say_adds_up() -> None:
     assert totals(tally) == (20, 33)
 
 
-def test_a_commit_replaces_what_its_bundle_said() -> None:
+def test_metrics_of_commit_replace_reports_of_its_bundle() -> None:
     tally = MetricsTally()
     tally.progressed(Attempt(1, 1), count(3))
     tally.progressed(Attempt(2, 1), count(100))
@@ -61,7 +63,7 @@ def test_a_commit_replaces_what_its_bundle_said() -> None:
     assert totals(tally) == (11, 111)
 
 
-def test_an_attempt_that_was_given_up_stays_attempted_only() -> None:
+def test_metrics_of_abandoned_attempt_stay_attempted_only() -> None:
     tally = MetricsTally()
     tally.progressed(Attempt(1, 1), count(4))
     tally.failed(Attempt(1, 1))
@@ -70,7 +72,7 @@ def test_an_attempt_that_was_given_up_stays_attempted_only() -> None:
     assert totals(tally) == (7, 11)
 
 
-def test_of_attempts_that_were_given_up_only_the_sum_is_kept() -> None:
+def test_metrics_of_abandoned_attempts_are_stored_as_sum() -> None:
     tally = MetricsTally()
     for attempt in range(100):
         tally.progressed(Attempt(1, attempt), count(1))
@@ -79,20 +81,20 @@ def test_of_attempts_that_were_given_up_only_the_sum_is_kept() -> None:
     assert not tally._attempts
 
 
-def test_bundles_add_up() -> None:
+def test_metrics_of_bundles_add_up() -> None:
     tally = MetricsTally()
     tally.committed(Attempt(1, 1), count(1))
     tally.committed(Attempt(2, 1), count(2))
     assert totals(tally) == (3, 3)
 
 
-def test_what_an_earlier_server_has_committed_counts() -> None:
+def test_metrics_committed_by_earlier_server_count() -> None:
     tally = MetricsTally(count(40))
     tally.committed(Attempt(1, 1), count(2))
     assert totals(tally) == (42, 42)
 
 
-def test_labels_and_types_come_through() -> None:
+def test_metrics_retain_labels_and_types() -> None:
     tally = MetricsTally()
     tally.committed(Attempt(1, 1), count(1))
     (info,) = tally.totals().committed

@@ -1,4 +1,4 @@
-"""What a job tells those who look at it: its bundles that run, and its workers' stacks."""
+"""Tests of the observations of a job: its running bundles, and the stacks of its workers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from beam_runner_runtime.shutdown.limits import LIMITS
 STACK = ThreadStack("host", 1, "main", (StackFrame("a.py", 3, "f"),))
 
 
-def test_a_bundle_that_runs_is_told_with_its_process(tmp_path: Path) -> None:
+def test_running_bundle_is_shown_with_its_process(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     observing = JobObserving(rig.plan, tuple, lambda: "http://spark")
     rig.open_lanes()
@@ -43,7 +43,7 @@ def test_a_bundle_that_runs_is_told_with_its_process(tmp_path: Path) -> None:
     assert observing.execution().bundles == ()
 
 
-def test_a_bundle_that_waits_for_its_harness_is_told_as_such(tmp_path: Path) -> None:
+def test_bundle_waiting_for_its_harness_is_shown_as_waiting(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     stages = {name: attrs.evolve(one, embedded=False) for name, one in rig.plan.stages.items()}
     observing = JobObserving(attrs.evolve(rig.plan, stages=stages), tuple, str)
@@ -59,7 +59,7 @@ def test_a_bundle_that_waits_for_its_harness_is_told_as_such(tmp_path: Path) -> 
         assert bundle.where is where
 
 
-def test_nobody_asks_until_somebody_does(tmp_path: Path) -> None:
+def test_observations_are_collected_on_request(tmp_path: Path) -> None:
     observing = JobObserving(rig_of(tmp_path).plan, tuple, str)
     assert not observing.is_asked
     observing.execution()
@@ -69,7 +69,7 @@ def test_nobody_asks_until_somebody_does(tmp_path: Path) -> None:
         assert not observing.is_asked
 
 
-def test_stacks_are_those_of_the_processes_that_answer(tmp_path: Path) -> None:
+def test_stacks_come_from_responding_processes(tmp_path: Path) -> None:
     links = [WorkerLink(Hello("job", "host", number)) for number in range(2)]
     observing = JobObserving(rig_of(tmp_path).plan, lambda: links, str)
 

@@ -1,4 +1,4 @@
-"""A running job waits while its journal's disk is full or away."""
+"""Tests of a running job that waits while the disk of its journal is full or unavailable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AWAY = NeighbourUnavailable("the disk of /state", "disk is full")
 
 
 class Journal:
-    """Fails so many times."""
+    """A journal that fails `times` times."""
 
     job_id = "job"
 
@@ -42,7 +42,7 @@ class Journal:
 
 
 class Clock:
-    """Goes on when somebody waits."""
+    """A clock that advances during waits."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, goes_on: int = 1_000) -> None:
         self.now = 100.0
@@ -72,28 +72,28 @@ def test_append_waits_with_growing_pauses_and_commits_once(monkeypatch: pytest.M
     assert clock.outages[0].away == AWAY
 
 
-def test_append_beyond_the_limit_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_append_beyond_limit_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     journal, clock = Journal(1_000), Clock(monkeypatch)
     with pytest.raises(JournalUnavailable, match="the disk of /state is unavailable: disk is full"):
         patient(journal, clock, 20).append([b"1"])
     assert 120 <= clock.now < 136
 
 
-def test_append_of_a_job_that_is_to_end_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_append_of_ending_job_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     journal, clock = Journal(1_000), Clock(monkeypatch, goes_on=3)
     with pytest.raises(JournalUnavailable):
         patient(journal, clock, None).append([b"1"])
     assert len(clock.outages) == 3
 
 
-def test_other_errors_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_are_raised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     with pytest.raises(JournalFenced):
         patient(Journal(1, JournalFenced("another server")), clock, None).append([b"1"])
     assert clock.outages == []
 
 
-def test_snapshot_that_finds_no_room_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshot_without_disk_room_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     journal, clock = Journal(1), Clock(monkeypatch)
     kept = patient(journal, clock, None)
     kept.snapshot(b"1")

@@ -1,4 +1,4 @@
-"""The worker processes of a job are told to end, waited for, and never forgotten."""
+"""Tests that the worker processes of a job are requested to exit, awaited and never forgotten."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def told(worker: WorkerLink) -> list[Any]:
     return [pickle.loads(command) for command in worker.commands()]
 
 
-def test_without_processes_the_end_is_at_once() -> None:
+def test_job_without_processes_ends_at_once() -> None:
     started = time.monotonic()
     assert JobProcesses(Path()).end(abort=False, seconds=600)
     assert time.monotonic() - started < 60
 
 
 @pytest.mark.parametrize(("abort", "command"), [(False, EndJob()), (True, ExitNow())])
-def test_every_process_is_told_and_waited_for(abort: bool, command: Any) -> None:
+def test_processes_are_all_notified_and_awaited(abort: bool, command: Any) -> None:
     ours = JobProcesses(Path())
     workers = [link(1), link(2)]
     for worker in workers:
@@ -58,7 +58,7 @@ def test_every_process_is_told_and_waited_for(abort: bool, command: Any) -> None
     assert [told(worker) for worker in workers] == [[command], [command]]
 
 
-def test_processes_can_tear_down_before_they_are_to_end() -> None:
+def test_processes_can_tear_down_before_exit() -> None:
     ours = JobProcesses(Path())
     worker = link(1)
     ours.attached(worker)
@@ -68,13 +68,13 @@ def test_processes_can_tear_down_before_they_are_to_end() -> None:
     assert told(worker) == [TearDown(), EndJob()]
 
 
-def test_a_process_that_stays_is_reported() -> None:
+def test_process_that_stays_is_reported() -> None:
     ours = JobProcesses(Path())
     ours.attached(link(1))
     assert not ours.end(abort=False, seconds=0.05)
 
 
-def test_a_process_that_comes_late_is_sent_away() -> None:
+def test_late_process_is_dismissed() -> None:
     ours = JobProcesses(Path())
     ours.end(abort=False, seconds=1)
     late = link(3)
@@ -82,7 +82,7 @@ def test_a_process_that_comes_late_is_sent_away() -> None:
     assert told(late) == [ExitNow()]
 
 
-def test_workers_outside_are_stopped_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_external_workers_are_stopped_once(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped: list[tuple[str, str]] = []
     monkeypatch.setattr(
         processes,
@@ -99,7 +99,7 @@ def test_workers_outside_are_stopped_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert stopped == [("pool:1", "sdk-1")]
 
 
-def test_bundles_that_processes_have_begun_are_added_up_also_of_those_that_are_gone() -> None:
+def test_begun_bundles_of_current_and_lost_processes_add_up() -> None:
     ours = JobProcesses(Path())
     first, second = link(1), link(2)
     for one in (first, second):
@@ -114,7 +114,7 @@ def test_bundles_that_processes_have_begun_are_added_up_also_of_those_that_are_g
     assert ours.begun == {"read": 8, "see": 1}
 
 
-def test_processes_that_end_without_being_asked_to_are_counted() -> None:
+def test_unexpected_process_exits_are_counted() -> None:
     ours = JobProcesses(Path())
     closed, lost, aborted = link(1), link(2), link(3)
     for one in (closed, lost, aborted):
@@ -144,7 +144,7 @@ def silent_link(ours: JobProcesses, process: subprocess.Popen[bytes]) -> WorkerL
     return worker
 
 
-def test_a_process_that_can_not_speak_is_told_of_with_its_stage(
+def test_unresponsive_process_is_reported_with_its_stage(
     running: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     ours = JobProcesses(tmp_path)
@@ -155,12 +155,12 @@ def test_a_process_that_can_not_speak_is_told_of_with_its_stage(
         (found,) = ours.look()
         assert (found.hello, found.stage) == (worker.hello, "stage-7")
         assert found.seconds > LIMITS.silent_seconds
-    assert running.poll() is None  # code in C may return one day
+    assert running.poll() is None  # C code can still return
     worker.heard = time.monotonic()
     assert ours.look() == []
 
 
-def test_a_process_that_goes_on_without_its_channel_is_killed(
+def test_process_without_channel_is_killed(
     running: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     ours = JobProcesses(tmp_path)

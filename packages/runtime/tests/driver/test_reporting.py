@@ -1,4 +1,4 @@
-"""Why a job failed is a sentence, also where an SDK raises a bare KeyError."""
+"""Tests that the failure reason of a job is a sentence, even if an SDK raises a bare KeyError."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from beam_runner_runtime.driver.reporting import end_text
 
 
 def of_unknown_coder() -> str:
-    """The traceback of an SDK that does not know a coder."""
+    """Returns the traceback of an SDK that doesn't know a coder."""
     proto = _protos.Coder(spec=_protos.FunctionSpec(urn="beam:coder:odd:v1"))
     try:
         Coder.from_runner_api(proto, PipelineContext())
@@ -32,17 +32,17 @@ def told(cause: str, kind: FailureKind) -> str:
 
 
 @pytest.mark.parametrize("kind", [FailureKind.USER, FailureKind.OUTSIDE])
-def test_what_an_sdk_does_not_know_is_said(kind: FailureKind) -> None:
+def test_unsupported_sdk_feature_is_reported(kind: FailureKind) -> None:
     cause = f"KeyError while loading its functions\n{of_unknown_coder()}"
     assert "the SDK doesn't know 'beam:coder:odd:v1', a URN in the pipeline" in told(cause, kind)
 
 
-def test_a_key_error_of_user_code_is_told_as_it_is() -> None:
+def test_key_error_of_user_code_is_reported_unchanged() -> None:
     cause = "KeyError: 'beam:coder:odd:v1'\n  File 'mine.py'\nKeyError: 'beam:coder:odd:v1'"
     assert told(cause, FailureKind.USER) == cause
 
 
-def test_why_a_job_failed_is_read_in_a_time_that_grows_with_its_length() -> None:
+def test_failure_reason_parse_time_grows_with_text_length() -> None:
     cause = "ValueError: " + "_known_urns[" * 100_000 + "KeyError:"
     began = time.thread_time()
     assert told(cause, FailureKind.USER) == cause

@@ -1,4 +1,4 @@
-"""Plans make graphs that the scheduler takes: it starts, and every stage gets something to do."""
+"""Tests that plans become graphs which the scheduler accepts: it starts, and every stage gets work."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ every_sample = pytest.mark.parametrize("build", samples.ALL, ids=lambda build: b
 
 
 def started(plan: JobPlan) -> tuple[GraphSpec, list[str]]:
-    """The graph, and the stages of which the scheduler opens bundles at the start."""
+    """Returns the graph, and the stages with bundles at the start."""
     graph = graph_of(plan)
     commands = Scheduler(graph).handle(Start(0, roots_of(plan)))
     return graph, [command.stage for command in commands if isinstance(command, OpenBundles)]
 
 
 def run(plan: JobPlan) -> tuple[list[Bundle], Outcome]:
-    """All bundles of a job in which no stage puts anything out, and how it ends."""
+    """Returns all bundles of a job in which no stage has output, and the end of the job."""
     scheduler = Scheduler(graph_of(plan))
     waiting = deque(scheduler.handle(Start(0, roots_of(plan))))
     bundles = []
@@ -58,7 +58,7 @@ def run(plan: JobPlan) -> tuple[list[Bundle], Outcome]:
 
 
 @every_sample
-def test_the_scheduler_gets_to_the_end(build: samples.Build) -> None:
+def test_scheduler_finishes_plan(build: samples.Build) -> None:
     plan = samples.plan_of(build)
     bundles, outcome = run(plan)
     assert outcome is Outcome.DONE
@@ -74,7 +74,7 @@ def test_the_scheduler_gets_to_the_end(build: samples.Build) -> None:
     assert {bundle.stage for bundle in bundles} == fed
 
 
-def test_an_impulse_is_one_row_that_travels_along() -> None:
+def test_impulse_is_one_inline_row() -> None:
     plan = samples.plan_of(samples.map_only)
     (root, *_) = roots_of(plan)
     assert isinstance(root.data.ref, InlineRows)
@@ -85,12 +85,12 @@ def test_an_impulse_is_one_row_that_travels_along() -> None:
     assert facts.windows == frozenset({GLOBAL_WINDOW})
 
 
-def test_impulses_are_told_apart() -> None:
+def test_impulses_are_distinguished() -> None:
     refs = [root.data.ref for root in roots_of(samples.plan_of(samples.flatten_then_group))]
     assert len(refs) == len(set(refs)) == 2
 
 
-def test_groups_of_bounded_input_are_made_of_all_of_it() -> None:
+def test_grouping_of_bounded_input_reads_complete_input() -> None:
     plan = samples.plan_of(samples.group_twice)
     graph, _ = started(plan)
     grouping = [stage for stage in graph.stages if stage.kind is StageKind.GROUPING]
@@ -111,7 +111,7 @@ def test_groups_of_bounded_input_are_made_of_all_of_it() -> None:
         (samples.scripted_reshuffle, {True}),
     ],
 )
-def test_reshuffles_of_elements_are_read_in_order_while_they_are_small(
+def test_reshuffled_elements_are_read_in_order_while_small(
     build: samples.Build, joint: set[bool]
 ) -> None:
     plan = samples.plan_of(build)
@@ -122,7 +122,7 @@ def test_reshuffles_of_elements_are_read_in_order_while_they_are_small(
     assert {plan.buffers[b].restrictions for b in dealt} == {not one for one in joint}
 
 
-def test_what_nobody_writes_is_a_root_without_data() -> None:
+def test_buffer_without_writer_is_root_without_data() -> None:
     plan = samples.plan_of(samples.flatten_of_nothing)
     assert roots_of(plan) == ()
     (stage,) = graph_of(plan).stages
@@ -130,20 +130,20 @@ def test_what_nobody_writes_is_a_root_without_data() -> None:
 
 
 @pytest.mark.parametrize("build", [samples.without_a_source, samples.flatten_of_nothing])
-def test_a_job_without_data_ends_at_once(build: samples.Build) -> None:
+def test_job_without_data_ends_at_once(build: samples.Build) -> None:
     plan = samples.plan_of(build)
     commands = Scheduler(graph_of(plan)).handle(Start(0, roots_of(plan)))
     assert FinishJob(Outcome.DONE) in commands
 
 
-def test_an_output_written_twice_is_one_collection() -> None:
+def test_output_written_twice_is_one_collection() -> None:
     plan = samples.plan_of(samples.flatten_of_siblings)
     (writer,) = (s for s in plan.stages.values() if len(s.outputs) == 2)
     spec = next(s for s in graph_of(plan).stages if s.name == writer.stage_id)
     assert len(spec.outputs) == 1
 
 
-def test_side_inputs_have_names_of_their_own() -> None:
+def test_side_inputs_have_separate_names() -> None:
     plan = samples.plan_of(samples.side_inputs)
     specs = [side for stage in graph_of(plan).stages for side in stage.side_inputs]
     assert len(specs) == 3
@@ -154,10 +154,8 @@ def test_side_inputs_have_names_of_their_own() -> None:
     ("build", "whole"),
     [(samples.triggered_groups, True), (samples.scripted_groups, False), (samples.periodic, False)],
 )
-def test_what_is_bounded_is_grouped_when_all_of_it_is_there(
-    build: samples.Build, whole: bool
-) -> None:
-    """Whatever the trigger: what it fires does not depend on what comes first."""
+def test_bounded_input_is_grouped_when_complete(build: samples.Build, whole: bool) -> None:
+    """This holds for every trigger: the panes must not depend on the order of arrival."""
     graph, _ = started(samples.plan_of(build))
     (grouping,) = (stage for stage in graph.stages if stage.kind is StageKind.GROUPING)
     assert grouping.whole_input is whole
@@ -171,14 +169,14 @@ def test_transforms_with_side_inputs_are_no_groupings() -> None:
         assert reader.kind is StageKind.ORDINARY and reader.inputs[0] in grouping.outputs
 
 
-def test_side_inputs_are_read_at_the_end_of_their_window() -> None:
+def test_side_inputs_are_read_at_end_of_their_window() -> None:
     (side,) = sides(samples.two_outputs)
     assert side.readiness is SideInputReadiness.END_OF_WINDOW
     assert side.retention == 7_000
     assert side.mapping == SideWindowOf(FixedWindows(5_000))
 
 
-def test_side_inputs_that_are_updated_are_read_from_the_first_pane_on() -> None:
+def test_updated_side_inputs_are_read_from_first_pane() -> None:
     (side,) = sides(samples.updating_side_input)
     assert side.readiness is SideInputReadiness.FIRST_PANE
     assert side.mapping == SideWindowOf(GlobalWindows())
@@ -198,7 +196,7 @@ def test_sources_can_be_split() -> None:
         assert plan.buffers[stage.inputs[0]].kind is BufferKind.DEALT
 
 
-def test_a_script_is_a_test_stream() -> None:
+def test_script_becomes_test_stream() -> None:
     graph, _ = started(samples.plan_of(samples.scripted))
     (stream,) = graph.test_streams
     watermark, added, clock, end = stream.steps
@@ -215,7 +213,7 @@ def test_a_script_is_a_test_stream() -> None:
     assert kind is RowKind.ELEMENTS and len(row) == facts.size + 8
 
 
-def test_data_of_scripts_is_told_apart() -> None:
+def test_script_data_is_distinguished() -> None:
     graph, _ = started(samples.plan_of(samples.scripted_flatten))
     refs = [
         step.data.ref

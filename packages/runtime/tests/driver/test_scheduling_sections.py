@@ -1,4 +1,4 @@
-"""Which stages of a plan can be part of a section, and that the scheduler gets to the end with them."""
+"""Tests of the stages of a plan that can be part of a section, and of the scheduler with them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ every_sample = pytest.mark.parametrize("build", samples.ALL, ids=lambda build: b
 
 
 def spanning(plan: JobPlan) -> set[str]:
-    """The stages that span, where sections are wanted; where they are not, none does."""
+    """Returns the stages that can be part of a section. Without sections, no stage can."""
     assert not any(one.spans for one in graph_of(plan).stages)
     return {one.name for one in graph_of(plan, sections=True).stages if one.spans}
 
 
 @every_sample
-def test_with_sections_the_scheduler_gets_to_the_end(build: samples.Build) -> None:
+def test_scheduler_with_sections_finishes_plan(build: samples.Build) -> None:
     plan = samples.plan_of(build)
     graph = graph_of(plan, sections=True)
     scheduler = Scheduler(graph)
@@ -60,13 +60,13 @@ ALL = {"read", "count", "end"}
 
 
 def changed(**stages: Any) -> JobPlan:
-    """The chain with other fields in some of its stages."""
+    """Returns the chain with other fields in some of its stages."""
     changes = {name: attrs.evolve(CHAIN.stages[name], **more) for name, more in stages.items()}
     return attrs.evolve(CHAIN, stages={**CHAIN.stages, **changes})
 
 
 def with_pairs(**more: Any) -> JobPlan:
-    """The chain with other fields in the buffer that is grouped."""
+    """Returns the chain with other fields in the grouped buffer."""
     return attrs.evolve(
         CHAIN, buffers={**CHAIN.buffers, "pairs": attrs.evolve(CHAIN.buffers["pairs"], **more)}
     )
@@ -93,7 +93,7 @@ def with_pairs(**more: Any) -> JobPlan:
         *("callbacks", "splittable", "whole", "in parts", "merged here", "merged elsewhere"),
     ],
 )
-def test_stages_span_that_are_bounded_and_can_be_run_in_sparks_own_tasks(
+def test_bounded_stages_that_spark_tasks_can_run_form_sections(
     plan: JobPlan, expected: set[str]
 ) -> None:
     assert spanning(plan) == expected

@@ -1,4 +1,4 @@
-"""Slots: a job that has too few lanes gets a place from one that has more."""
+"""Tests of slots: a job with few lanes gets a slot from a job with more lanes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def _holding(slots: Slots, job_id: str, lanes: int) -> JobSlots:
     return job
 
 
-def test_a_job_hears_that_others_want_a_place_and_that_they_have_it(clock: Clock) -> None:
+def test_job_is_notified_when_others_need_or_get_slot(clock: Clock) -> None:
     slots = Slots(5)
     job, other = _holding(slots, "mine", 4), JobSlots(slots, "other")
     for lane, come in enumerate((other.opened, other.ended)):
         other.started(lane)
-        assert not job.is_wanted, "nobody has waited yet"
+        assert not job.is_wanted, "no job has waited yet"
         clock.now += 1
         assert job.is_wanted
         assert other.spare == 0
@@ -50,7 +50,7 @@ def test_a_job_hears_that_others_want_a_place_and_that_they_have_it(clock: Clock
     assert job.spare == 1
 
 
-def test_those_whose_turn_comes_are_woken_as_others_end(clock: Clock) -> None:
+def test_waiting_jobs_are_woken_as_other_jobs_end(clock: Clock) -> None:
     slots = Slots(1)
     first, second, third = (JobSlots(slots, name) for name in ("first", "second", "third"))
     woken: list[str] = []
@@ -62,13 +62,11 @@ def test_those_whose_turn_comes_are_woken_as_others_end(clock: Clock) -> None:
     assert not third.take_turn(lambda: woken.append("third"))
     assert second.take_turn(lambda: woken.append("second"))
     clock.now += TUNING.job_turn_seconds
-    assert third.take_turn(lambda: woken.append("third")), "a long job holds nobody up"
+    assert third.take_turn(lambda: woken.append("third")), "a long job blocks no other job"
 
 
-def test_a_lane_is_given_up_only_when_it_has_done_something(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where Spark takes longer to start a lane than others have patience, jobs still go on."""
+def test_lane_is_released_only_after_work(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs progress even if Spark starts a lane more slowly than other jobs wait."""
     monkeypatch.setattr(lanes_module, "time", clock)
     slots = Slots()
     other = JobSlots(slots, "other")
@@ -86,15 +84,15 @@ def test_a_lane_is_given_up_only_when_it_has_done_something(
     assert sent == ["loop"]
     lanes.loop_left(link, None)
     lanes.run_loop()
-    assert isinstance(sent[-1], CloseLane), "now the other job gets the place"
+    assert isinstance(sent[-1], CloseLane), "the other job gets the slot"
     lanes.dispatch()
     assert len(started) == 1, "and Spark can't give it to this one again"
     other.opened(0)
     lanes.dispatch()
-    assert len(started) == 2, "which asks for another then"
+    assert len(started) == 2, "this job then requests another slot"
 
 
-def test_lanes_beside_blocked_ones_leave_slots_to_other_jobs(
+def test_lanes_next_to_blocked_lanes_leave_slots_to_other_jobs(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lanes_module, "time", clock)
@@ -114,7 +112,7 @@ def test_lanes_beside_blocked_ones_leave_slots_to_other_jobs(
     assert JobSlots(slots, "third").spare == 1
 
 
-def test_a_job_gets_its_usual_lanes_whatever_is_left(clock: Clock) -> None:
+def test_job_gets_its_default_lanes_regardless_of_free_slots(clock: Clock) -> None:
     started: list[int] = []
     slots = JobSlots(Slots(1), "mine")
     lanes = Lanes(started.append, lambda one: one, lambda: "loop", 2, 8, slots)
@@ -122,7 +120,7 @@ def test_a_job_gets_its_usual_lanes_whatever_is_left(clock: Clock) -> None:
     assert started == [0, 1], "Spark has them wait"
 
 
-def test_a_loop_is_asked_once_for_its_lane_when_another_job_has_none(clock: Clock) -> None:
+def test_loop_is_asked_once_for_its_lane_when_another_job_has_none(clock: Clock) -> None:
     slots = Slots()
     job = JobSlots(slots, "mine")
     lanes: Any = Lanes(Mock(), Mock(), Mock(), 2, 8, job)

@@ -10,7 +10,7 @@ def report(open_bundles: int = 0, waiting: int = 0) -> StageReport:
     return StageReport("s", 0, 1, 2, 0, waiting, 0, 0, open_bundles, False)
 
 
-def test_a_stage_has_worked_from_its_first_bundle_to_its_last_commit() -> None:
+def test_stage_is_active_from_first_bundle_to_last_commit() -> None:
     history = StageHistory()
     history.look(1.0, [report()], {})
     assert history.times == {}
@@ -20,13 +20,13 @@ def test_a_stage_has_worked_from_its_first_bundle_to_its_last_commit() -> None:
     assert (history.times["s"].began, history.times["s"].last) == (2_000, 3_000)
 
 
-def test_a_bundle_that_came_and_went_between_two_looks_counts() -> None:
+def test_bundle_between_two_samples_is_counted() -> None:
     history = StageHistory()
     history.look(5.0, [report()], {"s": Tally(committed=3)})
     assert (history.times["s"].began, history.times["s"].last) == (5_000, 5_000)
 
 
-def test_points_are_few_and_of_an_hour() -> None:
+def test_points_are_limited_and_cover_one_hour() -> None:
     history = StageHistory()
     for tick in range(4_000):
         history.look(float(tick), [report(1, tick)], {"s": Tally(committed=tick)})

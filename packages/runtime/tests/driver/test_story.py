@@ -1,4 +1,4 @@
-"""The story of a bundle is that of its journal: planned, tried, failed, committed, with what it read and wrote."""
+"""Tests of the story of a bundle in its journal: planned, tried, failed, committed, with its input and output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def kinds(found: BundleStory) -> list[StoryKind]:
     return [step.kind for step in found.happened]
 
 
-def test_story_of_a_committed_bundle_has_its_lane_and_its_data(tmp_path: Path) -> None:
+def test_story_of_committed_bundle_has_its_lane_and_data(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
     number = order.bundle.number
     before = story(journal_of(rig), number)
@@ -46,7 +46,7 @@ def test_story_of_a_committed_bundle_has_its_lane_and_its_data(tmp_path: Path) -
     assert last.steps == ("the see step",)
 
 
-def test_story_of_a_failed_attempt_has_error_step_and_lane(tmp_path: Path) -> None:
+def test_story_of_failed_attempt_has_error_step_and_lane(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
     rig.coordinator.heard(worker, BundleBroke(Attempt.of(order.bundle), FAILURE))
     rig.coordinator.work()
@@ -62,7 +62,7 @@ def test_story_of_a_failed_attempt_has_error_step_and_lane(tmp_path: Path) -> No
     assert "at 'see': ValueError: no, at the element 'a'" in text
 
 
-def test_story_of_a_lost_attempt_names_the_process_and_the_next_attempt(tmp_path: Path) -> None:
+def test_story_of_lost_attempt_names_process_and_next_attempt(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
     rig.lose(worker)
     rig.run()
@@ -81,7 +81,7 @@ def test_story_of_a_lost_attempt_names_the_process_and_the_next_attempt(tmp_path
     assert [one.entry for one in found.happened] == sorted(one.entry for one in found.happened)
 
 
-def test_story_of_bundles_in_a_loop_names_its_lane(tmp_path: Path) -> None:
+def test_story_of_bundles_in_loop_names_its_lane(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
     rig.run()
     assert rig.ledger.end == DONE
@@ -90,7 +90,7 @@ def test_story_of_bundles_in_a_loop_names_its_lane(tmp_path: Path) -> None:
     assert found.happened[-1].lane == 0
 
 
-def test_story_of_an_unknown_bundle_names_the_last_one(tmp_path: Path) -> None:
+def test_story_of_unknown_bundle_names_last_bundle(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     rig.run()
     last = rig.ledger.next_bundle - 1
@@ -102,7 +102,7 @@ def test_story_of_an_unknown_bundle_names_the_last_one(tmp_path: Path) -> None:
     assert story(journal_of(rig), -1).status is StoryStatus.UNKNOWN
 
 
-def test_story_of_a_bundle_before_the_snapshot_is_compacted(tmp_path: Path) -> None:
+def test_story_of_bundle_before_snapshot_is_compacted(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     rig.run()
     journal = journal_of(rig)
@@ -114,7 +114,7 @@ def test_story_of_a_bundle_before_the_snapshot_is_compacted(tmp_path: Path) -> N
     assert f"ended before entry {found.first_entry} of the journal" in line
 
 
-def test_story_of_an_open_bundle_at_a_snapshot_begins_there(tmp_path: Path) -> None:
+def test_story_of_bundle_open_at_snapshot_starts_at_snapshot(tmp_path: Path) -> None:
     rig, _, order = running(tmp_path)
     journal = journal_of(rig)
     journal.snapshot(rig.ledger.snapshot())
@@ -124,7 +124,7 @@ def test_story_of_an_open_bundle_at_a_snapshot_begins_there(tmp_path: Path) -> N
     assert found.happened[0].reads
 
 
-def test_story_without_a_journal_says_so(tmp_path: Path) -> None:
+def test_story_without_journal_reports_missing_journal(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     journal = journal_of(rig)
     journal.delete()

@@ -1,4 +1,4 @@
-"""How a job is cut, before it runs."""
+"""Tests of the partitioning of a job before its run."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ def plan(*, streaming: bool = False, turns: bool = False, endless: bool = False)
     ("cores", "many", "few"),
     [(1, 8, 2), (2, 16, 4), (8, 64, 16), (16, 64, 32), (32, 64, 64), (100, 200, 200)],
 )
-def test_many_small_shards_but_not_more_than_help(cores: int, many: int, few: int) -> None:
+def test_shard_count_is_large_for_small_shards_within_limit(
+    cores: int, many: int, few: int
+) -> None:
     assert shards_for(cores, few=False) == many
     assert shards_for(cores, few=True) == few
 
 
-def test_by_the_plan() -> None:
+def test_tuning_follows_plan() -> None:
     bounded = tuning_of(plan(), 2, RetrySettings(3), JobWishes())
     assert (bounded.shards, bounded.limits.user_attempts) == (16, 3)
     assert bounded.policy.checkpoint_after == 10_000
@@ -50,7 +52,7 @@ def test_by_the_plan() -> None:
         (Bulk.NEVER, Bulk.ALWAYS, True, True),
     ],
 )
-def test_sections_are_asked_for_or_data_has_no_other_way_and_a_job_is_heard_first(
+def test_sections_follow_job_option_unless_data_has_no_other_way(
     server: Bulk, job: Bulk | None, shares_data: bool, has_sections: bool
 ) -> None:
     wishes = JobWishes(bulk=job)
@@ -65,7 +67,7 @@ def test_sections_are_asked_for_or_data_has_no_other_way_and_a_job_is_heard_firs
     [(None, 1, True), (10, 1, False), (1 << 30, 1, True), (10, 1 << 30, True)],
     ids=["a root says nothing", "little", "large restrictions", "large data"],
 )
-def test_on_a_cluster_with_a_place_for_data_sections_are_for_what_is_large_or_may_be(
+def test_sections_with_shared_folder_are_used_for_large_or_unknown_data(
     work: int | None, size: int, *, opens: bool
 ) -> None:
     def policy(bulk: Bulk) -> SectionPolicy | None:
@@ -77,7 +79,7 @@ def test_on_a_cluster_with_a_place_for_data_sections_are_for_what_is_large_or_ma
     assert policy(Bulk.NEVER) is None
 
 
-def test_sections_have_many_exchanges_where_they_can_hand_on_little() -> None:
+def test_sections_have_many_exchanges_if_output_per_exchange_is_limited() -> None:
     def exchanges(*, shares_data: bool) -> int:
         tuning = tuning_of(plan(), 2, RETRIES, JobWishes(), Bulk.ALWAYS, shares_data=shares_data)
         return tuning.limits.section_exchanges
@@ -87,7 +89,7 @@ def test_sections_have_many_exchanges_where_they_can_hand_on_little() -> None:
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-def test_what_a_job_asks_for_wins(streaming: bool) -> None:
+def test_job_options_override_tuning(streaming: bool) -> None:
     asked = JobWishes(task_attempts=5, key_shards=7, checkpoint_interval=1_000)
     tuning = tuning_of(plan(streaming=streaming), 2, RETRIES, asked)
     assert (tuning.shards, tuning.limits.user_attempts) == (7, 5)
@@ -105,7 +107,7 @@ def test_endless_job_has_no_last_attempt_and_waits_without_limit() -> None:
 
 
 @pytest.mark.parametrize(("attempts", "outside"), [(1, 4), (4, 4), (9, 9)])
-def test_endless_job_with_a_last_attempt_has_as_many_for_losses_and_four_at_least(
+def test_endless_job_with_last_attempt_has_equal_loss_limit_and_at_least_four(
     attempts: int, outside: int
 ) -> None:
     by_server = limits_of(JobWishes(), RetrySettings(3, attempts), endless=True)
@@ -116,7 +118,7 @@ def test_endless_job_with_a_last_attempt_has_as_many_for_losses_and_four_at_leas
         assert limits.outage_limit is None
 
 
-def test_job_that_ends_has_a_last_attempt_no_pauses_and_a_limit_to_its_wait() -> None:
+def test_bounded_job_has_last_attempt_no_pauses_and_wait_limit() -> None:
     limits = limits_of(JobWishes(), RetrySettings(3, None, 1.5), endless=False)
     assert (limits.user_attempts, limits.outside_attempts, limits.outage_limit) == (3, 4, 1_500)
     assert limits.pauses == Pauses(0, 0)

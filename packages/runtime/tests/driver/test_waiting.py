@@ -1,4 +1,4 @@
-"""What a job waits for: records with the names that people gave."""
+"""Tests of the waits of a job as records with user-defined names."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def plan_with_side_input(tmp_path: Path) -> JobPlan:
     return attrs.evolve(plan, stages={**plan.stages, "see": see})
 
 
-def test_side_input_has_the_names_of_who_reads_it_and_who_gives_it(tmp_path: Path) -> None:
+def test_side_input_wait_names_reader_and_producer(tmp_path: Path) -> None:
     wait = Wait(WaitKind.SIDE_INPUT, "see", count=1, side_input="Look up:side0")
     plan = plan_with_side_input(tmp_path)
     *_, found = job_waits(rig_of(tmp_path / "2").coordinator, plan, (), [wait])
     assert found == attrs.evolve(wait, steps=("Look up",), givers=("the read step",))
 
 
-def test_many_waits_of_one_kind_in_a_stage_are_few_records(tmp_path: Path) -> None:
+def test_many_waits_of_same_kind_in_stage_become_few_records(tmp_path: Path) -> None:
     timers = [Wait(WaitKind.TIMER, "see", shard=shard, until=9) for shard in range(100)]
     rig = rig_of(tmp_path)
     found = job_waits(rig.coordinator, rig.plan, (), timers)
@@ -41,7 +41,7 @@ def test_many_waits_of_one_kind_in_a_stage_are_few_records(tmp_path: Path) -> No
     assert shards == [0, 1, 2]
 
 
-def test_stage_of_many_steps_is_named_by_the_first_and_the_last(tmp_path: Path) -> None:
+def test_stage_of_many_steps_is_named_by_first_and_last_step(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     see = rig.plan.stages["see"]
     many = attrs.evolve(see, spec=attrs.evolve(see.spec, name=" + ".join("abcdefgh")))
@@ -50,7 +50,7 @@ def test_stage_of_many_steps_is_named_by_the_first_and_the_last(tmp_path: Path) 
     assert found.steps == ("a", "...", "h")
 
 
-def test_process_that_does_not_answer_comes_first_with_its_steps(tmp_path: Path) -> None:
+def test_unresponsive_process_comes_first_with_its_steps(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     silent = Silence(Hello("job", "there", 7), 9.44, "see")
     first, *_ = job_waits(rig.coordinator, rig.plan, [silent], rig.ledger.waits())
@@ -59,7 +59,7 @@ def test_process_that_does_not_answer_comes_first_with_its_steps(tmp_path: Path)
     )
 
 
-def test_outage_tells_since_when_and_until_when() -> None:
+def test_outage_reports_its_start_and_deadline() -> None:
     now = time.monotonic()
     outage = Outage(NeighbourUnavailable("the disk", "full"), now - 60, now + 5)
     found = neighbour_wait(outage, 1_000)

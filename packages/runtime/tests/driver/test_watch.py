@@ -1,4 +1,4 @@
-"""A job of which nobody is at work on what it says to run: the watchdog says so with all stacks, and recovers."""
+"""Tests of the watchdog: if no process works on an open bundle, the watchdog logs all stacks and recovers the job."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Watched:
         self.watch = JobWatch("job-1", self.reporter, lambda: [STACK])
 
     def look(self) -> None:
-        """Looks now and then, for more than twice the limit."""
+        """Checks the job repeatedly for more than twice the limit."""
         for _ in range(6):
             self.watch.look(self.rig.coordinator, time.monotonic())
             if self.reporter.messages:
@@ -56,7 +56,7 @@ class Watched:
 
 @pytest.mark.parametrize("loop", [False, True], ids=["lane", "loop"])
 @pytest.mark.parametrize("doing", [Doing.IDLE, Doing.LOOP, Doing.ORDER])
-def test_watch_order_that_a_process_forgot_is_run_by_another_one(
+def test_watch_order_forgotten_by_process_is_run_by_another_process(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, loop: bool, doing: Doing
 ) -> None:
     watched = Watched(rig_of(tmp_path, **({"loop_bytes": LOOP_BYTES} if loop else {})))
@@ -93,7 +93,7 @@ def test_watch_process_at_work_is_left_alone(tmp_path: Path, doing: Doing) -> No
     watched.finish()
 
 
-def test_watch_process_that_says_nothing_is_left_alone(tmp_path: Path) -> None:
+def test_watch_silent_process_is_left_alone(tmp_path: Path) -> None:
     watched = Watched(rig_of(tmp_path))
     watched.rig.begin()
     watched.rig.open_lanes()
@@ -105,15 +105,13 @@ def test_watch_process_that_says_nothing_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("loop", [False, True], ids=["lane", "loop"])
-def test_watch_reply_that_came_while_the_job_waited_is_no_defect(
-    tmp_path: Path, loop: bool
-) -> None:
+def test_watch_reply_received_during_wait_is_no_defect(tmp_path: Path, loop: bool) -> None:
     watched = Watched(rig_of(tmp_path, **({"loop_bytes": LOOP_BYTES} if loop else {})))
     rig = watched.rig
     rig.begin()
     rig.open_lanes()
     taken = time.monotonic()
-    rig.workers[0].doing = Doing.IDLE  # its reply has come, and the job waits for its journal
+    rig.workers[0].doing = Doing.IDLE  # the reply has arrived, and the job waits for its journal
     time.sleep(4 * LIMIT)
     watched.watch.look(rig.coordinator, taken)
     assert watched.texts == []
@@ -123,13 +121,13 @@ def test_watch_reply_that_came_while_the_job_waited_is_no_defect(
 
 
 @pytest.mark.parametrize("loop", [False, True], ids=["bundles", "loop"])
-def test_watch_time_in_which_the_job_waited_does_not_count(tmp_path: Path, loop: bool) -> None:
+def test_watch_time_of_waiting_job_does_not_count(tmp_path: Path, loop: bool) -> None:
     watched = Watched(rig_of(tmp_path, **({"loop_bytes": LOOP_BYTES} if loop else {})))
     watched.rig.begin()
     lanes = watched.rig.coordinator.lanes
     lanes._waiting.clear()
     lanes._loop_waits = False
-    time.sleep(LIMIT)  # nothing is committed for so long
+    time.sleep(LIMIT)  # no bundle is committed during this time
     watched.watch.look(watched.rig.coordinator, time.monotonic())
     taken = time.monotonic()
     time.sleep(4 * LIMIT)
@@ -141,7 +139,7 @@ def test_watch_time_in_which_the_job_waited_does_not_count(tmp_path: Path, loop:
     watched.finish()
 
 
-def test_watch_bundles_that_no_lane_holds_are_run(tmp_path: Path) -> None:
+def test_watch_bundles_without_lane_are_run(tmp_path: Path) -> None:
     watched = Watched(rig_of(tmp_path))
     watched.rig.begin()
     watched.rig.coordinator.lanes._waiting.clear()
@@ -151,7 +149,7 @@ def test_watch_bundles_that_no_lane_holds_are_run(tmp_path: Path) -> None:
     watched.finish()
 
 
-def test_watch_loop_that_no_lane_has_is_taken_back(tmp_path: Path) -> None:
+def test_watch_loop_without_lane_is_taken_back(tmp_path: Path) -> None:
     watched = Watched(rig_of(tmp_path, loop_bytes=LOOP_BYTES))
     watched.rig.begin()
     watched.rig.coordinator.lanes._loop_waits = False

@@ -1,4 +1,4 @@
-"""What the watchdog takes for a defect, as a table."""
+"""Tests of the defects that the watchdog detects, as a table."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ EVER = 9_000.0
 @pytest.mark.parametrize(
     ("doing", "given", "said", "moved", "heard", "defect"),
     [
-        # The process waits for an order, though it has had one for so long.
+        # The process waits for an order, although it received an order long ago.
         (Doing.IDLE, LONG, LONG, LONG, 1, True),
         (Doing.IDLE, LONG, LONG, 0, 1, True),
         (Doing.IDLE, SHORT, LONG, LONG, 1, False),
         (Doing.IDLE, LONG, SHORT, LONG, 1, False),
-        # User code may take as long as it likes.
+        # User code can take any amount of time.
         (Doing.BUNDLE, EVER, EVER, EVER, 1, False),
-        # A store or a disk is away.
+        # A store or a disk is unavailable.
         (Doing.NEIGHBOUR, EVER, EVER, EVER, 1, False),
-        # Between bundles: a defect only if nothing is committed either.
+        # The process is between bundles: a defect only if no bundle is committed either.
         (Doing.LOOP, LONG, LONG, LONG, 1, True),
         (Doing.LOOP, LONG, LONG, SHORT, 1, False),
         (Doing.LOOP, LONG, SHORT, LONG, 1, False),
         (Doing.ORDER, LONG, LONG, LONG, 1, True),
         (Doing.ORDER, LONG, LONG, SHORT, 1, False),
-        # A process that says nothing may be stopped, or in code that holds Python's lock.
+        # A silent process may be stopped, or in C code that holds Python's lock.
         (Doing.IDLE, LONG, LONG, LONG, 11, False),
         (Doing.LOOP, LONG, LONG, LONG, 11, False),
     ],
 )
-def test_claim_is_a_defect_if_its_process_is_not_at_work(
+def test_claim_of_idle_process_is_defect(
     doing: Doing, given: float, said: float, moved: float, heard: float, defect: bool
 ) -> None:
     claim = Claim(NOW - given, doing, NOW - said, NOW - heard)
@@ -50,7 +50,7 @@ def test_claim_just_given_is_no_defect(doing: Doing) -> None:
     assert not is_defect(Claim(NOW, doing, 0.0, NOW), 0.0, NOW)
 
 
-def test_since_counts_from_the_first_look_at_which_it_is_so() -> None:
+def test_since_counts_from_first_true_observation() -> None:
     since = Since()
     assert since.seconds(is_so=False, now=1.0) == 0.0
     assert since.seconds(is_so=True, now=2.0) == 0.0

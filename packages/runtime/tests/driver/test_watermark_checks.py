@@ -1,4 +1,4 @@
-"""A job fails where a watermark overtakes data, if its server is told to look."""
+"""Tests that a job fails if a watermark overtakes data, and its server checks watermarks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Finding(WatermarkChecker):
         return found
 
 
-def test_job_whose_data_is_overtaken_fails_with_names_and_times(tmp_path: Path) -> None:
+def test_job_with_overtaken_data_fails_with_names_and_timestamps(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     rig.ledger.watch = Finding()
     rig.run()
@@ -43,21 +43,21 @@ def test_job_whose_data_is_overtaken_fails_with_names_and_times(tmp_path: Path) 
     assert "written by 'the read step'" in text(rig)
 
 
-def test_job_that_is_in_order_runs_to_its_end_under_watch(tmp_path: Path) -> None:
+def test_job_with_ordered_data_finishes_under_watch(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     rig.ledger.watch = WatermarkChecker()
     rig.run()
     assert rig.ledger.end == DONE and seen(rig) == EXPECTED
 
 
-def test_ledger_without_a_watch_says_nothing() -> None:
+def test_ledger_without_watch_reports_no_violation() -> None:
     job = Job(CHAIN)
     (read,) = job.open("read")
     job.commit(read, rows("a", 0))
     assert first_overtaken(job.ledger) == ""
 
 
-def test_workers_are_told_whether_to_check(tmp_path: Path) -> None:
+def test_workers_get_watermark_check_setting(tmp_path: Path) -> None:
     for checks in (False, True):
         settings = JobSettings(
             JobFolder(StoreSpec(str(tmp_path))), 1, 2, 8, checks_watermarks=checks
@@ -65,7 +65,9 @@ def test_workers_are_told_whether_to_check(tmp_path: Path) -> None:
         assert settings.work(CHAIN, 4, 0).checks_watermarks is checks
 
 
-def test_server_checks_if_its_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_checks_watermarks_if_enabled_by_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     assert not are_checked()
     monkeypatch.setenv(VARIABLE, "")

@@ -18,7 +18,7 @@ def told(outages: WorkerOutages) -> list[tuple[str, str, float]]:
     return [(one.away.neighbour, one.away.reason, one.since) for one in outages.current()]
 
 
-def test_worker_outages_each_neighbour_is_there_once_from_its_first_wait() -> None:
+def test_worker_outages_list_each_neighbour_once_from_first_wait() -> None:
     outages = WorkerOutages()
     outages.told(FIRST, NeighbourAwaited(STORE, "refused"), 10.0)
     outages.told(SECOND, NeighbourAwaited(STORE, "no answer"), 12.0)
@@ -33,7 +33,7 @@ def test_worker_outages_each_neighbour_is_there_once_from_its_first_wait() -> No
     assert told(outages) == []
 
 
-def test_outage_messages_begin_and_end_are_told_once() -> None:
+def test_outage_start_and_end_messages_are_logged_once() -> None:
     outages, messages = WorkerOutages(), OutageMessages()
     outages.told(FIRST, NeighbourAwaited(STORE, "refused"), 10.0)
     (text,) = messages.look(outages.current(), 10.5)
@@ -48,7 +48,7 @@ def test_outage_messages_begin_and_end_are_told_once() -> None:
     assert messages.look(outages.current(), 71.0) == []
 
 
-def test_coordinator_process_that_waits_is_lost_waits_no_longer(tmp_path: Path) -> None:
+def test_lost_waiting_process_ends_its_outage(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     rig.begin()
     rig.open_lanes()

@@ -1,4 +1,4 @@
-"""Workers keep the memory that they have freed: the next pieces of data don't ask the system for any."""
+"""Tests that workers reuse freed memory: the next data needs no new memory of the system."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ print(*found)
 
 
 def _faults(work: str, settle: str = "") -> list[int]:
-    """How many new pages some work takes, as few as can be after the first time, in the main thread and in another."""
+    """Returns the minimum number of page faults of some work after its first run, in the main thread
+    and in another thread.
+    """
     program = PROGRAM.replace("SETTLE", settle).replace("WORK", work)
     ran = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
@@ -57,12 +59,12 @@ def _faults(work: str, settle: str = "") -> list[int]:
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others know no mallopt")
 
 
-def test_pieces_take_the_memory_of_those_before_them() -> None:
+def test_allocated_pieces_reuse_freed_memory() -> None:
     assert max(_faults("pieces", "allocation.settle()")) < 50
     assert max(_faults("pieces")) > 200
 
 
-def test_what_a_section_has_for_a_task_is_kept_for_the_next() -> None:
+def test_section_memory_is_reused_by_next_task() -> None:
     kept = _faults("task", "allocation.settle(); allocation.keep(200 << 20)")
     assert max(kept) < 1_000
     assert max(_faults("task", "allocation.settle()")) > 5_000

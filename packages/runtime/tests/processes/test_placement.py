@@ -1,4 +1,4 @@
-"""Plain processes as a placement, beyond what all placements have in common."""
+"""Tests of local processes as a placement, in addition to the tests of all placements."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def place(placement: PlainPlacement, tmp_path: Path) -> Iterator[PlacedJobs]:
         yield PlacedJobs(placement, jobs, tmp_path)
 
 
-def test_a_lane_waits_until_there_is_a_slot(place: PlacedJobs) -> None:
+def test_lane_waits_for_free_slot(place: PlacedJobs) -> None:
     job = place.job("waits")
     links = [job.open(number) for number in range(SLOTS)]
     job.start(SLOTS)
@@ -54,7 +54,7 @@ def test_a_lane_waits_until_there_is_a_slot(place: PlacedJobs) -> None:
     job.close(SLOTS, job.next_opened(SLOTS))
 
 
-def test_one_that_waits_is_cancelled_without_a_process(place: PlacedJobs) -> None:
+def test_waiting_lane_is_cancelled_without_process(place: PlacedJobs) -> None:
     other, job = place.job("other"), place.job("waits")
     for number in range(SLOTS):
         other.open(number)
@@ -64,8 +64,8 @@ def test_one_that_waits_is_cancelled_without_a_process(place: PlacedJobs) -> Non
     assert other.ended.empty()
 
 
-def test_who_has_ended_is_not_waited_for(placement: PlainPlacement, place: PlacedJobs) -> None:
-    """Else its question is answered after 20 s, which a server that stops waits for."""
+def test_exited_process_is_not_awaited(placement: PlainPlacement, place: PlacedJobs) -> None:
+    """Otherwise the response takes 20 s, and a stopping server waits for it."""
     (number,) = placement._workers
     asked = threading.Thread(target=placement.order, args=(number,))
     asked.start()
@@ -74,7 +74,9 @@ def test_who_has_ended_is_not_waited_for(placement: PlainPlacement, place: Place
     assert not asked.is_alive()
 
 
-def test_nothing_is_left_of_it(placement: PlainPlacement, place: PlacedJobs) -> None:
+def test_placement_leaves_no_process_after_stop(
+    placement: PlainPlacement, place: PlacedJobs
+) -> None:
     worker = place.job("job").open(0).hello.pid
     started = [worker, parent(worker), parent(parent(worker))]
     assert parent(started[-1]) == os.getpid()
@@ -86,10 +88,10 @@ def test_nothing_is_left_of_it(placement: PlainPlacement, place: PlacedJobs) -> 
 
 
 @pytest.mark.parametrize("of_parent", [False, True], ids=["parent", "its reaper"])
-def test_a_lost_parent_of_workers_is_started_again(
+def test_lost_worker_parent_is_restarted(
     placement: PlainPlacement, place: PlacedJobs, of_parent: bool
 ) -> None:
-    """Its lanes are served by other workers."""
+    """Other workers serve its lanes."""
     job = place.job("job")
     for _ in range(2):
         worker = job.open(0).hello.pid
@@ -102,7 +104,7 @@ def test_a_lost_parent_of_workers_is_started_again(
         job.close(0, again)
 
 
-def test_workers_ordered_from_a_lost_parent_are_made(
+def test_workers_requested_from_lost_parent_are_started(
     placement: PlainPlacement, place: PlacedJobs
 ) -> None:
     other, job = place.job("other"), place.job("job")
@@ -112,7 +114,7 @@ def test_workers_ordered_from_a_lost_parent_are_made(
     other.next_opened(0)
 
 
-def test_a_parent_of_workers_killed_while_it_starts_is_started_again(
+def test_worker_parent_killed_during_start_is_restarted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
@@ -132,7 +134,7 @@ def test_a_parent_of_workers_killed_while_it_starts_is_started_again(
         placement.stop()
 
 
-def test_sections_are_refused_so_that_their_stages_run_apart() -> None:
+def test_sections_are_refused_so_that_their_stages_run_separately() -> None:
     told: list[SectionEnd] = []
     order = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0), "name")
     job = PlainPlacement(cores=1).job("job", "name")
@@ -144,7 +146,7 @@ def test_sections_are_refused_so_that_their_stages_run_apart() -> None:
     assert not job.heard(refusal), "it never is about one that runs"
 
 
-def test_it_can_be_killed_while_it_starts() -> None:
+def test_placement_can_be_killed_during_start() -> None:
     placement = PlainPlacement(cores=1)
     killer = threading.Timer(0.3, placement.kill)
     killer.start()
@@ -153,7 +155,7 @@ def test_it_can_be_killed_while_it_starts() -> None:
     wait_until(lambda: not placement.is_alive, SECONDS, "it ends")
 
 
-def test_one_that_does_not_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     text = "did not start: it ended with exit code 1, 3 times before it was ready"
     with pytest.raises(Unavailable, match=text):

@@ -1,4 +1,4 @@
-"""What is started beneath a reaper ends with its owner, whatever it does not to be found."""
+"""Tests that all descendants of a reaper exit with its owner, even if they detach themselves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beam_runner_runtime.processes import reaper
 
 pytestmark = pytest.mark.skipif(not reaper.is_possible(), reason="Linux alone has subreapers")
 
-# Blocks in C with Python's lock: no handler of a signal runs.
+# Blocks in C code with Python's lock, so that no signal handler runs.
 BLOCKED = "import ctypes; ctypes.PyDLL(None).sleep(600)"
 PROGRAM = f"""
 import os, signal, sys, time
@@ -74,7 +74,9 @@ def pid_of(folder: Path, name: str) -> int:
 
 
 @pytest.mark.parametrize("ends", ["owner", "run", "reaper"])
-def test_all_ends_with_the_owner(ends: str, owner: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_reaper_ends_all_processes_with_owner(
+    ends: str, owner: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     process = start(tmp_path, owner.pid, "worker")
     found = [pid_of(tmp_path, name) for name in ("run", "its-worker", "worker")]
     {"owner": owner.kill, "run": lambda: os.kill(found[0], 9), "reaper": process.terminate}[ends]()
@@ -84,7 +86,7 @@ def test_all_ends_with_the_owner(ends: str, owner: subprocess.Popen[bytes], tmp_
         wait_until_gone(pid)
 
 
-def test_orphans_end_soon_but_those_of_a_live_worker_stay(
+def test_reaper_ends_orphans_but_not_children_of_live_worker(
     owner: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     process = start(tmp_path, owner.pid, "orphan", "worker")

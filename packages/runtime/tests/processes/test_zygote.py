@@ -1,4 +1,6 @@
-"""What a server forks before it has threads does as it is told, has nothing of the server, and ends with it."""
+"""Tests of the zygote, which a server forks before it has threads: it follows orders, inherits no
+resource, and exits with the server.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from beam_runner_runtime.processes.zygote import NAME
 
 pytestmark = pytest.mark.skipif(not reaper.is_possible(), reason="Linux alone can do that")
 
-# A server that passes on what it is told, and what its zygote answers.
+# A server that forwards its input to its zygote, and prints the zygote's responses.
 SERVER = """
 import json, logging, os, signal, subprocess, sys
 from beam_runner_runtime.processes import reaper
@@ -72,7 +74,7 @@ def ask(server: subprocess.Popen[str], line: str) -> Any:
 
 
 @pytest.mark.timeout(120)
-def test_it_has_nothing_of_the_server(server: subprocess.Popen[str]) -> None:
+def test_zygote_inherits_no_resource_of_server(server: subprocess.Popen[str]) -> None:
     told = ask(server, "600")
     assert not told["main"]
     assert not told["handlers"]
@@ -82,14 +84,14 @@ def test_it_has_nothing_of_the_server(server: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_it_ends_with_all_beneath_it_when_it_is_told(server: subprocess.Popen[str]) -> None:
+def test_zygote_exits_with_its_descendants_on_request(server: subprocess.Popen[str]) -> None:
     told = ask(server, "600")
     assert ask(server, "terminate") == 0
     wait_until_gone(told["pid"], told["child"])
 
 
 @pytest.mark.timeout(120)
-def test_it_ends_with_all_beneath_it_when_the_server_is_killed(
+def test_zygote_exits_with_its_descendants_after_kill_of_server(
     server: subprocess.Popen[str],
 ) -> None:
     told = ask(server, "600")
@@ -114,6 +116,6 @@ zygote.terminate()
 """
 
 
-def test_it_lets_go_of_what_is_not_its() -> None:
+def test_zygote_closes_inherited_descriptors() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", LETS_GO], env=environment, check=True, timeout=60)

@@ -1,4 +1,4 @@
-"""What a task of a section has got is let go of when the task ends, whoever still knows where it was."""
+"""Tests that the received parcels of a section task are released at the end of the task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam_runner_data.rows.row import Row, RowKind
 from beam_runner_runtime.sections.inbox import SectionInbox
 
 
-def test_what_is_closed_keeps_no_parcels(tmp_path: Path) -> None:
+def test_closed_inbox_releases_parcels(tmp_path: Path) -> None:
     row = encode_row(Row(0, RowKind.ELEMENTS, b"element", 1))
     parcel = encode_parcel(Head(ParcelKind.ROWS, 0, 0, count=1, size=7), row)
     known = sys.getrefcount(parcel)

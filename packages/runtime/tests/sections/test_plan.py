@@ -1,4 +1,4 @@
-"""How many tasks a section has, and which of them reads what."""
+"""Tests of the number of tasks of a section, and of the input of each task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ SHARDS = 8
 def plan_from(
     kind: BufferKind | None, *portions: int | None
 ) -> tuple[SectionPlan, list[list[str]]]:
-    """A section of two stages that reads such portions, of these key shards or of none; and what each task reads."""
+    """Returns a section of two stages that reads these portions, with or without key shards, and the
+    input of each task.
+    """
     source = None if kind is None else "source"
     plan = plan_of(
         [stage("read", source, {"out": "pairs"}), stage("count", "pairs", groups=True)],
@@ -50,7 +52,7 @@ def plan_from(
     ],
     ids=["impulse", "nothing", "a few", "many", "two shards", "many shards"],
 )
-def test_the_first_level_has_no_more_tasks_than_have_something_to_read(
+def test_first_level_has_no_more_tasks_than_readable_inputs(
     kind: BufferKind | None, portions: list[int | None], first: int
 ) -> None:
     section, dealt = plan_from(kind, *portions)
@@ -59,12 +61,12 @@ def test_the_first_level_has_no_more_tasks_than_have_something_to_read(
     assert sorted(one for own in dealt for one in own) == sorted(map(str, range(len(portions))))
 
 
-def test_data_of_a_key_shard_goes_to_one_task() -> None:
+def test_data_of_key_shard_goes_to_one_task() -> None:
     _, dealt = plan_from(BufferKind.GROUPED, 3, 11, 3, 11)
     assert dealt == [["0", "2"], ["1", "3"]]
 
 
-def test_restrictions_are_dealt_by_what_they_say_they_are() -> None:
+def test_restrictions_are_dealt_by_declared_size() -> None:
     plan = plan_of([stage("read", "source")], [buffer("source", BufferKind.DEALT)])
     said = (1, 900, 2, 900, 3)
     inputs = tuple(

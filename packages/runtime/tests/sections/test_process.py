@@ -1,4 +1,4 @@
-"""What a worker process does for the tasks of sections."""
+"""Tests of the services of a worker process for section tasks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def process() -> Any:
     return Process()
 
 
-def test_process_bundle_of_a_section_runs_reports_add_what_ended_before(process: Any) -> None:
+def test_section_bundle_progress_includes_finished_bundles(process: Any) -> None:
     host: Any = SectionProcess(process)
     for _ in range(2):
         host.run_bundle((7, 1), None, None)
@@ -54,12 +54,12 @@ def test_process_bundle_of_a_section_runs_reports_add_what_ended_before(process:
     assert told.metrics == count(7)
 
 
-def test_process_is_asked_for_twice_the_same_object_adds_up(process: Any) -> None:
+def test_section_process_is_same_object_per_process(process: Any) -> None:
     assert section_process(process) is section_process(process)
     assert section_process(process) is not section_process(Process())  # type: ignore[arg-type]
 
 
-def test_process_tells_and_warns_reach_the_server(process: Any) -> None:
+def test_section_process_sends_messages_and_warnings_to_server(process: Any) -> None:
     host = SectionProcess(process)
     refusal = SectionRefusal(ATTEMPT, "it waits for long")
     host.tell(refusal)

@@ -1,4 +1,4 @@
-"""How far a process is with its part of a section, as it tells it on the way."""
+"""Tests of the progress that a process reports about its part of a section."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def done(attempt: Attempt, number: int) -> BundleReply:
 
 @attrs.define
 class Running:
-    """A bundle, as far as it tells of itself."""
+    """A running bundle with settable progress."""
 
     attempt: Attempt
     number: int | None = 3
@@ -64,12 +64,12 @@ def of(progress: SectionProgress, running: Any) -> BundleProgressed | None:
     return progress.of(running)
 
 
-def test_of_a_bundle_that_is_no_section_s_nothing_is_added(progress: SectionProgress) -> None:
+def test_section_progress_is_not_added_to_other_bundles(progress: SectionProgress) -> None:
     progress.ended(done(FIRST, 100))
     assert counted(of(progress, Running(Attempt(8, 1)))) == 3
 
 
-def test_what_has_ended_counts_beside_what_runs(progress: SectionProgress) -> None:
+def test_section_progress_includes_finished_and_running_bundles(progress: SectionProgress) -> None:
     assert counted(of(progress, Running(FIRST))) == 3
     progress.ended(done(FIRST, 10))
     progress.ended(done(FIRST, 20))
@@ -77,14 +77,14 @@ def test_what_has_ended_counts_beside_what_runs(progress: SectionProgress) -> No
     assert of(progress, Running(FIRST, None)) is None
 
 
-def test_another_attempt_begins_from_nothing(progress: SectionProgress) -> None:
+def test_section_progress_of_next_attempt_starts_at_zero(progress: SectionProgress) -> None:
     progress.ended(done(FIRST, 10))
     progress.ended(done(SECOND, 1))
     assert counted(of(progress, Running(SECOND))) == 4
     assert counted(of(progress, Running(FIRST))) == 3
 
 
-def test_a_bundle_that_ends_between_two_looks_is_not_counted_twice(
+def test_section_progress_counts_bundle_that_ends_between_looks_once(
     progress: SectionProgress,
 ) -> None:
     class Ending(Running):
@@ -96,7 +96,7 @@ def test_a_bundle_that_ends_between_two_looks_is_not_counted_twice(
     assert counted(of(progress, Ending(FIRST))) == 13
 
 
-def test_short_bundles_are_told_of_now_and_then(
+def test_section_progress_of_short_bundles_is_reported_periodically(
     progress: SectionProgress, told: list[BundleProgressed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [progress._told]
@@ -108,7 +108,9 @@ def test_short_bundles_are_told_of_now_and_then(
     assert counted(told[0]) >= 49
 
 
-def test_what_broke_is_not_counted(progress: SectionProgress, told: list[BundleProgressed]) -> None:
+def test_section_progress_excludes_failed_bundles(
+    progress: SectionProgress, told: list[BundleProgressed]
+) -> None:
     broken = BundleBroke(FIRST, None, "lost")
     assert progress.ended(broken) is broken
     assert counted(of(progress, Running(FIRST))) == 3

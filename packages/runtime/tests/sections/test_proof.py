@@ -1,4 +1,6 @@
-"""A section whose rows Spark lost, doubled or mixed is not committed; one that was only run again is."""
+"""Tests that a section with rows lost, duplicated or mixed by Spark isn't committed, unlike a section
+with repeated tasks only.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def run(tmp_path: Path) -> Iterator[Callable[[Build], Run]]:
 
 
 def mixed(run: Run, level: int) -> SectionReply:
-    """Half of the tasks after a level read other attempts at all tasks of it than the other half."""
+    """Makes half of the tasks after a level read other attempts of all its tasks than the other half."""
     parcels: Parcels = [[] for _ in range(SHARDS)]
     for number in range(run.levels):
         after = run.level(number, parcels)
@@ -59,7 +61,7 @@ def level_of(run: Run, name: str) -> int:
     return next(level for level in range(run.levels) if name in run.prepared.plan.name(level))
 
 
-def test_two_versions_are_told_apart(run: Any) -> None:
+def test_different_exchange_versions_are_detected(run: Any) -> None:
     one = run(random_keys)
     level = level_of(one, "key")
     reply = mixed(one, level)
@@ -70,13 +72,13 @@ def test_two_versions_are_told_apart(run: Any) -> None:
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_attempts_that_repeat_their_bytes_are_one_version(run: Any, level: int) -> None:
+def test_attempts_with_equal_bytes_are_one_version(run: Any, level: int) -> None:
     one = run(fixed_keys)
     assert mixed_level(mixed(one, level), one.tasks) is None
 
 
-def test_a_consumer_that_ran_again_with_other_input_is_told_apart(run: Any) -> None:
-    """Its first attempt was read by some, its second by the others: what they read differs."""
+def test_consumer_repeated_with_different_input_is_detected(run: Any) -> None:
+    """Some tasks read its first attempt, and others read its second attempt: their input differs."""
     one = run(random_keys)
     random = level_of(one, "key")
     before: Parcels = [[] for _ in range(SHARDS)]
@@ -105,7 +107,7 @@ def double(kind: ParcelKind) -> Callable[[list[bytes]], list[bytes]]:
 
 
 def change(some: list[bytes]) -> list[bytes]:
-    """One bit of the last row."""
+    """Flips one bit of the last row."""
     victim = of_kind(ParcelKind.ROWS, some)[0]
     changed = victim[:-17] + bytes([victim[-17] ^ 1]) + victim[-16:]
     return [changed if one is victim else one for one in some]
@@ -128,7 +130,7 @@ def lose_a_source(some: list[bytes]) -> list[bytes]:
     ],
     ids=["rows lost", "end lost", "task lost", "rows doubled", "end doubled", "rows changed"],
 )
-def test_what_is_not_what_was_sent_is_not_used(run: Any, damage: Any, told: str) -> None:
+def test_damaged_parcel_is_refused(run: Any, damage: Any, told: str) -> None:
     one = run(fixed_keys)
     parcels: Parcels = [[] for _ in range(SHARDS)]
     group = level_of(one, "Group")
@@ -139,7 +141,7 @@ def test_what_is_not_what_was_sent_is_not_used(run: Any, damage: Any, told: str)
         one.task(group, victim, damage(parcels[victim]))
 
 
-def test_a_reply_that_is_lost_is_missed(run: Any) -> None:
+def test_missing_task_reply_is_detected(run: Any) -> None:
     one = run(fixed_keys)
     parcels: Parcels = [[] for _ in range(SHARDS)]
     for level in range(one.levels):

@@ -1,4 +1,4 @@
-"""What a splittable DoFn puts off is done by the same task, where it need not wait for long."""
+"""Tests that the same task does the deferred work of a splittable DoFn, if the delay is short."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ranges(RestrictionProvider):
 
 
 class Read(beam.DoFn):
-    """The numbers up to an element, three at a time."""
+    """A DoFn that emits the numbers up to an element, three at a time."""
 
     def __init__(self, delay: float) -> None:
         self._delay = delay
@@ -74,7 +74,7 @@ def read(folder: Path, delay: float) -> tuple[SectionReply, Run]:
         host.close()
 
 
-def test_what_is_put_off_is_done_by_the_same_task(tmp_path: Path) -> None:
+def test_deferred_work_is_done_by_same_task(tmp_path: Path) -> None:
     reply, run = read(tmp_path, 0.01)
     assert reply.end is None and run.host.told == []
     numbers = sorted([*range(COUNT), *range(COUNT // 2)])
@@ -83,7 +83,7 @@ def test_what_is_put_off_is_done_by_the_same_task(tmp_path: Path) -> None:
     assert len(FOUND) == 4
 
 
-def test_restrictions_say_what_they_stand_for(tmp_path: Path) -> None:
+def test_residual_restrictions_carry_their_work(tmp_path: Path) -> None:
     plan = plan_of(lambda p: p | beam.Create([COUNT, COUNT // 2]) | beam.ParDo(Read(0)))
     within = [name for name, stage in plan.stages.items() if not stage.splittable]
     host = Host(plan, tmp_path)
@@ -96,7 +96,7 @@ def test_restrictions_say_what_they_stand_for(tmp_path: Path) -> None:
     assert sum(facts.work or 0 for facts in made) == COUNT + COUNT // 2
 
 
-def test_what_is_put_off_for_long_is_refused(tmp_path: Path) -> None:
+def test_work_deferred_for_long_is_refused(tmp_path: Path) -> None:
     reply, run = read(tmp_path, 3600)
     assert isinstance(reply.end, SectionRefusal) and reply.end.ran
     assert "has deferred a part of its work for more than 10 s" in reply.end.reason

@@ -1,4 +1,4 @@
-"""Sections that run: their places among the cluster's slots, their names, how far they are."""
+"""Tests of running sections: their slots in the cluster, their names and their progress."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def section(number: int = 1, attempt: int = 1) -> Bundle:
 
 
 class Running:
-    """Sections of one job, and the slots of a cluster of four that another one has."""
+    """Sections of one job, and the slots of a cluster of four cores that another job uses."""
 
     def __init__(self, place: Path, width: int = 2) -> None:
         self.host = FakeSections(PLAN, harnesses(PLAN, {}), place)
@@ -55,7 +55,7 @@ class Running:
         )
 
     def end(self, number: int) -> None:
-        """One comes to its end."""
+        """Ends a section."""
         self.sections.ended(SectionRefusal(Attempt(number, 1), "no"))
 
 
@@ -65,7 +65,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock_of(module, monkeypatch)
 
 
-def test_others_make_room_for_its_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_section_makes_other_jobs_yield_slots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = clock_of(slots_module, monkeypatch)
     running = Running(tmp_path)
     running.sections.run([section()])
@@ -77,7 +79,7 @@ def test_others_make_room_for_its_tasks(tmp_path: Path, monkeypatch: pytest.Monk
     assert not running.other.is_wanted
 
 
-def test_places_are_taken_as_spark_begins_tasks(tmp_path: Path, clock: Clock) -> None:
+def test_running_section_takes_slots_as_spark_starts_tasks(tmp_path: Path, clock: Clock) -> None:
     running = Running(tmp_path)
     running.sections.run([section(1), section(2)])
     held = running.slots.places._held
@@ -91,10 +93,10 @@ def test_places_are_taken_as_spark_begins_tasks(tmp_path: Path, clock: Clock) ->
     assert not running.sections.alive
 
 
-def test_how_far_they_are_is_asked_now_and_then(tmp_path: Path, clock: Clock) -> None:
+def test_running_section_progress_is_polled_periodically(tmp_path: Path, clock: Clock) -> None:
     running = Running(tmp_path)
     clock.now += LOOK_SECONDS
-    assert not running.sections.look(), "none runs"
+    assert not running.sections.look(), "no section runs"
     running.sections.run([section()])
     running.host.tasks = Tasks(1, 2, 9)
     assert running.sections.look()
@@ -104,7 +106,7 @@ def test_how_far_they_are_is_asked_now_and_then(tmp_path: Path, clock: Clock) ->
     clock.now += LOOK_SECONDS
     assert running.sections.look()
     clock.now += LOOK_SECONDS
-    assert not running.sections.look(), "it has come no further"
+    assert not running.sections.look(), "the section made no progress"
     (one,) = running.sections.running()
     assert one.changed == clock.now - LOOK_SECONDS
 
@@ -133,7 +135,7 @@ def test_how_far_they_are_is_asked_now_and_then(tmp_path: Path, clock: Clock) ->
     ],
     ids=["refused", "refused after it ran", "broken", "of user code"],
 )
-def test_what_came_of_it_as_an_entry(tmp_path: Path, end: Any, entry: Any) -> None:
+def test_section_end_becomes_journal_entry(tmp_path: Path, end: Any, entry: Any) -> None:
     running = Running(tmp_path)
     running.sections.run([section(1, 2)])
     assert running.sections.ended(end) == entry
@@ -141,6 +143,6 @@ def test_what_came_of_it_as_an_entry(tmp_path: Path, end: Any, entry: Any) -> No
     assert running.sections.begun == ({"read": 1, "count": 1, "end": 1} if user_code_ran else {})
 
 
-def test_people_know_it_by_its_first_and_last_stage(tmp_path: Path) -> None:
+def test_section_is_named_after_first_and_last_stage(tmp_path: Path) -> None:
     name = Running(tmp_path).sections.name(section())
     assert name == "section of the read step to the end step"

@@ -1,4 +1,4 @@
-"""Tasks of a section over real plans: what they come to, and that they repeat their bytes."""
+"""Tests of section tasks with real plans: their results, and their reproducible bytes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def joined(p: beam.Pipeline) -> None:
 
 
 def forked(p: beam.Pipeline) -> None:
-    """One stage writes for two others, which are of different depth and come together again."""
+    """Builds one stage that writes for two stages of different depth, which come together again."""
     some = pairs(p)
     short = some | "odd" >> beam.Filter(lambda pair: pair[1] % 2)
     long = some | "count" >> beam.combiners.Count.PerKey()
@@ -176,7 +176,7 @@ def assert_whole(run: Run, reply: SectionReply) -> None:
 
 @pytest.mark.parametrize("budget", [1 << 30, 2000], ids=["in memory", "in files"])
 @pytest.mark.parametrize("build", EXPECTED, ids=lambda build: build.__name__)
-def test_a_section(
+def test_section_produces_expected_output(
     build: Build, budget: int, hosts: Any, found: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(section_task_module, "section_budget", lambda: budget)
@@ -188,8 +188,8 @@ def test_a_section(
 
 
 @pytest.mark.parametrize("shards", [1, 3, 7])
-def test_its_tasks_are_as_many_as_it_is_given(shards: int, hosts: Any, found: list[Any]) -> None:
-    """However many key shards the job has; what leaves it is cut by these."""
+def test_section_has_requested_number_of_tasks(shards: int, hosts: Any, found: list[Any]) -> None:
+    """The number doesn't depend on the job's key shards. The key shards partition the output of the section."""
 
     def build(p: beam.Pipeline) -> None:
         some = pairs(p) | beam.GroupByKey() | beam.FlatMapTuple(lambda k, v: [(k, n) for n in v])
@@ -206,7 +206,7 @@ def test_its_tasks_are_as_many_as_it_is_given(shards: int, hosts: Any, found: li
     assert {facts.shard for facts in ends} == set(range(SHARDS))
 
 
-def test_windows_and_panes(hosts: Any, found: list[Any]) -> None:
+def test_section_supports_windows_and_panes(hosts: Any, found: list[Any]) -> None:
     plan = plan_of(windowed)
     run = Run(hosts(plan), order_of(plan))
     assert_whole(run, run.all())
@@ -217,14 +217,16 @@ def test_windows_and_panes(hosts: Any, found: list[Any]) -> None:
 
 @pytest.fixture
 def pool() -> Iterator[str]:
-    """Has user code run by SDKs, over the Fn API, in threads of this process."""
+    """Runs user code in SDKs over the Fn API, in threads of this process."""
     address, pool = BeamFnExternalWorkerPoolServicer.start()
     yield address
     pool.stop(0)
 
 
 @pytest.mark.parametrize("build", [combined, forked, stateful], ids=lambda build: build.__name__)
-def test_of_stages_that_sdks_run(build: Build, hosts: Any, found: list[Any], pool: str) -> None:
+def test_section_runs_stages_of_external_sdks(
+    build: Build, hosts: Any, found: list[Any], pool: str
+) -> None:
     plan = plan_of(build, pool)
     assert plan.needs_sdks
     run = Run(hosts(plan), order_of(plan))
@@ -233,7 +235,9 @@ def test_of_stages_that_sdks_run(build: Build, hosts: Any, found: list[Any], poo
 
 
 @pytest.mark.parametrize("build", [forked, windowed, stateful], ids=lambda build: build.__name__)
-def test_each_task_of_sdks_repeats_its_bytes(build: Build, hosts: Any, pool: str) -> None:
+def test_section_tasks_of_external_sdks_repeat_their_bytes(
+    build: Build, hosts: Any, pool: str
+) -> None:
     plan = plan_of(build, pool)
     assert_bytes_repeat(Run(hosts(plan), order_of(plan)), random.Random(1))
 
@@ -243,10 +247,10 @@ def test_each_task_of_sdks_repeats_its_bytes(build: Build, hosts: Any, pool: str
 @pytest.mark.parametrize(
     "build", [*EXPECTED, windowed], ids=lambda build: getattr(build, "__name__", "")
 )
-def test_each_task_repeats_its_bytes(
+def test_section_tasks_repeat_their_bytes(
     build: Build, budget: int, seed: int, hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the order in which Spark gives it its input, and whichever attempt it is."""
+    """The bytes don't depend on the order of Spark's input, or on the attempt."""
     monkeypatch.setattr(section_task_module, "section_budget", lambda: budget)
     plan = plan_of(build)
     host = hosts(plan)
@@ -269,14 +273,14 @@ def assert_bytes_repeat(run: Run, shuffled: random.Random) -> None:
 
 
 def without_replies(sent: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """Replies tell times, and the names of files: these may differ, and no digest is made of them."""
+    """Removes replies, which contain times and file names. These can differ, and aren't part of a digest."""
     return [one for one in sent if read_head(one[1]).kind is not ParcelKind.REPLY]
 
 
-# What it hands on to others.
+# The output of a section.
 
 
-def test_its_outputs_and_metrics(hosts: Any, tmp_path: Path) -> None:
+def test_section_returns_outputs_and_metrics(hosts: Any, tmp_path: Path) -> None:
     def build(p: beam.Pipeline) -> None:
         ended = pairs(p) | beam.GroupByKey() | beam.ParDo(Told())
         ended | "out" >> beam.Reshuffle() | "keep" >> beam.Map(keep)
@@ -304,7 +308,7 @@ class Told(beam.DoFn):
         yield element[0]
 
 
-# What ends it.
+# The end of a section.
 
 
 class Failing(beam.DoFn):
@@ -314,7 +318,7 @@ class Failing(beam.DoFn):
         yield element
 
 
-def test_user_code_that_fails(hosts: Any, found: list[Any]) -> None:
+def test_section_with_failing_user_code_ends(hosts: Any, found: list[Any]) -> None:
     def build(p: beam.Pipeline) -> None:
         some = p | beam.Create(range(20)) | beam.Reshuffle() | "bad" >> beam.ParDo(Failing())
         some | "again" >> beam.Reshuffle() | beam.Map(keep)
@@ -326,10 +330,10 @@ def test_user_code_that_fails(hosts: Any, found: list[Any]) -> None:
     assert reply.end.failure is not None
     assert (reply.end.failure.transform, reply.end.failure.summary) == ("bad", "ValueError: seven")
     assert run.host.told == [reply.end]
-    assert found == []  # nothing runs over a part of what there should be
+    assert found == []  # no stage runs on incomplete input
 
 
-def test_what_failed_from_outside_is_told_for_spark_is_silent_while_it_tries_again(
+def test_section_task_with_external_failure_is_reported_during_spark_retry(
     hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_of(grouped)
@@ -343,10 +347,10 @@ def test_what_failed_from_outside_is_told_for_spark_is_silent_while_it_tries_aga
     assert "Spark can retry it: Create/FlatMap" in warning
 
 
-def test_section_neighbour_is_unavailable_section_ends_with_its_name(
+def test_section_ends_with_name_of_unavailable_neighbour(
     hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark would run the task four times at once, and fail the job."""
+    """Otherwise Spark would run the task four times at once, and fail the job."""
     plan = plan_of(grouped)
     order = order_of(plan)
     run = Run(hosts(plan), order)
@@ -357,7 +361,7 @@ def test_section_neighbour_is_unavailable_section_ends_with_its_name(
     assert set(run.host.told) == {broken}
 
 
-def test_section_disk_is_full_in_a_task_section_ends_with_the_name_of_the_disk(
+def test_section_ends_with_name_of_full_disk_in_task(
     hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_of(grouped)
@@ -383,7 +387,7 @@ class Finalizing(beam.DoFn):
         yield element
 
 
-def test_what_asks_for_a_commit_of_its_own_is_refused(hosts: Any, found: list[Any]) -> None:
+def test_section_that_requires_separate_commit_is_refused(hosts: Any, found: list[Any]) -> None:
     def build(p: beam.Pipeline) -> None:
         p | beam.Create(["a"]) | beam.ParDo(Finalizing()) | beam.Reshuffle() | beam.Map(keep)
 

@@ -1,4 +1,6 @@
-"""The bundles of a task follow the engine's rules: residuals and timers come at their time, or the section is refused."""
+"""Tests that the bundles of a task follow the engine's rules: residuals and timers come at their time,
+or the section is refused.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ Answer = Callable[[RunBundle, Any], BundleDone]
 
 @attrs.define
 class Clock:
-    """Takes the place of ``time`` and of the job's clock; sleeping moves it."""
+    """A replacement for ``time`` and for the job's clock. Sleeping advances the clock."""
 
     ms: int = 1_000_000
 
@@ -54,11 +56,11 @@ class Clock:
 
 @attrs.define
 class Host:
-    """A process whose bundles come to what a test says.
+    """A process whose bundles have results set by a test.
 
     Attributes:
-        ran: each bundle, and when.
-        told: why the section must end.
+        ran: bundles with their start times.
+        told: reasons for the end of the section.
     """
 
     clock: Clock
@@ -88,7 +90,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def bundles_of(host: Host, place: int, data: Sequence[Data]) -> TaskBundles:
-    """The bundles of a task that reads `data` for the stage at `place`."""
+    """Returns the bundles of a task that reads `data` for the stage at `place`."""
     parts = [SectionPart(name, (), (), MIN_TIMESTAMP) for name in PLAN.stages]
     times = (MIN_TIMESTAMP, MAX_TIMESTAMP, MIN_TIMESTAMP, host.clock.ms)
     section = Bundle(7, 3, "pairs", None, (), (), *times, parts=tuple(parts))
@@ -104,9 +106,7 @@ def done(order: RunBundle, **fields: Any) -> BundleDone:
     return BundleDone(order.bundle.number, order.bundle.attempt, **fields)
 
 
-def test_bundles_residuals_of_different_delays_each_resumes_at_its_own_time(
-    clock: Clock, tmp_path: Path
-) -> None:
+def test_task_bundles_resume_residuals_at_their_own_times(clock: Clock, tmp_path: Path) -> None:
     begun = clock.ms
     delays = {b"early": 2_000, b"late": 9_000}
 
@@ -123,7 +123,7 @@ def test_bundles_residuals_of_different_delays_each_resumes_at_its_own_time(
     assert {(bundle.number, bundle.attempt) for _, bundle in host.ran} == {(7, 3)}
 
 
-def test_bundles_timer_in_processing_time_rings_with_the_state_of_its_shard(
+def test_task_bundles_fire_processing_time_timer_with_state_of_its_shard(
     clock: Clock, tmp_path: Path
 ) -> None:
     begun = clock.ms
@@ -149,7 +149,9 @@ def test_bundles_timer_in_processing_time_rings_with_the_state_of_its_shard(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bundles_timer_far_off_refuses_the_section_at_once(clock: Clock, tmp_path: Path) -> None:
+def test_task_bundles_refuse_section_at_once_for_distant_timer(
+    clock: Clock, tmp_path: Path
+) -> None:
     begun = clock.ms
 
     def answer(order: RunBundle, stores: Any) -> BundleDone:
@@ -164,9 +166,7 @@ def test_bundles_timer_far_off_refuses_the_section_at_once(clock: Clock, tmp_pat
     assert clock.ms == begun
 
 
-def test_bundles_whole_shards_have_a_bundle_each_in_the_order_of_their_rows(
-    clock: Clock, tmp_path: Path
-) -> None:
+def test_task_bundles_process_complete_shards_in_row_order(clock: Clock, tmp_path: Path) -> None:
     host = Host(clock, tmp_path, lambda order, stores: done(order, summary=EMPTY_SUMMARY))
     rows = [Data(name, DataFacts(1, 1, MIN_TIMESTAMP, shard, None)) for name, shard in SHARDS]
     assert bundles_of(host, 1, rows).run().end is None

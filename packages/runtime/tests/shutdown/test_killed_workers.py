@@ -1,4 +1,4 @@
-"""Kills a process in each state that the server's link knows, and compares the detectors with the table."""
+"""Tests that kill a process in each state of the server's link, and compare the detectors with the table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from beam_runner_runtime.shutdown.kills import KILLS
 from beam_runner_runtime.shutdown.states import WorkerState
 
 FACTOR, SECONDS = 20, 60
-"""A busy machine takes longer than the table says, but not by so much."""
+"""Factor of the limits in the table on a busy machine, and the minimum limit in seconds."""
 COMMANDS: dict[WorkerState, tuple[FromServer, ...]] = {
     WorkerState.WORKING: (),
     WorkerState.GIVING_UP: (GiveUp(),),
@@ -60,12 +60,12 @@ pid = os.getpid()
 client.attach(Hello("job-1", socket.gethostname(), pid, birth_of(pid)), obey, gone.set)
 gone.wait()
 """
-"""A worker process that runs nothing, and obeys `EndJob` alone."""
+"""A worker process that runs no bundle, and obeys only `EndJob`."""
 
 
 @attrs.define(eq=False)
 class Job:
-    """A job as the channel sees it."""
+    """A job from the view of the channel."""
 
     links: queue.SimpleQueue[WorkerLink] = attrs.field(factory=queue.SimpleQueue)
     lost: queue.SimpleQueue[WorkerLink] = attrs.field(factory=queue.SimpleQueue)
@@ -89,7 +89,7 @@ class Job:
 
 @attrs.define
 class Peer:
-    """A peer, and the server's link to it."""
+    """A peer, and the server's link to the peer."""
 
     job: Job
     process: subprocess.Popen[bytes]
@@ -124,7 +124,7 @@ def peers() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("state", COMMANDS, ids=lambda state: state.name)
-def test_killed_worker_is_detected_as_the_table_says(
+def test_killed_worker_is_detected_as_listed_in_table(
     state: WorkerState, peers: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -140,7 +140,7 @@ def test_killed_worker_is_detected_as_the_table_says(
     assert (text in caplog.messages) == (Detector.CHANNEL in row.detectors)
 
 
-def test_worker_that_ignores_an_abort_is_killed_by_the_timer(
+def test_worker_that_ignores_abort_is_killed_by_timer(
     peers: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

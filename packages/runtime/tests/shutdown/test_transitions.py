@@ -48,19 +48,19 @@ def test_transitions_reach_every_state_and_end_in_gone() -> None:
         assert stuck == []
 
 
-def test_messages_have_the_names_of_the_channel_s_classes() -> None:
+def test_shutdown_messages_are_named_after_channel_classes() -> None:
     for message in ShutdownMessage:
         kind = getattr(messages, message.name)
         is_from_worker = message.value.startswith("worker")
         assert kind in (messages.FromWorker if is_from_worker else messages.FromServer).__args__
 
 
-def test_detections_name_limits_that_exist() -> None:
+def test_detections_name_existing_limits() -> None:
     for one in Detector:
         assert all(hasattr(LIMITS, name) for name in one.value.limits), one
 
 
-def test_kills_have_a_row_for_every_state_of_a_process() -> None:
+def test_kills_have_row_for_every_process_state() -> None:
     killable = {
         state
         for state in STATES
@@ -71,7 +71,7 @@ def test_kills_have_a_row_for_every_state_of_a_process() -> None:
     assert set(rows) == killable
 
 
-def test_limits_after_an_abort_leave_time_for_the_kill_before_it() -> None:
+def test_limits_after_abort_leave_time_for_preceding_kill() -> None:
     assert LIMITS.give_up_seconds < LIMITS.kill_seconds < LIMITS.abort_seconds
     assert LIMITS.abort_seconds < LIMITS.teardown_seconds
     assert LIMITS.harness_teardown_seconds < LIMITS.orphan_seconds < LIMITS.fork_server_stop_seconds
@@ -79,7 +79,7 @@ def test_limits_after_an_abort_leave_time_for_the_kill_before_it() -> None:
     assert LIMITS.beat_message_seconds < LIMITS.silent_seconds < LIMITS.watchdog_heard_seconds
 
 
-def test_life_without_a_transition_raises_in_tests_and_stays(
+def test_life_with_unlisted_transition_raises_in_tests_and_stays(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     life = Life(WorkerState.TEARING_DOWN, "worker process 7")
@@ -92,7 +92,7 @@ def test_life_without_a_transition_raises_in_tests_and_stays(
     assert "this is a defect of the runner" in caplog.text
 
 
-def test_life_of_a_job_takes_the_end_in_order_and_at_once() -> None:
+def test_life_of_job_accepts_end_in_order_and_at_once() -> None:
     life = Life(JobPhase.WAITING, "job")
     for cause in (Event.BEGUN, Event.IN_ORDER, Event.LATE, Event.ALL_GONE):
         life.take(cause)

@@ -1,4 +1,4 @@
-"""Databases: what is damaged is kept beside the new one, and what is not ours is left alone."""
+"""Tests of databases: a damaged database is preserved next to the new database, and foreign files stay unchanged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def count(connection):
     return connection.execute("SELECT count(*) FROM numbers").fetchone()[0]
 
 
-def test_what_was_committed_is_there(path, tmp_path):
+def test_committed_rows_are_readable_after_reopen(path, tmp_path):
     assert fill(path) is None
     connection, damage = open_database(path, SCHEMA, durable=False)
     with closing(connection):
@@ -42,7 +42,7 @@ def test_what_was_committed_is_there(path, tmp_path):
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_what_is_broken_off_was_never_there(path):
+def test_aborted_transaction_leaves_no_row(path):
     fill(path)
     connection, _ = open_database(path, SCHEMA, durable=False)
     with closing(connection):
@@ -53,7 +53,7 @@ def test_what_is_broken_off_was_never_there(path):
         assert count(connection) == 1000
 
 
-def test_a_copy_of_what_is_damaged_in_part_is_for_its_user_alone(path):
+def test_copy_of_partly_damaged_database_is_private_to_user(path):
     fill(path)
     connection, _ = open_database(path, SCHEMA, durable=False)
     with closing(connection):
@@ -65,7 +65,7 @@ def test_a_copy_of_what_is_damaged_in_part_is_for_its_user_alone(path):
 
 
 @pytest.mark.parametrize("page", [0, 2, 5, 9])
-def test_a_damaged_page_sets_the_file_aside_as_it_is(path, page):
+def test_damaged_page_moves_database_aside_unchanged(path, page):
     fill(path)
     content = bytearray(path.read_bytes())
     assert len(content) > 10 * 4096
@@ -81,7 +81,7 @@ def test_a_damaged_page_sets_the_file_aside_as_it_is(path, page):
     assert open_and_close(path) is None
 
 
-def test_half_a_file_is_damaged(path):
+def test_truncated_database_is_damaged(path):
     fill(path)
     path.write_bytes(path.read_bytes()[:8192])
     assert "is damaged" in open_and_close(path)
@@ -93,12 +93,12 @@ def open_and_close(path):
     return damage
 
 
-def test_what_a_crash_left_of_making_it_is_no_harm(path):
+def test_leftover_of_crash_during_creation_is_ignored(path):
     path.with_name("some.sqlite.new").write_bytes(b"half")
     assert open_and_close(path) is None
 
 
-def test_a_file_of_another_program_stays_as_it_is(path):
+def test_file_of_another_program_is_unchanged(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE precious (content)")
     before = path.read_bytes()
@@ -107,14 +107,14 @@ def test_a_file_of_another_program_stays_as_it_is(path):
     assert path.read_bytes() == before
 
 
-def test_a_file_that_cannot_be_read_is_no_damage(path):
+def test_unreadable_file_is_not_damage(path):
     path.mkdir()
     with pytest.raises(StorageError, match="Can't open"):
         open_database(path, SCHEMA, durable=True)
     assert path.is_dir()
 
 
-def test_a_folder_has_one_holder_at_a_time(tmp_path):
+def test_folder_has_one_holder_at_once(tmp_path):
     folder = tmp_path / "deep" / "folder"
     first = hold_folder(folder, "lock", "artifacts")
     with pytest.raises(StorageError, match=f"artifacts folder {folder} is in use"):
@@ -123,7 +123,7 @@ def test_a_folder_has_one_holder_at_a_time(tmp_path):
     hold_folder(folder, "lock", "artifacts").close()
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+def test_folder_that_cannot_be_created_is_named(tmp_path):
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(StorageError, match=f"Can't use {file} as state folder: the path exists"):

@@ -1,4 +1,4 @@
-"""Seals: whatever a database lacks is noticed when it is opened."""
+"""Tests that opening a sealed database detects any loss."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def opened(path):
 
 
 def copy(path, to):
-    """What a kill would leave of an open database."""
+    """Copies the files of an open database, as a kill would leave them."""
     to.mkdir()
     for suffix in ("", "-wal", SEAL_SUFFIX):
         if (file := path.with_name(path.name + suffix)).exists():
@@ -77,7 +77,7 @@ def damage_of(path):
         return texts.damage
 
 
-def test_what_was_written_is_whole_closed_and_killed(path, tmp_path):
+def test_sealed_database_is_intact_after_close_and_after_kill(path, tmp_path):
     with opened(path) as texts:
         assert texts.damage is None
         texts.put(1, "one")
@@ -94,7 +94,7 @@ def test_what_was_written_is_whole_closed_and_killed(path, tmp_path):
     assert all(file.stat().st_mode & 0o077 == 0 for file in tmp_path.glob(f"{path.name}*"))
 
 
-def test_a_transaction_that_fails_is_not_sealed(path):
+def test_failed_transaction_is_not_sealed(path):
     with opened(path) as texts:
         with pytest.raises(KeyError), texts.seals.transaction(texts.connection) as change:
             change(None, 1)
@@ -103,7 +103,7 @@ def test_a_transaction_that_fails_is_not_sealed(path):
     assert damage_of(path) is None
 
 
-def test_a_crash_between_commit_and_seal_is_no_damage(path, tmp_path):
+def test_crash_between_commit_and_seal_is_no_damage(path, tmp_path):
     with opened(path) as texts:
         texts.put(1, "one")
         before = copy(path, tmp_path / "before")
@@ -114,8 +114,8 @@ def test_a_crash_between_commit_and_seal_is_no_damage(path, tmp_path):
 
 
 def killed_in_a_commit(path, to):
-    """What a kill leaves after a commit, and before it is sealed as done; returns the path, and the seal's first line
-    before that commit.
+    """Returns the path of a database that was killed after a commit and before its seal, and the
+    seal's first line before this commit.
     """
     with opened(path) as texts:
         texts.put(1, "one")
@@ -131,7 +131,7 @@ def seal_lines(path):
     return path.with_name(path.name + SEAL_SUFFIX).read_bytes().splitlines(keepends=True)
 
 
-def test_a_commit_before_a_kill_is_there(path, tmp_path):
+def test_commit_before_kill_is_readable(path, tmp_path):
     killed = killed_in_a_commit(path, tmp_path / "killed")
     with opened(killed) as texts:
         assert (texts.damage, texts.seals.is_unfinished) == (None, False)
@@ -139,7 +139,7 @@ def test_a_commit_before_a_kill_is_there(path, tmp_path):
         assert len(set(seal_lines(killed))) == 1
 
 
-def test_a_commit_before_a_kill_that_is_missing_is_unfinished_and_no_damage(path, tmp_path):
+def test_missing_commit_before_kill_is_unfinished_and_no_damage(path, tmp_path):
     killed = killed_in_a_commit(path, tmp_path / "killed")
     log = killed.with_name(f"{killed.name}-wal")
     log.write_bytes(log.read_bytes()[:-1])
@@ -149,7 +149,7 @@ def test_a_commit_before_a_kill_that_is_missing_is_unfinished_and_no_damage(path
             assert texts.content() == {1: "one"}
 
 
-def test_a_commit_that_is_not_the_one_that_was_begun_is_told(path, tmp_path):
+def test_commit_that_differs_from_begun_commit_is_damage(path, tmp_path):
     killed = killed_in_a_commit(path, tmp_path / "killed")
     done, begun = seal_lines(killed)
     with opened(path) as texts:
@@ -160,7 +160,7 @@ def test_a_commit_that_is_not_the_one_that_was_begun_is_told(path, tmp_path):
     assert damage_of(killed) == "the last change differs from the sealed change"
 
 
-def test_a_commit_that_fails_is_not_begun(path):
+def test_failed_commit_leaves_seal_unchanged(path):
     with opened(path) as texts:
         texts.put(1, "one")
         before = seal_lines(path)
@@ -174,7 +174,7 @@ def test_a_commit_that_fails_is_not_begun(path):
         assert seal_lines(path) == before
 
 
-def test_a_seal_of_one_line_of_an_early_version_is_read(path):
+def test_one_line_seal_of_older_version_is_read(path):
     with opened(path) as texts:
         texts.put(1, "one")
     seal = path.with_name(path.name + SEAL_SUFFIX)
@@ -183,7 +183,7 @@ def test_a_seal_of_one_line_of_an_early_version_is_read(path):
     assert len(seal_lines(path)) == 2
 
 
-def test_a_log_that_is_missing_is_told(path, tmp_path):
+def test_missing_write_ahead_log_is_damage(path, tmp_path):
     with opened(path) as texts:
         for number in range(5):
             texts.put(number, "text")
@@ -192,7 +192,7 @@ def test_a_log_that_is_missing_is_told(path, tmp_path):
     assert damage_of(killed) is not None
 
 
-def test_an_older_copy_is_told_and_once(path, tmp_path):
+def test_older_copy_of_database_is_reported_once(path, tmp_path):
     with opened(path) as texts:
         texts.put(1, "one")
     older = copy(path, tmp_path / "older")
@@ -207,7 +207,7 @@ def test_an_older_copy_is_told_and_once(path, tmp_path):
     assert damage_of(path) is None
 
 
-def test_a_database_that_is_not_the_one_of_its_seal_is_told(path, tmp_path):
+def test_database_that_does_not_match_its_seal_is_damage(path, tmp_path):
     other = tmp_path / "other.sqlite"
     for made in (path, other):
         with opened(made) as texts:
@@ -217,7 +217,7 @@ def test_a_database_that_is_not_the_one_of_its_seal_is_told(path, tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, b"", b"damaged", b"0 0 0 0 0\n", b"\0" * 100])
-def test_a_seal_that_is_no_more_is_told(path, content):
+def test_missing_seal_is_damage(path, content):
     with opened(path) as texts:
         texts.put(1, "one")
     seal = path.with_name(path.name + SEAL_SUFFIX)
@@ -228,7 +228,7 @@ def test_a_seal_that_is_no_more_is_told(path, content):
     assert damage_of(path).startswith("the seal file is")
 
 
-def test_a_seal_without_its_database_is_told_and_kept(path):
+def test_seal_without_its_database_is_reported_and_preserved(path):
     with opened(path) as texts:
         texts.put(1, "one")
     seal = path.with_name(path.name + SEAL_SUFFIX).read_bytes()
@@ -248,7 +248,7 @@ def test_a_seal_without_its_database_is_told_and_kept(path):
         "UPDATE seal SET number = 1",
     ],
 )
-def test_what_was_not_written_through_the_seal_is_told(path, statement):
+def test_write_that_bypasses_seal_is_damage(path, statement):
     with opened(path) as texts:
         for number in range(5):
             texts.put(number, "text")
@@ -257,7 +257,7 @@ def test_what_was_not_written_through_the_seal_is_told(path, statement):
     assert damage_of(path) is not None
 
 
-def test_random_damages_are_whole_or_told(path, tmp_path):
+def test_random_damage_is_harmless_or_reported(path, tmp_path):
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     dice = random.Random(seed)

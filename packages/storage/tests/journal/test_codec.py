@@ -1,4 +1,4 @@
-"""Records come back as they were, also in a version that has other fields; what is not known is refused."""
+"""Tests that records survive a round trip, also in a version with other fields. Unknown types are refused."""
 
 from __future__ import annotations
 
@@ -70,19 +70,21 @@ def there_and_back(value: Any, writer: Registry = REGISTRY, reader: Registry = R
 
 
 @given(values)
-def test_there_and_back(value: Any) -> None:
+def test_values_survive_round_trip(value: Any) -> None:
     assert there_and_back(value) == value
 
 
 @given(st.lists(values), st.dictionaries(plain, values))
-def test_lists_and_dictionaries_where_a_type_says_so(things: list[Any], named: Any) -> None:
+def test_lists_and_dictionaries_survive_round_trip_if_declared(
+    things: list[Any], named: Any
+) -> None:
     box = there_and_back(Box([things, (things,)], OrderedDict(named)))
     assert type(box.named) is OrderedDict
     assert (box._things, box.named) == ([things, (things,)], named)
     assert type(there_and_back(Box([], {1: [2]})).named) is dict
 
 
-def test_one_object_stays_one() -> None:
+def test_shared_object_stays_shared_after_round_trip() -> None:
     inner = Box([1])
     one, other, box = there_and_back((inner, Box([1]), Box([inner, inner])))
     assert box._things[0] is box._things[1] is one
@@ -90,7 +92,7 @@ def test_one_object_stays_one() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, [Colour], 2**64, Point(1, object())])
-def test_what_has_no_form_is_not_written(value: Any) -> None:
+def test_value_without_registered_form_is_not_encoded(value: Any) -> None:
     if isinstance(value, list):
         assert there_and_back(value) == (Colour,)
         return
@@ -98,7 +100,7 @@ def test_what_has_no_form_is_not_written(value: Any) -> None:
         REGISTRY.encode(value)
 
 
-def test_a_constant_is_the_only_one() -> None:
+def test_constant_is_decoded_to_same_object() -> None:
     assert there_and_back((ONLY, Point(1, ONLY)))[1].y is ONLY
 
 
@@ -121,12 +123,12 @@ class PointWithLess:
     x: int
 
 
-def test_fields_are_found_by_name_and_new_ones_have_their_defaults() -> None:
+def test_fields_are_matched_by_name_and_new_fields_get_defaults() -> None:
     newer = Registry({"int": int, "Point": PointWithMore}, ())
     assert there_and_back(Point(1, "y"), reader=newer) == PointWithMore("y", 1, "default")
 
 
-def test_removed_field_of_an_older_version_is_ignored() -> None:
+def test_removed_field_of_older_version_is_ignored() -> None:
     newer = Registry({"int": int, "Point": PointWithLess}, (), removed={"Point": frozenset("y")})
     assert there_and_back(Point(1, "y"), reader=newer) == PointWithLess(1)
 
@@ -142,15 +144,15 @@ def test_removed_field_of_an_older_version_is_ignored() -> None:
         ({"Place": Point}, "unknown record type Point; a newer version may have written it"),
     ],
 )
-def test_what_is_not_known_is_refused(classes: dict[str, type], why: str) -> None:
+def test_unknown_types_are_refused(classes: dict[str, type], why: str) -> None:
     with pytest.raises(FormError) as error:
         there_and_back(Point(1), reader=Registry(classes, ()))
     assert why in str(error.value)
-    # What is not in the bytes does not matter.
+    # Fields that aren't in the bytes don't matter.
     assert there_and_back(3, reader=Registry(classes, ())) == 3
 
 
-def test_a_member_that_is_gone_is_refused() -> None:
+def test_removed_enum_member_is_refused() -> None:
     class Less(enum.Enum):
         RED = "r"
 
@@ -161,7 +163,7 @@ def test_a_member_that_is_gone_is_refused() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", pickle.dumps((1, 2)), b"\x81\x0f\x01", b"\x82"])
-def test_other_bytes_are_refused(data: bytes) -> None:
+def test_malformed_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(FormError):
         REGISTRY.decode(data, REGISTRY.layout)
     with pytest.raises(FormError):

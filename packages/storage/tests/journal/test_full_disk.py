@@ -1,4 +1,4 @@
-"""A journal whose disk is full or fails: the same entries are appended again, and are there once."""
+"""Tests of a journal on a full or failing disk: the same entries are appended again, and stored once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def failing(code: int) -> sqlite3.OperationalError:
 
 
 class Disk:
-    """Has transactions fail before they begin, before the commit, or after it, as drawn."""
+    """A disk whose transactions fail before the start, before the commit or after the commit, as drawn."""
 
     def __init__(self, store: Store, draw: Callable[[], str]) -> None:
         self._writing = store.writing
@@ -51,7 +51,7 @@ def journal_on(disk: Disk, store: Store) -> Journal:
 
 
 def appended(journal: Journal, entries: list[bytes]) -> int:
-    """Appends entries until that succeeds, and returns how often it did not."""
+    """Appends entries until an append succeeds, and returns the number of failures."""
     failures = 0
     while True:
         try:
@@ -63,9 +63,7 @@ def appended(journal: Journal, entries: list[bytes]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_entries_that_are_appended_until_the_disk_takes_them_are_there_once(
-    tmp_path: Path, seed: int
-) -> None:
+def test_entries_retried_on_full_disk_are_stored_once(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     with closing(Store(tmp_path, durable=False)) as store:
         disk = Disk(store, lambda: chance.choice(["", "", "begin", "commit", "answer"]))
@@ -91,7 +89,7 @@ def test_entries_that_are_appended_until_the_disk_takes_them_are_there_once(
         assert store.journal("job").recover() == Recovered(state, tuple(expected))
 
 
-def test_other_entries_after_an_append_that_was_committed_with_an_error_are_refused(
+def test_different_entries_after_append_with_lost_reply_are_refused(
     tmp_path: Path,
 ) -> None:
     with closing(Store(tmp_path, durable=False)) as store:
@@ -107,7 +105,7 @@ def test_other_entries_after_an_append_that_was_committed_with_an_error_are_refu
         assert journal.recover().entries == (b"1", b"2", b"3")
 
 
-def test_full_database_is_unavailable_until_there_is_room(tmp_path: Path) -> None:
+def test_full_database_is_unavailable_until_disk_has_room(tmp_path: Path) -> None:
     with closing(Store(tmp_path, durable=False)) as store:
         journal = store.journal("job")
         journal.append([b"first"])

@@ -1,4 +1,4 @@
-"""The journal of a job: the same in a folder, in a store, and in a store that fails at random."""
+"""Tests of the journal of a job in a folder, in a store, and in a store that fails at random."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Opening = Callable[[], Store]
 def next_server(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Opening]:
-    """Opens the journals as the next server does, in a folder of its own where they are in a store."""
+    """Opens the journals as the next server does, in another folder if a store holds them."""
     monkeypatch.setattr(object_log, "_AGAIN_SECONDS", 0.001)
     shared = MemoryStore()
     share = 0.1 if request.param == "store that fails" else 0.0
@@ -60,7 +60,7 @@ def store(next_server: Opening) -> Store:
     return next_server()
 
 
-def test_it_exists_from_the_first_append_until_it_is_deleted(store: Store) -> None:
+def test_journal_exists_from_first_append_until_delete(store: Store) -> None:
     journal = store.journal("a")
     assert not journal.exists
     assert journal.recover() == NOTHING
@@ -77,7 +77,7 @@ def test_it_exists_from_the_first_append_until_it_is_deleted(store: Store) -> No
     assert journal.recover() == Recovered(None, (b"anew",))
 
 
-def test_a_snapshot_stands_for_what_came_before_it(store: Store, next_server: Opening) -> None:
+def test_snapshot_replaces_earlier_entries(store: Store, next_server: Opening) -> None:
     journal = store.journal("a")
     journal.append([b"1", b"2"])
     journal.snapshot(b"1+2")
@@ -92,7 +92,7 @@ def test_a_snapshot_stands_for_what_came_before_it(store: Store, next_server: Op
         assert journal.recover() == Recovered(b"ALL", ())
 
 
-def test_jobs_do_not_mix(store: Store, next_server: Opening) -> None:
+def test_journals_of_jobs_do_not_mix(store: Store, next_server: Opening) -> None:
     names = ["a", "b", "../c", "d'; --"]
     for number in range(3):
         for name in names:
@@ -106,7 +106,7 @@ def test_jobs_do_not_mix(store: Store, next_server: Opening) -> None:
         assert again.damage == ()
 
 
-def test_threads_of_many_jobs_append_at_once(store: Store) -> None:
+def test_threads_of_many_jobs_append_concurrently(store: Store) -> None:
     def write(name: str) -> None:
         for number in range(100):
             store.journal(name).append([b"%d" % number])
@@ -121,7 +121,7 @@ def test_threads_of_many_jobs_append_at_once(store: Store) -> None:
         assert recovered.entries == tuple(b"%d" % number for number in range(100))
 
 
-def test_an_append_that_fails_leaves_nothing(store: Store) -> None:
+def test_failed_append_leaves_no_entry(store: Store) -> None:
     journal = store.journal("a")
     journal.append([b"1"])
     with pytest.raises(TypeError):
@@ -134,7 +134,7 @@ def test_an_append_that_fails_leaves_nothing(store: Store) -> None:
     assert journal.recover().entries == (b"1", b"3")
 
 
-def test_a_closed_store_says_so(store: Store) -> None:
+def test_closed_store_raises_clear_error(store: Store) -> None:
     journal = store.journal("a")
     store.close()
     store.close()
@@ -143,7 +143,7 @@ def test_a_closed_store_says_so(store: Store) -> None:
             use()
 
 
-def test_of_two_servers_the_older_one_commits_nothing(
+def test_older_of_two_servers_commits_no_entry(
     store: Store, next_server: Opening, request: pytest.FixtureRequest
 ) -> None:
     journal = store.journal("a")
@@ -155,14 +155,14 @@ def test_of_two_servers_the_older_one_commits_nothing(
         lambda: journal.snapshot(b"late"),
         journal.delete,
     ):
-        # In a folder it has been closed before.
+        # In a folder, the previous server has closed it.
         with pytest.raises(JournalError if "[folder" in request.node.name else JournalFenced):
             late()
     newer.journal("a").append([b"2"])
     assert next_server().journal("a").recover() == Recovered(None, (b"1", b"2"))
 
 
-def test_append_store_of_the_log_is_away_same_entries_appended_again_are_there_once(
+def test_append_repeated_after_log_outage_is_stored_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(object_log, "_AGAIN_SECONDS", 0.001)

@@ -1,4 +1,4 @@
-"""The store of journals: what was acknowledged is there, whatever happened since."""
+"""Tests of the journal store: acknowledged entries survive any later event."""
 
 from __future__ import annotations
 
@@ -37,23 +37,21 @@ def reopen(store: Store, folder: Path) -> Store:
 
 
 def edit(folder: Path, statement: str) -> None:
-    """As damage would: seals stay as they were."""
+    """Edits a file as damage does: the seals stay unchanged."""
     with sqlite3.connect(folder / FILE) as connection:
         connection.execute(statement)
     connection.close()
 
 
 class TestEpochs:
-    def test_each_opening_is_a_new_epoch(self, store: Store, tmp_path: Path) -> None:
+    def test_opening_store_starts_new_epoch(self, store: Store, tmp_path: Path) -> None:
         assert store.epoch == 1
         for epoch in (2, 3, 4):
             store = reopen(store, tmp_path)
             assert store.epoch == epoch
         store.close()
 
-    def test_epochs_grow_also_where_the_database_or_the_lock_file_is_lost(
-        self, store: Store, tmp_path: Path
-    ) -> None:
+    def test_epochs_grow_without_database_or_lock_file(self, store: Store, tmp_path: Path) -> None:
         store = reopen(store, tmp_path)
         store.close()
         (tmp_path / FILE).write_bytes(b"no database")
@@ -63,11 +61,11 @@ class TestEpochs:
         with closing(reopen(store, tmp_path)) as again:
             assert again.epoch == 4
 
-    def test_a_folder_in_use_is_refused(self, store: Store, tmp_path: Path) -> None:
+    def test_folder_in_use_is_refused(self, store: Store, tmp_path: Path) -> None:
         with pytest.raises(StorageError, match=f"{tmp_path} is in use by another server"):
             Store(tmp_path, durable=False)
 
-    def test_a_server_whose_folder_was_taken_over_commits_nothing(
+    def test_server_whose_folder_was_taken_over_commits_no_entry(
         self, store: Store, tmp_path: Path
     ) -> None:
         journal = store.journal("a")
@@ -98,7 +96,7 @@ class TestDamage:
         return tmp_path
 
     @pytest.mark.parametrize("content", [b"", b"no database at all" * 100])
-    def test_what_is_no_database_is_set_aside(self, written: Path, content: bytes) -> None:
+    def test_invalid_database_file_is_moved_aside(self, written: Path, content: bytes) -> None:
         (written / FILE).write_bytes(content)
         store = Store(written, durable=False)
         (sentence,) = store.damage
@@ -112,7 +110,7 @@ class TestDamage:
             assert again.damage == ()
             assert again.journal("a").recover().entries == (b"1",)
 
-    def test_a_page_overwritten_is_found(self, written: Path) -> None:
+    def test_overwritten_page_is_detected(self, written: Path) -> None:
         content = bytearray((written / FILE).read_bytes())
         assert len(content) > 8 * 4096
         for page in range(2, len(content) // 4096):
@@ -135,7 +133,7 @@ class TestDamage:
             "DELETE FROM snapshots WHERE journal = 1",
         ],
     )
-    def test_only_the_damaged_job_is_lost(self, written: Path, change: str) -> None:
+    def test_damage_loses_only_damaged_job(self, written: Path, change: str) -> None:
         edit(written, change)
         store = Store(written, durable=False)
         (sentence,) = store.damage
@@ -148,27 +146,27 @@ class TestDamage:
             assert kept.execute("SELECT count(*) FROM journals").fetchone() == (2,)
         kept.close()
 
-    def test_a_second_damage_does_not_replace_the_first(self, written: Path) -> None:
+    def test_second_damage_does_not_replace_first_copy(self, written: Path) -> None:
         for number in (1, 2):
             (written / FILE).write_bytes(b"no database %d" % number)
             Store(written, durable=False).close()
             kept = written / f"{FILE}.damaged-{number}"
             assert kept.read_bytes() == b"no database %d" % number
 
-    def test_a_missing_file_is_reported(self, written: Path) -> None:
+    def test_missing_file_is_reported(self, written: Path) -> None:
         (written / FILE).unlink()
         store = Store(written, durable=False)
         assert f"is missing, but {FILE}{SEAL_SUFFIX}" in store.damage[0]
         store.close()
 
-    def test_a_missing_file_without_its_seal_is_reported(self, written: Path) -> None:
+    def test_missing_file_without_its_seal_is_reported(self, written: Path) -> None:
         (written / FILE).unlink()
         (written / f"{FILE}{SEAL_SUFFIX}").unlink()
         store = Store(written, durable=False)
         assert "is missing, although a server has used this folder before" in store.damage[0]
         store.close()
 
-    def test_a_log_without_its_file_is_not_mixed_in(self, tmp_path: Path) -> None:
+    def test_write_ahead_log_without_its_file_is_not_replayed(self, tmp_path: Path) -> None:
         Store(tmp_path, durable=False).close()
         (tmp_path / FILE).unlink()
         (tmp_path / f"{FILE}-wal").write_bytes(b"of another life")
@@ -177,7 +175,7 @@ class TestDamage:
         assert (tmp_path / f"{FILE}.damaged-1-wal").read_bytes() == b"of another life"
         store.close()
 
-    def test_where_a_journal_is_gone_none_can_be_trusted(self, written: Path) -> None:
+    def test_store_with_one_missing_journal_trusts_no_journal(self, written: Path) -> None:
         edit(written, "DELETE FROM journals WHERE journal = 1")
         store = Store(written, durable=False)
         assert "the database has 1 jobs; expected 2" in store.damage[0]
@@ -187,7 +185,7 @@ class TestDamage:
         assert store.damage == ()
         store.close()
 
-    def test_an_old_copy_is_told_from_the_present_file(self, written: Path) -> None:
+    def test_old_copy_is_distinguished_from_current_file(self, written: Path) -> None:
         old = (written / FILE).read_bytes()
         store = Store(written, durable=False)
         store.journal("a").append([b"more"])
@@ -201,7 +199,7 @@ class TestDamage:
         assert store.damage == ()
         store.close()
 
-    def test_a_missing_seal_is_reported_and_the_jobs_go_on(self, written: Path) -> None:
+    def test_missing_seal_is_reported_and_jobs_continue(self, written: Path) -> None:
         (written / f"{FILE}{SEAL_SUFFIX}").unlink()
         store = Store(written, durable=False)
         assert "the seal file is missing" in store.damage[0]
@@ -211,7 +209,7 @@ class TestDamage:
         assert len(store.journal("a").recover().entries) == 50
         store.close()
 
-    def test_another_version_is_refused_and_left_alone(self, written: Path) -> None:
+    def test_store_of_newer_version_is_refused_and_unchanged(self, written: Path) -> None:
         edit(written, "PRAGMA user_version = 99")
         before = (written / FILE).read_bytes()
         with pytest.raises(StorageError, match="another version"):
@@ -220,7 +218,7 @@ class TestDamage:
 
 
 @pytest.mark.timeout(120)
-def test_after_kills_there_is_what_was_acknowledged_and_at_most_one_more(tmp_path: Path) -> None:
+def test_acknowledged_entries_survive_kills_with_at_most_one_more(tmp_path: Path) -> None:
     rng = random.Random(5)
     script = Path(__file__).with_name("writer_to_kill.py")
     process = subprocess.Popen(

@@ -1,9 +1,9 @@
 """A process that writes a journal until it is killed: ``writer_to_kill.py FOLDER``.
 
-For each line on standard input it forks a writer, whose process id it prints. The writer appends
-entries that count upwards, three in a transaction, with a snapshot now and then, and after each
-transaction adds the number of entries that were acknowledged to the file ``acknowledged``. The end
-of the writer is told with a line, too.
+For each line on standard input, the process forks a writer and prints its process ID. The writer
+appends entries that count upwards, three per transaction, with occasional snapshots. After each
+transaction the writer appends the number of acknowledged entries to the file ``acknowledged``. The
+process also prints a line when the writer exits.
 """
 
 from __future__ import annotations

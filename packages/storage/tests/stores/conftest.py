@@ -1,4 +1,4 @@
-"""Lets the tests import the doubles that they share, and has every store of data for them."""
+"""Import path of the shared test doubles, and fixtures of every data store."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from beam_runner_storage.stores.spec import StoreSpec
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
-    """The address of a server of S3's protocol."""
+    """Returns the address of a server with the S3 protocol."""
     with moto_server() as address:
         yield address
 
 
 HDFS = "BEAM_HDFS"
-"""The variable with the URL of a folder in an HDFS, where there is one."""
+"""Environment variable with the URL of a folder in an HDFS, if an HDFS exists."""
 
 
 @pytest.fixture(params=["folder", "file", "s3", "hdfs"])
 def spec(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> StoreSpec:
-    """Where a store is, for each kind of store."""
+    """Returns the location of a store, for each kind of store."""
     if request.param == "folder":
         return StoreSpec(str(tmp_path / "store"))
     if request.param == "file":

@@ -1,4 +1,4 @@
-"""What a folder does as a store, beyond what all stores do."""
+"""Tests of a folder as a store, in addition to the tests of all stores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beam_runner_storage.stores.spec import StoreSpec
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files and folders that were synced, by name, in order."""
+    """Records the names of synced files and folders, in order."""
     found: list[str] = []
     monkeypatch.setattr(
         os, "fsync", lambda file: found.append(Path(os.readlink(f"/proc/self/fd/{file}")).name)
@@ -22,9 +22,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_put_durable_store_syncs_the_file_before_its_name(
-    tmp_path: Path, synced: list[str]
-) -> None:
+def test_put_in_durable_store_syncs_file_before_its_name(tmp_path: Path, synced: list[str]) -> None:
     (tmp_path / "source").write_bytes(b"x")
     FolderStore(tmp_path / "store", "store", durable=True).put("a/file", tmp_path / "source")
     assert synced[0].startswith(".file.")
@@ -32,13 +30,13 @@ def test_put_durable_store_syncs_the_file_before_its_name(
     assert (tmp_path / "store" / "a" / "file").read_bytes() == b"x"
 
 
-def test_put_store_that_is_not_durable_syncs_nothing(tmp_path: Path, synced: list[str]) -> None:
+def test_put_in_volatile_store_syncs_no_file(tmp_path: Path, synced: list[str]) -> None:
     (tmp_path / "source").write_bytes(b"x")
     StoreSpec(str(tmp_path)).open().put("file", tmp_path / "source")
     assert synced == []
 
 
-def test_put_disk_refuses_leaves_nothing_and_names_the_store(
+def test_put_refused_by_disk_leaves_no_file_and_names_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(source: object, target: Path) -> None:
@@ -52,7 +50,7 @@ def test_put_disk_refuses_leaves_nothing_and_names_the_store(
     assert list(store.names()) == []
 
 
-def test_delete_file_that_can_not_be_removed_keeps_no_other_one(tmp_path: Path) -> None:
+def test_delete_of_undeletable_file_still_deletes_other_files(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="failed to delete folder"):
@@ -60,7 +58,7 @@ def test_delete_file_that_can_not_be_removed_keeps_no_other_one(tmp_path: Path) 
     assert not (tmp_path / "file").exists()
 
 
-def test_names_link_to_a_folder_is_one_file(tmp_path: Path) -> None:
+def test_names_list_link_to_folder_as_one_file(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()

@@ -1,4 +1,7 @@
-"""HDFS that is not there, or says nothing: it is told in a line, after as long as it was said. What a real one does is in `tests/hdfs`."""
+"""Tests of a missing or silent HDFS: the error is one line, after the configured time.
+
+Tests of a real HDFS are in `tests/hdfs`.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,21 @@ from beam_runner_storage.stores.spec import StoreSpec
 
 @pytest.fixture
 def listening() -> Iterator[str]:
-    """The address of somebody who takes connections, and never says a word."""
+    """Returns the address of a server that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 @pytest.fixture
 def nobody() -> Iterator[str]:
-    """An address at which nobody is."""
+    """Returns an address without a listener."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{bound.getsockname()[1]}"
 
 
 def told(spec: StoreSpec, patience: float = 1.0) -> str:
-    """What is said of a store that can't be used, in a line, in time."""
+    """Returns the one-line error about an unusable store, within the time limit."""
     began = time.monotonic()
     with pytest.raises(StoreError) as found:
         list(spec.open(patience).names())
@@ -43,9 +46,7 @@ def told(spec: StoreSpec, patience: float = 1.0) -> str:
 
 
 @pytest.mark.parametrize("patience", [0.5, 2.0])
-def test_a_namenode_that_is_away_is_asked_for_as_long_as_it_was_said(
-    nobody: str, patience: float
-) -> None:
+def test_unreachable_namenode_is_retried_until_limit(nobody: str, patience: float) -> None:
     began = time.monotonic()
     said = told(StoreSpec(f"hdfs://{nobody}/data"), patience)
     assert time.monotonic() - began > patience / 2
@@ -54,17 +55,17 @@ def test_a_namenode_that_is_away_is_asked_for_as_long_as_it_was_said(
     assert "the port for clients" in said
 
 
-def test_who_never_answers_is_not_waited_for_without_end(listening: str) -> None:
+def test_silent_namenode_times_out(listening: str) -> None:
     said = told(StoreSpec(f"hdfs://{listening}/data"))
     assert "no response within 1 s; either no namenode is running" in said
 
 
-def test_the_probe_tells_what_it_could_not_write(nobody: str) -> None:
+def test_failed_probe_reports_file_it_could_not_write(nobody: str) -> None:
     with pytest.raises(StoreError, match="failed to write .*Connection refused"):
         probe(StoreSpec(f"hdfs://{nobody}/data"))
 
 
-def test_a_name_service_that_nobody_knows_is_told_with_where_it_was_looked_for(
+def test_unknown_name_service_is_reported_with_searched_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
@@ -75,12 +76,12 @@ def test_a_name_service_that_nobody_knows_is_told_with_where_it_was_looked_for(
     assert "(it is not set)" in told(StoreSpec("hdfs://production/data"))
 
 
-def test_mounts_that_nobody_knows_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_mounts_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     assert "linkFallback" in told(StoreSpec("viewfs://production/data"))
 
 
-def test_settings_that_can_not_be_read_are_told(
+def test_unreadable_hadoop_settings_are_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
@@ -127,7 +128,7 @@ RPC = 'RPCError("org.apache.hadoop.{}", "{}\\n\\tat org.apache.hadoop.X.y(X.java
     ],
     ids=lambda it: "",
 )
-def test_what_is_refused_is_told_in_a_line_with_what_to_do(
+def test_hdfs_refusal_is_reported_in_one_line_with_fix(
     error: Exception, says: str, passes: bool
 ) -> None:
     found = refusal(error)

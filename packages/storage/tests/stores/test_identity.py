@@ -1,4 +1,4 @@
-"""The name of a server: of one state only, and the same for all servers that have it."""
+"""Tests of the server ID: unique per state, and the same for all servers with this state."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from beam_runner_storage.stores.identity import server_id
 from beam_runner_storage.stores.spec import StoreSpec
 
 
-def test_server_id_of_one_state_stays_and_differs_from_all_others(spec: StoreSpec) -> None:
+def test_server_id_of_state_is_stable_and_unique(spec: StoreSpec) -> None:
     first = server_id(spec.within("one").open())
     assert first.startswith("server-")
     assert server_id(spec.within("one").open()) == first
     assert server_id(spec.within("other").open()) != first
 
 
-def test_server_id_of_a_state_folder_of_before_is_the_same(tmp_path: Path) -> None:
+def test_server_id_of_older_state_folder_is_unchanged(tmp_path: Path) -> None:
     (tmp_path / "server-id").write_text("server-0123456789abcdef\n")
     assert server_id(StoreSpec(str(tmp_path)).open()) == "server-0123456789abcdef"

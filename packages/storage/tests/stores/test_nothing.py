@@ -1,4 +1,4 @@
-"""Where there is no store nothing is kept, and what would have to be is refused in a sentence."""
+"""Tests without a store: no data is stored, and data that requires a store is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam_runner_storage.stores.probe import probe
 from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
 
 
-def test_what_is_put_is_refused_and_how_large_it_is_told(tmp_path: Path) -> None:
+def test_put_without_store_is_refused_with_size(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(bytes(40_000))
     store = NO_STORE.open()
@@ -27,7 +27,7 @@ def test_what_is_put_is_refused_and_how_large_it_is_told(tmp_path: Path) -> None
     store.delete(["data"])
 
 
-def test_no_part_of_it_is_a_store(tmp_path: Path) -> None:
+def test_missing_store_does_not_count_as_store(tmp_path: Path) -> None:
     assert NO_STORE.within("job-1") == NO_STORE
     assert not NO_STORE.keeps
     assert StoreSpec("s3://bucket").keeps

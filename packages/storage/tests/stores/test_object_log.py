@@ -1,4 +1,8 @@
-"""Logs in a store: what was acknowledged is there for the next server, once and in order, whatever went wrong; and one server at a time writes."""
+"""Tests of logs in a store: the next server gets acknowledged entries once and in order after any
+failure.
+
+Only one server can write.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +64,7 @@ def transaction(text: str) -> Transaction:
 
 @attrs.define(eq=False, init=False)
 class Server:
-    """A log, and a database that is a list of texts in a file."""
+    """A log and a database, which is a list of texts in a file."""
 
     log: ObjectLog
     path: Path
@@ -97,7 +101,7 @@ def entries(store: MemoryStore) -> list[LogPosition]:
     return [place for place in map(LogPosition.of, store.names()) if place is not None]
 
 
-def test_the_next_server_has_all_in_order(open_server: Opening) -> None:
+def test_log_restores_all_entries_in_order_in_next_server(open_server: Opening) -> None:
     open_server().commit("a", "b")
     second = open_server()
     assert second.texts == ["a", "b"]
@@ -107,14 +111,14 @@ def test_the_next_server_has_all_in_order(open_server: Opening) -> None:
     assert open_server().texts == ["a", "b", "c", "d"]
 
 
-def test_what_waits_together_is_one_object(open_server: Opening, shared: MemoryStore) -> None:
+def test_concurrent_commits_share_one_object(open_server: Opening, shared: MemoryStore) -> None:
     server = open_server()
     before = len(entries(shared))
     server.commit(*"abcdefgh")
     assert len(entries(shared)) == before + 1
 
 
-def test_what_nobody_waits_for_is_kept_when_the_server_ends(open_server: Opening) -> None:
+def test_entries_without_commit_are_persisted_at_shutdown(open_server: Opening) -> None:
     server = open_server()
     server.add("a", "b")
     server.log.close()
@@ -123,7 +127,7 @@ def test_what_nobody_waits_for_is_kept_when_the_server_ends(open_server: Opening
         server.commit("late")
 
 
-def test_what_nobody_waits_for_is_kept_after_a_while(
+def test_entries_without_commit_are_persisted_after_interval(
     open_server: Opening, shared: MemoryStore
 ) -> None:
     server = open_server(look=0.01)
@@ -134,7 +138,7 @@ def test_what_nobody_waits_for_is_kept_after_a_while(
 
 
 class TestTwoServers:
-    def test_the_older_one_commits_nothing_more(self, open_server: Opening) -> None:
+    def test_fenced_server_commits_no_further_entry(self, open_server: Opening) -> None:
         older = open_server()
         older.commit("a")
         newer = open_server()
@@ -145,15 +149,13 @@ class TestTwoServers:
             older.commit("later")
         assert open_server().texts == ["a", "b"]
 
-    def test_the_older_one_notices_without_having_anything_to_write(
-        self, open_server: Opening
-    ) -> None:
+    def test_idle_fenced_server_notices_its_successor(self, open_server: Opening) -> None:
         older = open_server(look=0.01)
         open_server()
         wait_until(lambda: older.log._ownership.failure is not None)
         assert isinstance(older.log._ownership.failure, LogFenced)
 
-    def test_one_that_was_away_for_long_is_fenced_by_a_seal_that_stays(
+    def test_server_that_was_away_is_fenced_by_permanent_seal(
         self, open_server: Opening, shared: MemoryStore
     ) -> None:
         older = open_server()
@@ -163,18 +165,18 @@ class TestTwoServers:
         with pytest.raises(LogFenced):
             older.commit("late")
         assert open_server().texts == ["a", *"01234"]
-        # Of six servers there are the seals, and of the one before the last its entry.
+        # The store has the seals of six servers, and the entry of the last server but one.
         assert len(entries(shared)) <= 9
 
-    def test_one_that_never_rests_is_told_to(
-        self, open_server: Opening, shared: MemoryStore
-    ) -> None:
+    def test_busy_fenced_server_is_stopped(self, open_server: Opening, shared: MemoryStore) -> None:
         older = open_server(look=0.0)
         shared.create(claim(1), b"of another")
         with pytest.raises(LogFenced):
             older.commit("a")
 
-    def test_of_many_at_once_one_is_left(self, open_server: Opening, shared: MemoryStore) -> None:
+    def test_concurrently_started_servers_leave_one_owner(
+        self, open_server: Opening, shared: MemoryStore
+    ) -> None:
         open_server().commit("a")
         servers: list[Server] = []
 
@@ -198,7 +200,7 @@ class TestTwoServers:
 
 
 class TestBases:
-    def test_the_log_before_a_base_goes(
+    def test_log_before_base_is_deleted(
         self, open_server: Opening, shared: MemoryStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(object_log, "_BASE_ENTRIES", 5)
@@ -211,7 +213,7 @@ class TestBases:
         assert open_server().texts == texts
         assert len(entries(shared)) < 20
 
-    def test_a_server_that_was_fenced_removes_nothing_of_the_next(
+    def test_fenced_server_deletes_no_object_of_its_successor(
         self, open_server: Opening, shared: MemoryStore, tmp_path: Path
     ) -> None:
         older = open_server()
@@ -243,35 +245,29 @@ class TestDamage:
             open_server()
         assert written.files == before
 
-    def test_an_entry_that_is_missing_is_told(
-        self, written: MemoryStore, open_server: Opening
-    ) -> None:
+    def test_missing_entry_is_reported(self, written: MemoryStore, open_server: Opening) -> None:
         del written.files[LogPosition(1, 3).name]
         self.refused(written, open_server, "the stored log lacks entries/00000001/000000000003")
 
-    def test_an_entry_that_was_changed_is_told(
-        self, written: MemoryStore, open_server: Opening
-    ) -> None:
+    def test_changed_entry_is_reported(self, written: MemoryStore, open_server: Opening) -> None:
         name = LogPosition(1, 3).name
         written.files[name] = written.files[name].replace(b"d", b"D", 1)
         self.refused(written, open_server, f"{name} is damaged")
 
-    def test_an_entry_in_the_place_of_another_is_told(
+    def test_entry_in_place_of_another_is_reported(
         self, written: MemoryStore, open_server: Opening
     ) -> None:
         written.files[LogPosition(1, 3).name] = written.files[LogPosition(1, 2).name]
         self.refused(written, open_server, f"{LogPosition(1, 3).name} doesn't follow")
 
-    def test_a_base_that_was_changed_is_told(
-        self, written: MemoryStore, open_server: Opening
-    ) -> None:
+    def test_changed_base_is_reported(self, written: MemoryStore, open_server: Opening) -> None:
         (name,) = (name for name in written.files if Base.of(name))
         written.files[name] += b" x"
         self.refused(written, open_server, f"{name} is damaged")
 
 
 class TestAStoreThatFails:
-    def test_commit_store_is_away_waits_until_it_is_back(
+    def test_commit_during_store_outage_waits_until_store_returns(
         self, open_server: Opening, caplog: pytest.LogCaptureFixture
     ) -> None:
         line = FaultyLine(MemoryStore(), random.Random(1), 0.0)
@@ -288,7 +284,7 @@ class TestAStoreThatFails:
         assert open_server(line.store).texts == ["a"]
 
     @pytest.mark.parametrize("answers", [True, False])
-    def test_commit_with_a_limit_store_is_away_is_told_and_can_be_waited_for_again(
+    def test_commit_with_limit_during_store_outage_raises_and_can_be_repeated(
         self, open_server: Opening, monkeypatch: pytest.MonkeyPatch, answers: bool
     ) -> None:
         store, back = MemoryStore(), threading.Event()
@@ -313,7 +309,7 @@ class TestAStoreThatFails:
         server.log.wait(SECONDS)
         assert open_server(store).texts == ["a"]
 
-    def test_commit_server_stops_while_the_store_is_away_fails(self, open_server: Opening) -> None:
+    def test_commit_fails_if_server_stops_during_store_outage(self, open_server: Opening) -> None:
         line = FaultyLine(MemoryStore(), random.Random(1), 0.0)
         server = open_server(line)
         line.share = 1.0
@@ -324,7 +320,7 @@ class TestAStoreThatFails:
         with pytest.raises(LogFailed):
             server.commit("b")
 
-    def test_commit_server_stops_while_the_store_never_answers_fails(
+    def test_commit_fails_if_server_stops_while_store_is_silent(
         self, open_server: Opening, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         store, never = MemoryStore(), threading.Event()
@@ -337,7 +333,7 @@ class TestAStoreThatFails:
             server.commit("a")
         never.set()
 
-    def test_commit_writing_thread_ends_by_an_error_fails(
+    def test_commit_fails_if_writing_thread_ends_by_error(
         self, open_server: Opening, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def broken(*_: object) -> bool:
@@ -349,7 +345,7 @@ class TestAStoreThatFails:
             server.commit("a")
 
     @pytest.mark.parametrize("seed", range(ROUNDS))
-    def test_what_was_acknowledged_is_there_once_and_in_order(
+    def test_acknowledged_entries_are_stored_once_and_in_order(
         self,
         open_server: Opening,
         shared: MemoryStore,

@@ -1,4 +1,4 @@
-"""What every store of data does, whatever it is: a folder, a server of S3's protocol, and HDFS."""
+"""Tests of every data store: a folder, a server with the S3 protocol, and HDFS."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def put(store: FileStore, folder: Path, name: str, contents: bytes) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 20 << 20], ids=["empty", "a byte", "in parts"])
-def test_what_was_put_is_fetched(store: FileStore, tmp_path: Path, size: int) -> None:
+def test_stored_files_are_fetched(store: FileStore, tmp_path: Path, size: int) -> None:
     contents = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     put(store, tmp_path, "1-2-1-0.arrow", contents)
     assert store.fetch("1-2-1-0.arrow", tmp_path / "target") == size
@@ -38,7 +38,7 @@ def test_what_was_put_is_fetched(store: FileStore, tmp_path: Path, size: int) ->
     assert list(tmp_path.glob(".*")) == []
 
 
-def test_parts_of_a_file_are_fetched_to_their_places(store: FileStore, tmp_path: Path) -> None:
+def test_file_ranges_are_fetched_to_their_offsets(store: FileStore, tmp_path: Path) -> None:
     contents = bytes(range(200))
     put(store, tmp_path, "1-2-1-0.arrow", contents)
     target = tmp_path / "target"
@@ -56,20 +56,22 @@ def test_parts_of_a_file_are_fetched_to_their_places(store: FileStore, tmp_path:
         store.fetch_part("1-2-2", tmp_path / "other", -10)
 
 
-def test_what_is_not_there_says_so_and_leaves_nothing(store: FileStore, tmp_path: Path) -> None:
+def test_missing_file_raises_and_leaves_no_file(store: FileStore, tmp_path: Path) -> None:
     with pytest.raises(MissingFileError, match="has no 1-2-1"):
         store.fetch("1-2-1", tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 
-def test_names_are_those_of_its_own_part(spec: StoreSpec, tmp_path: Path) -> None:
+def test_names_are_limited_to_prefix_of_store(spec: StoreSpec, tmp_path: Path) -> None:
     for job in ("job-1", "job-2"):
         put(spec.within(job).open(), tmp_path, "data", job.encode())
     assert list(spec.within("job-1").open().names()) == ["data"]
     assert sorted(spec.open().names()) == ["job-1/data", "job-2/data"]
 
 
-def test_what_is_removed_is_gone_and_may_have_been_before(store: FileStore, tmp_path: Path) -> None:
+def test_deleted_file_is_gone_and_delete_of_missing_file_succeeds(
+    store: FileStore, tmp_path: Path
+) -> None:
     for name in "abcd":
         put(store, tmp_path, name, b"x")
     store.delete(["a", "nothing", "b", "d"])
@@ -77,7 +79,7 @@ def test_what_is_removed_is_gone_and_may_have_been_before(store: FileStore, tmp_
     store.delete([])
 
 
-def test_many_at_once_do_not_disturb_each_other(store: FileStore, tmp_path: Path) -> None:
+def test_concurrent_puts_do_not_interfere(store: FileStore, tmp_path: Path) -> None:
     def work(number: int) -> None:
         mine = tmp_path / str(number)
         mine.mkdir()
@@ -93,14 +95,12 @@ def test_many_at_once_do_not_disturb_each_other(store: FileStore, tmp_path: Path
         assert (tmp_path / str(number) / "target").read_bytes() == bytes([number]) * 1000
 
 
-def test_a_good_store_passes_the_probe_and_keeps_nothing_of_it(spec: StoreSpec) -> None:
+def test_probe_of_working_store_passes_and_leaves_no_file(spec: StoreSpec) -> None:
     probe(spec)
     assert list(spec.open().names()) == []
 
 
-def test_a_bucket_that_is_not_there_is_named(
-    s3: str, spec: StoreSpec, request: pytest.FixtureRequest
-) -> None:
+def test_missing_bucket_is_named(s3: str, spec: StoreSpec, request: pytest.FixtureRequest) -> None:
     if not spec.url.startswith("s3:"):
         pytest.skip("a folder is made")
     with pytest.raises(
@@ -111,7 +111,7 @@ def test_a_bucket_that_is_not_there_is_named(
 
 
 @pytest.mark.parametrize("patience", [0.5, 2.0])
-def test_a_store_that_is_away_is_asked_for_as_long_as_it_was_said(
+def test_unreachable_store_is_retried_until_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: float
 ) -> None:
     with socket.socket() as closed:
@@ -143,7 +143,7 @@ def test_a_store_that_is_away_is_asked_for_as_long_as_it_was_said(
     ],
     ids=["may only be read", "expired token", "wrong clock", "what is not known here"],
 )
-def test_what_a_store_refuses_is_told_at_once_in_its_words_with_what_to_do(
+def test_refusal_of_store_is_reported_at_once_with_fix(
     monkeypatch: pytest.MonkeyPatch, status: int, code: str, message: str, remedy: str
 ) -> None:
     asked = []
@@ -158,7 +158,7 @@ def test_what_a_store_refuses_is_told_at_once_in_its_words_with_what_to_do(
             self.wfile.write(answer)
 
         def log_message(self, *arguments: object) -> None:
-            """Nobody reads it."""
+            """Discards the message."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -174,7 +174,7 @@ def test_what_a_store_refuses_is_told_at_once_in_its_words_with_what_to_do(
     assert re.fullmatch(said + (f"; .*{remedy}.*" if remedy else ""), str(told.value))
 
 
-def test_who_has_no_credentials_is_told_so() -> None:
+def test_missing_credentials_are_reported() -> None:
     reason = objects._reason(
         OSError(
             "Error performing PUT http://169.254.169.254/latest/api/token in 1 ms - 403 Forbidden"
@@ -201,13 +201,13 @@ def test_who_has_no_credentials_is_told_so() -> None:
         ("viewfs:///x", "doesn't have the form viewfs://CLUSTER/FOLDER"),
     ],
 )
-def test_what_is_no_store_is_refused(text: str, says: str) -> None:
+def test_invalid_store_address_is_refused(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says) as refused:
         parse_data_dir(text)
     assert "hunter2" not in str(refused.value)
 
 
-def test_data_dir_path_is_a_store_whose_files_are_used_in_place(tmp_path: Path) -> None:
+def test_data_dir_path_is_store_with_files_used_in_place(tmp_path: Path) -> None:
     assert parse_data_dir("/shared/data").folder == Path("/shared/data")
     assert parse_data_dir("data").folder == Path.cwd() / "data"
     assert parse_data_dir(f"file://{tmp_path}").folder is None

@@ -1,4 +1,4 @@
-"""Files that take longer than a request may, since the line to the store is slow."""
+"""Tests of files whose transfer takes longer than the limit of a request, because the connection is slow."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from beam_runner_storage.stores.spec import StoreSpec
 
 MEGABYTE = 1 << 20
 LIMIT = 2.0
-"""Of a request, in seconds."""
+"""Limit of a request, in seconds."""
 TRIES = 8
 
 
 @pytest.fixture
 def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowStore]:
-    """A store whose line takes 0.2 s for a MB, so that 24 MB take twice as long as a request may."""
+    """Returns a store whose connection takes 0.2 s per MB: 24 MB take twice the limit of a request."""
     with slow_store(0.2) as server:
         for name, value in {
             **S3,
@@ -33,7 +33,7 @@ def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowStore]:
 
 
 def is_put(store: FileStore, source: Path) -> bool:
-    """Whether a store takes a file; on a busy machine a part may be late."""
+    """Returns whether a store accepts a file. On a busy machine a part can be late."""
     try:
         store.put("file", source)
     except StoreError:
@@ -42,7 +42,7 @@ def is_put(store: FileStore, source: Path) -> bool:
 
 
 def is_fetched(store: FileStore, target: Path) -> bool:
-    """Whether a store gives a file; on a busy machine a piece may be late."""
+    """Returns whether a store returns a file. On a busy machine a piece can be late."""
     try:
         store.fetch("file", target)
     except StoreError:
@@ -50,7 +50,9 @@ def is_fetched(store: FileStore, target: Path) -> bool:
     return True
 
 
-def test_large_file_is_put_part_by_part_after_a_failure(far: SlowStore, tmp_path: Path) -> None:
+def test_large_file_upload_resumes_part_by_part_after_failure(
+    far: SlowStore, tmp_path: Path
+) -> None:
     store = StoreSpec(f"s3://{BUCKET}/jobs").open(patience=LIMIT)
     source = tmp_path / "source"
     source.write_bytes(os.urandom(24 * MEGABYTE))
@@ -60,7 +62,7 @@ def test_large_file_is_put_part_by_part_after_a_failure(far: SlowStore, tmp_path
     assert far.objects[f"/{BUCKET}/jobs/file"] == source.read_bytes()
 
 
-def test_large_file_is_fetched_as_long_as_pieces_come(far: SlowStore, tmp_path: Path) -> None:
+def test_large_file_is_fetched_while_data_arrives(far: SlowStore, tmp_path: Path) -> None:
     contents = far.objects[f"/{BUCKET}/jobs/file"] = os.urandom(24 * MEGABYTE)
     store = StoreSpec(f"s3://{BUCKET}/jobs").open(patience=LIMIT)
     assert any(is_fetched(store, tmp_path / "target") for _ in range(TRIES))

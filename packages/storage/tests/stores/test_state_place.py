@@ -1,4 +1,4 @@
-"""Stores that can keep state, what is looked at first, and servers that have it one after the other."""
+"""Tests of stores that can hold state: the initial probe, and successive servers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_storage.stores.state_place import StatePlace
 
 
-def test_the_first_to_create_a_file_is_the_only_one(spec: StoreSpec) -> None:
+def test_create_succeeds_for_first_writer_only(spec: StoreSpec) -> None:
     store = spec.open()
     assert store.create("a/1", b"first")
     assert not store.create("a/1", b"second")
@@ -25,12 +25,12 @@ def test_the_first_to_create_a_file_is_the_only_one(spec: StoreSpec) -> None:
         store.read("a/2")
 
 
-def test_a_store_that_tells_who_is_first_passes_and_keeps_nothing_of_it(spec: StoreSpec) -> None:
+def test_store_with_exclusive_create_passes_probe_and_retains_no_file(spec: StoreSpec) -> None:
     probe_creation(spec)
     assert list(spec.open().names()) == []
 
 
-def test_a_store_that_only_pretends_is_refused(
+def test_store_that_ignores_exclusive_create_is_refused(
     spec: StoreSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def replace(store: FileStore, name: str, contents: bytes) -> bool:
@@ -47,9 +47,7 @@ def test_a_store_that_only_pretends_is_refused(
     assert list(spec.open().names()) == []
 
 
-def test_the_next_server_has_what_the_last_one_had_which_commits_nothing_more(
-    spec: StoreSpec, tmp_path: Path
-) -> None:
+def test_next_server_gets_state_and_fences_previous_server(spec: StoreSpec, tmp_path: Path) -> None:
     staged = tmp_path / "staged"
     staged.write_bytes(b"a package")
     last = StatePlace(spec)

@@ -1,4 +1,4 @@
-"""What scripts are told: JSON, Prometheus, and whether the job server answers."""
+"""Tests of the API for scripts: JSON, Prometheus, and health probes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAMPLE = re.compile(
 
 
 @pytest.mark.parametrize("part", ["steps", "stages", "bundles", "errors", "metrics", "logs"])
-def test_a_jobs_parts_are_json(server: Server, web: TestClient, part: str) -> None:
+def test_job_parts_are_returned_as_json(server: Server, web: TestClient, part: str) -> None:
     server.kind = Observed
     job = server.submit()
     job.given = JobMetrics((count("lines", 5), stage("s", "Count", "open_bundles", 1)))
@@ -25,7 +25,7 @@ def test_a_jobs_parts_are_json(server: Server, web: TestClient, part: str) -> No
     assert isinstance(found.json()[part], list)
 
 
-def test_a_job_is_told_with_its_steps_and_metrics(server: Server, web: TestClient) -> None:
+def test_job_is_returned_with_steps_and_metrics(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.given = JobMetrics(
         (count("lines", 5), user("Count", "seen", 3)), (user("Count", "seen", 2),)
@@ -38,7 +38,7 @@ def test_a_job_is_told_with_its_steps_and_metrics(server: Server, web: TestClien
     assert (metric["name"], metric["attempted"], metric["committed"]) == ("seen", 3, 2)
 
 
-def test_what_scripts_ask_wrongly_is_refused_as_json(server: Server, web: TestClient) -> None:
+def test_invalid_api_request_is_refused_as_json(server: Server, web: TestClient) -> None:
     job = server.submit()
     for path, status in (("none", 404), (f"{job.id}/nothing", 404)):
         found = web.get(f"/api/v1/jobs/{path}")
@@ -48,7 +48,7 @@ def test_what_scripts_ask_wrongly_is_refused_as_json(server: Server, web: TestCl
     assert "GET" in refused.headers["allow"]
 
 
-def test_prometheus_is_told_of_running_jobs(server: Server, web: TestClient) -> None:
+def test_prometheus_gets_metrics_of_running_jobs(server: Server, web: TestClient) -> None:
     pipeline = word_count()
     add_step(pipeline, "t9", 'a "b"\n\\c', reads={"in": "lines"}, writes={"out": "odd"})
     pipeline.components.transforms["root"].subtransforms.append("t9")
@@ -74,7 +74,7 @@ def test_prometheus_is_told_of_running_jobs(server: Server, web: TestClient) -> 
     }
 
 
-def test_probes_are_told_whether_the_job_server_answers(server: Server, web: TestClient) -> None:
+def test_probes_report_whether_job_server_responds(server: Server, web: TestClient) -> None:
     assert web.get("/healthz").status_code == 200
     server.server.stop(grace=0)
     assert web.get("/healthz").status_code == 503

@@ -32,7 +32,7 @@ def events(response: httpx.Response) -> Iterator[tuple[str, Any]]:
             yield name, json.loads(line.removeprefix("data: "))
 
 
-def test_a_stream_sends_what_has_changed_and_ends_with_the_job(server: Server, url: str) -> None:
+def test_event_stream_sends_changes_and_ends_with_job(server: Server, url: str) -> None:
     job = server.submit()
     with httpx.stream("GET", f"{url}/jobs/{job.id}/events?page=", timeout=20) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
@@ -49,7 +49,7 @@ def test_a_stream_sends_what_has_changed_and_ends_with_the_job(server: Server, u
     assert any("done" in parts.get("live_head", "") for name, parts in rest if name == "parts")
 
 
-def test_nobody_who_looks_means_nobody_who_asks(server: Server, url: str) -> None:
+def test_job_without_viewers_is_not_polled(server: Server, url: str) -> None:
     job = server.submit()
     with httpx.stream("GET", f"{url}/jobs/{job.id}/events?page=", timeout=20) as response:
         next(events(response))
@@ -62,7 +62,7 @@ def test_nobody_who_looks_means_nobody_who_asks(server: Server, url: str) -> Non
     assert is_quiet()
 
 
-def test_seven_pages_share_what_is_asked(server: Server, url: str) -> None:
+def test_seven_pages_share_polled_data(server: Server, url: str) -> None:
     job = server.submit()
     address = f"{url}/jobs/{job.id}/events?page="
     with httpx.Client(timeout=20) as client:
@@ -79,13 +79,13 @@ def test_seven_pages_share_what_is_asked(server: Server, url: str) -> None:
             one.__exit__(None, None, None)
 
 
-def test_a_page_without_a_stream_asks_for_all_parts(server: Server, url: str) -> None:
+def test_page_without_stream_requests_all_parts(server: Server, url: str) -> None:
     job = server.submit()
     job.reporter.state(JobState.DONE)
     found = httpx.get(f"{url}/jobs/{job.id}/events?page=logs&once=1").json()
     assert found["over"] and "The log is empty" in found["parts"]["live_lines"]
 
 
-def test_a_page_that_does_not_exist_has_no_stream(server: Server, url: str) -> None:
+def test_unknown_page_has_no_event_stream(server: Server, url: str) -> None:
     job = server.submit()
     assert httpx.get(f"{url}/jobs/{job.id}/events?page=none").status_code == 404

@@ -11,14 +11,14 @@ from ..conftest import Server
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8074", "127.0.0.1:1", "[::1]:8074"])
-def test_this_machine_may_ask(web: TestClient, host: str) -> None:
+def test_local_host_names_are_accepted(web: TestClient, host: str) -> None:
     assert web.get("/", headers={"host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "localhost.evil.example", "evil:8074", "", "[::1"]
 )
-def test_other_names_are_not_answered_to(web: TestClient, host: str) -> None:
+def test_other_host_names_are_refused(web: TestClient, host: str) -> None:
     assert web.get("/", headers={"host": host}).status_code == 421
 
 
@@ -43,18 +43,20 @@ def test_other_sites_cannot_end_jobs(
 @pytest.mark.parametrize(
     "headers", [{"sec-fetch-site": "same-origin"}, {"origin": "http://localhost"}, {}]
 )
-def test_the_page_itself_can(server: Server, web: TestClient, headers: dict[str, str]) -> None:
+def test_page_of_same_origin_can_cancel_job(
+    server: Server, web: TestClient, headers: dict[str, str]
+) -> None:
     job = server.submit()
     assert web.post(f"/jobs/{job.id}/cancel", headers=headers).status_code == 303
 
 
-def test_reading_does_not_end_a_job(server: Server, web: TestClient) -> None:
+def test_get_request_does_not_end_job(server: Server, web: TestClient) -> None:
     job = server.submit()
     assert web.get(f"/jobs/{job.id}/cancel").status_code == 405
     assert server.client.state(job.id).state is JobState.RUNNING
 
 
-def test_every_answer_has_its_guards(web: TestClient) -> None:
+def test_responses_have_security_headers(web: TestClient) -> None:
     for path in ("/", "/nothing", "/static/web.css", "/api/v1/jobs"):
         headers = web.get(path).headers
         policy = headers["content-security-policy"]
@@ -63,7 +65,7 @@ def test_every_answer_has_its_guards(web: TestClient) -> None:
         assert "access-control-allow-origin" not in headers
 
 
-def test_read_only_shows_and_ends_nothing(server: Server) -> None:
+def test_read_only_pages_show_jobs_and_end_no_job(server: Server) -> None:
     job = server.submit()
     app = create_app(WebSettings(server.address, read_only=True))
     with TestClient(app, base_url="http://localhost") as web:
@@ -72,7 +74,7 @@ def test_read_only_shows_and_ends_nothing(server: Server) -> None:
     assert server.client.state(job.id).state is JobState.RUNNING
 
 
-def test_a_token_is_shown_once(server: Server) -> None:
+def test_token_is_shown_once(server: Server) -> None:
     app = create_app(WebSettings(server.address, token="s3cret"))
     with TestClient(app, base_url="http://localhost", follow_redirects=False) as web:
         assert web.get("/").headers["location"] == "/login"

@@ -1,4 +1,4 @@
-"""The pages in a real Chromium. Skipped where Playwright or Chromium is not there; `nox -s browser` wants both."""
+"""Tests of the pages in a real Chromium, skipped without Playwright or Chromium. `nox -s browser` requires both."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def open_page(chromium: Any, url: str) -> Iterator[Open]:
-    """Opens a page of the server; fails at the end if it said or asked what it must not."""
+    """Opens a page of the server. Fails at the end if the page logged an error or requested a forbidden address."""
     contexts, wrongs = [], []
 
     def open_(path: str, **options: Any) -> Any:
@@ -106,7 +106,7 @@ def open_page(chromium: Any, url: str) -> Iterator[Open]:
 
 
 def figures(job: Any) -> None:
-    """Metrics as a running job has them."""
+    """Returns metrics of a running job."""
     job.given = JobMetrics(
         (
             count("files", 3),
@@ -125,9 +125,7 @@ def figures(job: Any) -> None:
     )
 
 
-def test_the_graph_is_opened_and_closed_by_click_and_by_key(
-    server: Server, open_page: Open
-) -> None:
+def test_graph_opens_and_closes_by_click_and_by_key(server: Server, open_page: Open) -> None:
     page = open_page(f"/jobs/{server.submit().id}")
     assert page.locator(".node").count() == 3
     page.locator("a.fold[aria-label='Open Read']").click()
@@ -145,7 +143,7 @@ def test_the_graph_is_opened_and_closed_by_click_and_by_key(
     page.locator("#live_panel h2", has_text="Where the time goes").wait_for()
 
 
-def test_figures_change_while_the_job_runs(server: Server, open_page: Open) -> None:
+def test_figures_change_while_job_runs(server: Server, open_page: Open) -> None:
     job = server.submit()
     page = open_page(f"/jobs/{job.id}")
     page.locator(".node", has_text="Count").wait_for()
@@ -157,19 +155,17 @@ def test_figures_change_while_the_job_runs(server: Server, open_page: Open) -> N
     page.locator("#live_head .pill", has_text="done").wait_for()
 
 
-def test_a_failed_job_leads_to_the_users_line_in_one_click(server: Server, open_page: Open) -> None:
+def test_failed_job_leads_to_user_line_in_one_click(server: Server, open_page: Open) -> None:
     job = server.submit()
     job.reporter.state(JobState.FAILED, TRACE)
     page = open_page(f"/jobs/{job.id}")
-    # The way to the step that failed is open, and the step is red.
+    # The ancestors of the failed step are open, and the step is red.
     page.locator(".node.failed", has_text="Lines").wait_for()
     page.locator("#live_causes a", has_text="words.py:12 in look_up").click()
     page.locator(".frames .first", has_text="return {'a': 1}[word]").wait_for()
 
 
-def test_a_job_that_waits_for_a_side_input_says_so_in_a_sentence(
-    server: Server, open_page: Open
-) -> None:
+def test_job_that_waits_for_side_input_shows_sentence(server: Server, open_page: Open) -> None:
     server.kind = Observed
     job = server.submit()
     figures(job)
@@ -179,9 +175,7 @@ def test_a_job_that_waits_for_a_side_input_says_so_in_a_sentence(
     page.locator("#live_stages .wait", has_text="waits for its side input").wait_for()
 
 
-def test_a_call_that_blocks_is_named_with_step_process_and_line(
-    server: Server, open_page: Open
-) -> None:
+def test_blocking_call_is_named_with_step_process_and_line(server: Server, open_page: Open) -> None:
     server.kind = Observed
     job = server.submit()
     job.runs, job.threads = BLOCKED, STACKS
@@ -193,7 +187,7 @@ def test_a_call_that_blocks_is_named_with_step_process_and_line(
     page.locator(".frames .now", has_text="time.sleep(20)").wait_for()
 
 
-def test_a_job_is_cancelled_and_drained(server: Server, open_page: Open) -> None:
+def test_job_is_cancelled_and_drained(server: Server, open_page: Open) -> None:
     for button, word in (("Cancel the job", "cancelled"), ("Drain the job", "drained")):
         page = open_page(f"/jobs/{server.submit().id}")
         page.get_by_text("End the job").click()
@@ -201,7 +195,7 @@ def test_a_job_is_cancelled_and_drained(server: Server, open_page: Open) -> None
         page.locator("#live_head .pill", has_text=word).wait_for()
 
 
-def test_the_log_is_followed_with_its_filter(server: Server, open_page: Open) -> None:
+def test_log_is_followed_with_its_filter(server: Server, open_page: Open) -> None:
     job = server.submit()
     job.reporter.message(Importance.BASIC, "the first line", "Count")
     page = open_page(f"/jobs/{job.id}/logs?step=t3")
@@ -212,9 +206,7 @@ def test_the_log_is_followed_with_its_filter(server: Server, open_page: Open) ->
     assert page.locator(".lines", has_text="of another step").count() == 0
 
 
-def test_what_the_reader_types_stays_while_the_page_changes(
-    server: Server, open_page: Open
-) -> None:
+def test_typed_text_stays_while_page_changes(server: Server, open_page: Open) -> None:
     page = open_page("/")
     page.locator("input[name=name]").fill("abc")
     server.submit(name="a new one")
@@ -250,7 +242,7 @@ def test_seven_tabs_of_one_job_are_all_live(server: Server, open_page: Open) -> 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 380])
-def test_every_page_is_accessible_and_fits(
+def test_pages_are_accessible_and_fit_screen(
     server: Server, open_page: Open, scheme: str, width: int
 ) -> None:
     server.kind = Observed
@@ -286,7 +278,7 @@ def test_every_page_is_accessible_and_fits(
         assert (max(map(int, re.findall(r"\d+", ground)[:3])) < 60) == (scheme == "dark")
 
 
-def test_a_server_that_comes_back_is_followed_again(tmp_path: Path, chromium: Any) -> None:
+def test_restarted_server_is_followed_again(tmp_path: Path, chromium: Any) -> None:
     folders = {"folder": tmp_path / "artifacts", "state_dir": tmp_path / "state"}
     server = Server(**folders)
     web = WebServer(WebSettings(server.address, port=0))
@@ -312,12 +304,12 @@ def test_a_server_that_comes_back_is_followed_again(tmp_path: Path, chromium: An
         server.close()
 
 
-def test_the_keyboard_alone_leads_to_a_step_and_back(server: Server, open_page: Open) -> None:
+def test_keyboard_reaches_step_and_returns(server: Server, open_page: Open) -> None:
     job = server.submit()
     figures(job)
     page = open_page("/")
     page.keyboard.press("Tab")
-    page.keyboard.press("Enter")  # to the content
+    page.keyboard.press("Enter")  # skips to the content
     for _ in range(12):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.textContent") == "words":
@@ -339,7 +331,7 @@ def test_the_keyboard_alone_leads_to_a_step_and_back(server: Server, open_page: 
     page.locator("#live_panel h2", has_text="Where the time goes").wait_for()
 
 
-def test_what_a_step_shows_fits_into_its_box(server: Server, open_page: Open) -> None:
+def test_step_text_fits_into_its_box(server: Server, open_page: Open) -> None:
     job = server.submit()
     job.given = JobMetrics(
         (
@@ -359,7 +351,7 @@ def test_what_a_step_shows_fits_into_its_box(server: Server, open_page: Open) ->
     )
 
 
-def test_a_theme_is_kept(server: Server, open_page: Open) -> None:
+def test_theme_is_remembered(server: Server, open_page: Open) -> None:
     page = open_page("/")
     for _ in range(2):
         page.get_by_role("button", name="Theme").click()
@@ -368,7 +360,7 @@ def test_a_theme_is_kept(server: Server, open_page: Open) -> None:
 
 
 def large(composites: int, parts: int) -> Any:
-    """A chain of composites, in each of which steps read from one another, and from the first one."""
+    """Adds a chain of composites, in which each step reads the previous step and the first step."""
     pipeline = word_count()
     for outer in range(composites):
         keys = [f"s{outer}-{inner}" for inner in range(parts)]
@@ -382,7 +374,7 @@ def large(composites: int, parts: int) -> Any:
     return pipeline
 
 
-def test_the_graph_of_2000_steps_is_opened_in_part(server: Server, open_page: Open) -> None:
+def test_graph_of_2000_steps_opens_in_part(server: Server, open_page: Open) -> None:
     job = server.submit(large(40, 50))
     page = open_page(f"/jobs/{job.id}?open=c0&open=c39")
     assert page.locator("#canvas .node").count() == 143

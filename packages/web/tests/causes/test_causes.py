@@ -52,7 +52,7 @@ def job(server: Server) -> Any:
     return server.submit()
 
 
-def test_the_line_at_which_a_bundle_stands_is_in_the_sentence(web: TestClient, job: Any) -> None:
+def test_stuck_bundle_cause_names_source_line(web: TestClient, job: Any) -> None:
     job.runs = Execution((bundle(7, 23.0, 21.5),), waits=(waits("w", "Write", "Count"),))
     job.threads = (ThreadStack("node", 47, "lane", (LIBRARY, ASK)),)
     wanted = (
@@ -60,18 +60,18 @@ def test_the_line_at_which_a_bundle_stands_is_in_the_sentence(web: TestClient, j
         " (process 47 on node): time.sleep(20)"
     )
     assert eventually(lambda: wanted in [text for _, text in causes(web, job)])
-    # What others wait for comes before those that wait.
+    # Steps that block other steps come before the waiting steps.
     assert [text.partition(" ")[0] for _, text in causes(web, job)][:2] == ["Count", "Write"]
 
 
-def test_a_bundle_that_goes_on_is_no_warning(web: TestClient, job: Any) -> None:
+def test_progressing_bundle_is_no_warning(web: TestClient, job: Any) -> None:
     job.runs = Execution((bundle(7, 24.0, 0.1), bundle(8, 12.0, 0.2), bundle(9, 1.0, 0.0)))
     found = causes(web, job)
     assert found[0][0].lower() == "good"
     assert "Count processes 2 bundles, for up to 24 s" in found[1][1]
 
 
-def test_where_no_step_has_told_of_its_time_none_is_accused(web: TestClient, job: Any) -> None:
+def test_stage_without_step_times_blames_no_step(web: TestClient, job: Any) -> None:
     inside = ("Read/Open", "Read/Lines", "Count", "Write")
     one = attrs.evolve(bundle(7, 23.0, 21.5), steps=inside)
     job.runs = Execution((one,))
@@ -91,7 +91,7 @@ def test_where_no_step_has_told_of_its_time_none_is_accused(web: TestClient, job
 
 
 @pytest.mark.parametrize(("waiting", "weight"), [(12, "NOTE"), (393_000, "WARN")])
-def test_a_step_to_which_little_has_come_only_waits_for_its_turn(
+def test_step_with_little_input_is_only_waiting(
     web: TestClient, job: Any, waiting: int, weight: str
 ) -> None:
     job.runs = Execution(waits=(waits("w", "Write", "Count"),))
@@ -102,24 +102,20 @@ def test_a_step_to_which_little_has_come_only_waits_for_its_turn(
     assert "from Count" in told["text"]
 
 
-def test_step_that_waits_is_the_one_of_the_record(web: TestClient, job: Any) -> None:
+def test_waiting_step_comes_from_wait_record(web: TestClient, job: Any) -> None:
     job.runs = Execution(waits=(waits("s", "Count", "Read"),))
     job.given = JobMetrics((stage("s", "Count + Write", "backlog_bytes", 9_999),))
     (told,) = all_causes(web, job)
     assert (told["kind"], told["step"]) == (WaitKind.SIDE_INPUT, "t3")
 
 
-def test_parts_of_one_composite_that_wait_for_each_other_are_no_news(
-    web: TestClient, job: Any
-) -> None:
+def test_waits_between_parts_of_one_composite_are_ignored(web: TestClient, job: Any) -> None:
     job.runs = Execution(waits=(waits("w", "Read/Lines", "Read/Open"),), still=9.0)
     job.given = JobMetrics((stage("w", "Read/Lines", "backlog_bytes", 12),))
     assert [weight for weight, _ in causes(web, job)] == ["GOOD"]
 
 
-def test_attempts_that_failed_with_an_error_are_told_with_it_alone(
-    web: TestClient, job: Any
-) -> None:
+def test_failed_attempts_with_error_are_reported_only_as_error(web: TestClient, job: Any) -> None:
     error = "ConnectionError: hung up [while running 'Count']"
     failed = FailedBundle(
         "s", 1, attempts=1, kind="user_code", step="Count", error="ConnectionError: hung up"
@@ -135,7 +131,7 @@ def test_attempts_that_failed_with_an_error_are_told_with_it_alone(
     assert eventually(lambda: [text for _, text in causes(web, job)] == [wanted])
 
 
-def test_a_job_that_runs_well_tells_what_it_does(server: Server, web: TestClient, job: Any) -> None:
+def test_healthy_job_describes_its_work(server: Server, web: TestClient, job: Any) -> None:
     done = MAX_TIMESTAMP
     running = (
         stage("r", "Read/Lines", "output_watermark", done),
@@ -146,7 +142,7 @@ def test_a_job_that_runs_well_tells_what_it_does(server: Server, web: TestClient
     assert causes(web, job)[0] == ("GOOD", "No problems: Count at work, 1 of 3 stages done.")
 
 
-def test_a_slow_stage_of_a_stream_does_not_keep_up(server: Server, web: TestClient) -> None:
+def test_slow_stage_of_stream_does_not_keep_up(server: Server, web: TestClient) -> None:
     late = int(time.time() * 1000) - 340_000
     job = server.submit(streaming=True)
     job.given = JobMetrics(
@@ -166,18 +162,18 @@ def test_a_slow_stage_of_a_stream_does_not_keep_up(server: Server, web: TestClie
     ), found
 
 
-def test_the_last_warning_is_quoted(web: TestClient, job: Any) -> None:
+def test_last_warning_is_quoted(web: TestClient, job: Any) -> None:
     job.reporter.message(Importance.WARNING, "the exchange is slow\nreally", "Count")
     job.reporter.message(Importance.WARNING, "the exchange does not answer", "Count")
     found = [text for _, text in causes(web, job)]
     assert "2 warnings, the last of Count: the exchange does not answer" in found
 
 
-def test_what_waits_is_told_of_the_first_step_of_a_stage_alone(web: TestClient, job: Any) -> None:
+def test_backlog_is_reported_only_for_first_step_of_stage(web: TestClient, job: Any) -> None:
     job.given = JobMetrics((count("lines", 5), wall("Count", 5), *_fused("backlog_bytes", 393_000)))
     page = web.get(f"/jobs/{job.id}").text
     assert page.count("393 KB waiting") == 1
-    # A batch job has no event time that anybody would follow.
+    # The event time of a batch job is irrelevant to users.
     assert "Watermark" not in page
 
 
@@ -186,7 +182,7 @@ def _fused(field: str, value: int) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("sdk", ["", "python"])
-def test_a_place_is_told_where_only_one_thread_can_be_meant(sdk: str) -> None:
+def test_stack_is_shown_only_if_thread_is_unambiguous(sdk: str) -> None:
     here = bundle(1, 20.0, 20.0, BundlePlace.HARNESS)
     pid = 0 if sdk else 47
     at_work = ThreadStack("node", pid, "a", (LIBRARY, HARNESS, ASK), sdk)
@@ -197,14 +193,14 @@ def test_a_place_is_told_where_only_one_thread_can_be_meant(sdk: str) -> None:
     assert thread_of(here, []) is None
 
 
-def test_threads_of_the_users_program_that_run_no_bundle_are_not_at_work() -> None:
+def test_user_threads_without_bundle_are_not_at_work() -> None:
     main = Thread.of(ThreadStack("node", 47, "MainThread", (MAIN, LIBRARY), "python"))
     at_work = Thread.of(ThreadStack("node", 47, "t", (MAIN, HARNESS, ASK, GENERATED), "python"))
     assert not main.is_users
     assert [frame.function for frame in at_work.own] == ["ask"]
 
 
-def test_nothing_is_thrown_where_nobody_looks_any_more(
+def test_closed_client_raises_no_error_in_stack_thread(
     server: Server, job: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thrown: list[object] = []
@@ -223,9 +219,7 @@ def bundle_msecs(count: int, total: int) -> MetricCell:
     return MetricCell(urn, "beam:metrics:distribution_int64:v1", payload, labels)
 
 
-def test_a_bundle_of_groups_that_takes_far_longer_than_others_may_have_one_large_key(
-    server: Server, web: TestClient
-) -> None:
+def test_slow_bundle_of_groups_suggests_large_key(server: Server, web: TestClient) -> None:
     server.kind = Observed
     pipeline = word_count()
     group = pipeline.components.transforms["t2"]
@@ -251,12 +245,12 @@ def test_a_bundle_of_groups_that_takes_far_longer_than_others_may_have_one_large
     ("elements", "wall_msecs", "told"),
     [
         (600, 2_500, True),
-        # Bundles of many elements, and those in which the user's code takes the time.
+        # These bundles have many elements, or spend their time in user code.
         (60_000, 2_500, False),
         (600, 9_000, False),
     ],
 )
-def test_bundles_of_next_to_nothing_are_told(
+def test_very_small_bundles_are_reported(
     server: Server,
     web: TestClient,
     monkeypatch: pytest.MonkeyPatch,
@@ -266,7 +260,7 @@ def test_bundles_of_next_to_nothing_are_told(
 ) -> None:
     monkeypatch.setattr(Snapshot, "seconds", property(lambda snapshot: 20.0))
     job = server.submit()
-    # As with a source: one element comes to the step with which the stage begins.
+    # As in a stage with a source: one element reaches the first step of the stage.
     job.given = JobMetrics(
         (
             stage("s", "Read/Lines + Count", "bundles_committed", 500),
@@ -286,9 +280,7 @@ def test_bundles_of_next_to_nothing_are_told(
 @pytest.mark.parametrize(
     ("seconds", "waits_for", "told"), [(5, 0, False), (40, 0, True), (40, 9, False)]
 )
-def test_a_stream_whose_sources_give_nothing_is_idle(
-    seconds: int, waits_for: int, told: bool
-) -> None:
+def test_stream_with_silent_sources_is_idle(seconds: int, waits_for: int, told: bool) -> None:
     tree = StepTree(describe_pipeline(word_count().SerializeToString()))
     given = (count("lines", 5), stage("s", "Count", "backlog_bytes", waits_for))
     before = figures_of(JobMetrics((count("lines", 4), given[1])), tree)
@@ -301,7 +293,7 @@ def test_a_stream_whose_sources_give_nothing_is_idle(
     assert found.text.startswith("No input has arrived for 40 s" if told else "No problems")
 
 
-def test_what_waits_for_a_place_is_told_with_why(web: TestClient, job: Any) -> None:
+def test_wait_for_slot_is_reported_with_reason(web: TestClient, job: Any) -> None:
     slot = Wait(WaitKind.SLOT, count=3)
     job.runs = Execution(waits=(slot,), interface="http://spark:4040")
     (told,) = all_causes(web, job)

@@ -1,4 +1,4 @@
-"""What is said of event time: by stages of a stream with one source."""
+"""Tests of the sentences about event time, for stages of a stream with one source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ UNBOUNDED = runner_api.IsBounded.UNBOUNDED
 
 
 def tree(*, unbounded: bool = True, lifted: bool = False) -> StepTree:
-    """Start, Topic (an unbounded source), Parse, Count (a grouping, or a combine that ends in the stage of Write), Write."""
+    """Returns a graph: Start, Topic (an unbounded source), Parse, Count (a grouping, or a combine that
+    ends in the stage of Write), Write.
+    """
     pipeline = runner_api.Pipeline(root_transform_ids=["r"])
     add_step(pipeline, "i", "Start", writes={"out": "start"})
     add_step(pipeline, "t", "Topic", reads={"in": "start"}, writes={"out": "messages"})
@@ -49,9 +51,10 @@ def tree(*, unbounded: bool = True, lifted: bool = False) -> StepTree:
 def source(
     behind: float | None, worked: int = 0, read: int = MAX_TIMESTAMP, **more: int
 ) -> JobMetrics:
-    """The stage of the source with its watermark so many seconds before NOW; None for no event time at all.
+    """Returns metrics of the source stage with a watermark `behind` seconds before NOW, or without
+    event time for None.
 
-    `read` is the watermark of what the source reads.
+    `read` is the watermark of the source's input.
     """
     mark = -MAX_TIMESTAMP if behind is None else int((NOW - behind) * 1000)
     given = {"input_watermark": read, "output_watermark": mark, **more}
@@ -63,7 +66,10 @@ def source(
 def sentences(
     *past: tuple[float, JobMetrics], unbounded: bool = True, lifted: bool = False
 ) -> list[str]:
-    """The sentences of a job that has run for ten minutes, from what was seen so many seconds ago, the present last."""
+    """Returns the sentences of a job that has run for ten minutes.
+
+    Each observation has its age in seconds. The current observation is the last.
+    """
     steps = tree(unbounded=unbounded, lifted=lifted)
     samples = tuple(Sample(NOW - ago, figures_of(given, steps)) for ago, given in past)
     running = JobInfo("words", "words", JobState.RUNNING)
@@ -74,32 +80,32 @@ def sentences(
 
 
 @pytest.mark.parametrize("read", [MAX_TIMESTAMP, -MAX_TIMESTAMP], ids=["all", "put off"])
-def test_an_idle_source_that_holds_event_time_is_told(read: int) -> None:
+def test_idle_source_that_holds_event_time_is_reported(read: int) -> None:
     said = sentences((40, source(3_600, read=read)), (0, source(3_600, read=read)))
     assert said[0] == (
         "WARN Topic holds event time back: its watermark has been 2027-01-15 07:00:00 UTC for 40 s, 1 h behind, and later windows after it can't close"
     )
 
 
-def test_a_source_that_has_stood_for_a_moment_is_no_warning() -> None:
+def test_briefly_idle_source_is_no_warning() -> None:
     said = sentences((10, source(60)), (0, source(60)))
     assert said[0].startswith("GOOD No problems")
     assert said[1] == "NOTE Topic is late: its output is 1 min behind"
 
 
-def test_a_source_without_event_time_is_told() -> None:
+def test_source_without_event_time_is_reported() -> None:
     said = sentences((0, source(None, bundles_committed=5)))
     assert said == ["WARN Topic has not reported a watermark yet: windows after it can't close"]
 
 
-def test_a_slow_step_behind_its_source_is_told_as_what_does_not_keep_up() -> None:
+def test_slow_step_after_source_is_reported_as_not_keeping_up() -> None:
     said = sentences((20, source(610, 10_000)), (0, source(600, 28_000)))
     assert said[0] == (
         "WARN Parse doesn't keep up with its source: its output is 10 min behind, and doesn't catch up"
     )
 
 
-def test_a_stream_that_catches_up_is_told_when_it_will_have() -> None:
+def test_stream_that_catches_up_is_reported_with_estimate() -> None:
     said = sentences((20, source(640, 10_000)), (0, source(600, 28_000)))
     assert said[0].startswith("GOOD No problems")
     assert said[1] == (
@@ -108,7 +114,7 @@ def test_a_stream_that_catches_up_is_told_when_it_will_have() -> None:
 
 
 @pytest.mark.parametrize(("behind", "told"), [(19, False), (40, True)])
-def test_a_step_that_holds_event_time_is_told(behind: int, told: bool) -> None:
+def test_step_that_holds_event_time_is_reported(behind: int, told: bool) -> None:
     now = int(NOW * 1000)
     given = {"input_watermark": now, "output_watermark": now - 1000 * behind}
     said = sentences((0, JobMetrics(tuple(stage("c", "Count", *one) for one in given.items()))))
@@ -116,7 +122,7 @@ def test_a_step_that_holds_event_time_is_told(behind: int, told: bool) -> None:
     assert (said == [wanted]) == told
 
 
-def test_a_slow_step_is_told_though_its_input_waits_with_it() -> None:
+def test_slow_step_with_waiting_input_is_reported() -> None:
     at_source, behind = int((NOW - 2) * 1000), int((NOW - 170) * 1000)
     slow = {"input_watermark": behind, "output_watermark": behind}
     slow |= {"commit_lag": 33_000, "open_bundles": 15}
@@ -132,9 +138,13 @@ def test_a_slow_step_is_told_though_its_input_waits_with_it() -> None:
     )
 
 
-def test_a_step_after_two_sources_is_not_blamed_for_the_one_that_stands() -> None:
+def test_step_after_two_sources_is_not_blamed_for_idle_source() -> None:
     marks = {"t": 1_200, "u": 2, "w": 1_200}
-    names = {"t": "Topic + Parse", "u": "Parse", "w": "Write"}  # Parse joins them, in both stages
+    names = {
+        "t": "Topic + Parse",
+        "u": "Parse",
+        "w": "Write",
+    }  # Parse joins both sources, in both stages
     given = [
         stage(key, names[key], field, int((NOW - behind) * 1000))
         for key, behind in marks.items()
@@ -145,19 +155,19 @@ def test_a_step_after_two_sources_is_not_blamed_for_the_one_that_stands() -> Non
     assert not [text for text in found if "Write" in text]
 
 
-def test_event_time_of_bounded_data_is_nobodys_concern() -> None:
+def test_event_time_of_bounded_data_is_not_reported() -> None:
     said = sentences((40, source(3_600)), (0, source(3_600)), unbounded=False)
     assert [text for text in said if "behind" in text] == []
 
 
 def grouped(*more: MetricCell, name: str = "Write") -> JobMetrics:
-    """The stage of Write, with its watermark a second before NOW."""
+    """Returns metrics of the stage of Write, with a watermark one second before NOW."""
     mark = int((NOW - 1) * 1000)
     given = {"input_watermark": mark, "output_watermark": mark}
     return JobMetrics((*(stage("w", name, *one) for one in given.items()), *more))
 
 
-def test_what_comes_before_a_source_has_told_event_time_is_not_the_step_after_it() -> None:
+def test_step_after_source_without_event_time_is_not_blamed() -> None:
     given = {"input_watermark": -MAX_TIMESTAMP, "output_watermark": -MAX_TIMESTAMP}
     after = JobMetrics(tuple(stage("p", "Parse", *one) for one in given.items()))
     assert sentences((0, after)) == [
@@ -165,7 +175,7 @@ def test_what_comes_before_a_source_has_told_event_time_is_not_the_step_after_it
     ]
 
 
-def test_values_that_came_too_late_are_told_of_the_grouping() -> None:
+def test_late_values_are_reported_for_their_grouping() -> None:
     dropped = stage("w", "Write", "dropped_values", 12)
     said = sentences((0, grouped(count("counts", 1), dropped)))
     assert said == [
@@ -175,7 +185,7 @@ def test_values_that_came_too_late_are_told_of_the_grouping() -> None:
 
 @pytest.mark.parametrize(("taken", "given", "told"), [(9, 0, True), (9, 1, False), (0, 0, False)])
 @pytest.mark.parametrize("lifted", [False, True])
-def test_a_grouping_whose_windows_are_all_open_is_told(
+def test_grouping_with_all_windows_open_is_reported(
     taken: int, given: int, told: bool, lifted: bool
 ) -> None:
     counts = (count("parsed", taken), *([count("counts", given)] if given else []))

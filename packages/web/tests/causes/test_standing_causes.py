@@ -1,4 +1,6 @@
-"""What is said of a job in which nothing is committed: it stands, is drained, has lost a process, or waits for one to start."""
+"""Tests of the sentences about a job without commits: stalled, draining, with a lost process, or
+waiting for a start.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ END = Wait(WaitKind.END_OF_INPUT, "w", ("Write",))
         ((END, BUNDLES), WaitKind.END_OF_INPUT, WaitKind.END_OF_INPUT),
     ],
 )
-def test_job_that_stands_tells_of_waits_that_no_other_sentence_tells_of(
+def test_stalled_job_reports_waits_without_other_sentence(
     web: TestClient, job: Any, waits: Any, before: WaitKind, after: WaitKind | None
 ) -> None:
     job.runs = Execution(waits=waits, still=10.0)
@@ -50,24 +52,20 @@ def test_job_that_stands_tells_of_waits_that_no_other_sentence_tells_of(
     assert eventually(lambda: kinds(web, job) == wanted), kinds(web, job)
 
 
-def test_job_that_moves_tells_of_no_wait_that_may_pass(web: TestClient, job: Any) -> None:
+def test_progressing_job_reports_no_temporary_wait(web: TestClient, job: Any) -> None:
     job.runs = Execution(waits=(END, BUNDLES))
     assert kinds(web, job) == [CauseKind.WELL]
 
 
 @pytest.mark.parametrize("kind", list(WaitKind))
-def test_wait_of_each_kind_has_a_sentence_or_is_left_out(
-    web: TestClient, job: Any, kind: WaitKind
-) -> None:
+def test_wait_kinds_have_sentence_or_are_omitted(web: TestClient, job: Any, kind: WaitKind) -> None:
     wait = Wait(kind, "s", ("Count",), count=1, givers=("Read",), seconds=20.0)
     job.runs = Execution(waits=(wait,), still=9.0)
     for_its_time = (WaitKind.RESUMPTION, WaitKind.TIMER, WaitKind.WATERMARK, WaitKind.UPSTREAM)
     assert kinds(web, job) == [CauseKind.WELL if kind in for_its_time else kind]
 
 
-def test_a_drain_that_waits_for_a_bundle_that_never_ends_says_so_first(
-    web: TestClient, job: Any
-) -> None:
+def test_drain_that_waits_for_endless_bundle_is_reported_first(web: TestClient, job: Any) -> None:
     job.given = JobMetrics((stage("s", "Count", "open_bundles", 1),))
     job.reporter.state(JobState.DRAINING)
     assert eventually(lambda: causes(web, job)[0][1].startswith("The job is being drained: it"))
@@ -80,7 +78,7 @@ def test_a_drain_that_waits_for_a_bundle_that_never_ends_says_so_first(
     assert second.startswith("Count has processed one bundle for 23 s, without any progress")
 
 
-def test_a_stream_whose_source_and_timers_wait_is_not_said_to_stand(
+def test_stream_that_waits_for_source_and_timers_is_not_stalled(
     server: Server, web: TestClient
 ) -> None:
     server.kind = Observed
@@ -94,9 +92,7 @@ def test_a_stream_whose_source_and_timers_wait_is_not_said_to_stand(
     assert eventually(lambda: kinds(web, job) == [WaitKind.END_OF_INPUT])
 
 
-def test_a_process_that_was_lost_is_told_with_what_may_have_ended_it(
-    web: TestClient, job: Any
-) -> None:
+def test_lost_process_is_reported_with_possible_cause(web: TestClient, job: Any) -> None:
     text = "the worker process 47 on node was lost"
     failed = FailedBundle("s", 1, (), 1, FailureCause.LOST_PROCESS, error=text, host="node", pid=47)
     job.reporter.message(Importance.WARNING, f"tried again: {text}", record=failed)
@@ -105,9 +101,7 @@ def test_a_process_that_was_lost_is_told_with_what_may_have_ended_it(
     assert "memory was short" in told["more"]
 
 
-def test_a_bundle_that_waits_for_its_harness_is_not_told_as_one_that_stands(
-    web: TestClient, job: Any
-) -> None:
+def test_bundle_that_waits_for_harness_is_not_reported_as_stuck(web: TestClient, job: Any) -> None:
     starts = Wait(WaitKind.HARNESS, count=1, seconds=90.0)
     job.runs = Execution((bundle(7, 90.0, 90.0, BundlePlace.STARTING_HARNESS),), waits=(starts,))
     (told,) = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
@@ -116,7 +110,7 @@ def test_a_bundle_that_waits_for_its_harness_is_not_told_as_one_that_stands(
 
 
 @pytest.mark.parametrize("where", [BundlePlace.HARNESS, BundlePlace.PROCESS])
-def test_where_to_look_is_told_of_a_harness_that_cannot_be_asked(
+def test_harness_without_stack_access_is_reported_with_hint(
     web: TestClient, job: Any, where: BundlePlace
 ) -> None:
     job.runs = Execution((bundle(7, 23.0, 21.5, where),))

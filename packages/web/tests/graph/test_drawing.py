@@ -12,7 +12,7 @@ def within(inner: Box, outer: Box) -> bool:
     return across and outer.y < inner.y and inner.y + inner.height < outer.y + outer.height
 
 
-def test_a_chain_is_drawn_downwards() -> None:
+def test_chain_is_drawn_downwards() -> None:
     shapes = (step("a"), step("b", lines=2), step("c"))
     boxes = drawing(shapes, (("a", "b"), ("b", "c"))).boxes
     assert [box.x for box in boxes] == [boxes[0].x] * 3
@@ -20,22 +20,22 @@ def test_a_chain_is_drawn_downwards() -> None:
     assert boxes[1].height > boxes[0].height
 
 
-def test_an_edge_past_a_layer_goes_around_what_stands_there() -> None:
+def test_edge_across_layer_bends_around_nodes() -> None:
     found = drawing(tuple(map(step, "abc")), (("a", "b"), ("b", "c"), ("a", "c")))
     middle = found.boxes[1]
     at = float(found.lines[2].path.split("C")[1].split(" ")[2].split(",")[0])
     assert not middle.x <= at <= middle.x + middle.width
 
 
-def test_what_gives_to_each_other_is_drawn() -> None:
+def test_cyclic_edges_are_drawn() -> None:
     assert len(drawing(tuple(map(step, "ab")), (("a", "b"), ("b", "a"))).lines) == 2
 
 
-def test_nothing_is_drawn_of_nothing() -> None:
+def test_empty_graph_draws_no_lines() -> None:
     assert drawing((), ()).boxes == ()
 
 
-def test_parts_are_drawn_in_the_composite_that_they_are_of() -> None:
+def test_parts_are_drawn_inside_their_composite() -> None:
     shapes = (
         *(step("before"), step("outer", is_open=True), step("inner", "outer", is_open=True)),
         *(step("part", "inner"), step("beside", "outer"), step("after")),
@@ -48,7 +48,7 @@ def test_parts_are_drawn_in_the_composite_that_they_are_of() -> None:
     assert outer.y + outer.height < after.y
 
 
-def test_an_edge_between_parts_of_composites_begins_and_ends_at_the_parts() -> None:
+def test_edge_between_parts_of_composites_connects_parts() -> None:
     shapes = (
         *(step("a", is_open=True), step("a1", "a"), step("a2", "a"), step("b", is_open=True)),
         step("b1", "b"),

@@ -16,12 +16,12 @@ def overlap(found: Layers, one: str, other: str) -> bool:
     return beside and y < other_y + other_height and other_y < y + height
 
 
-def test_nothing_is_placed_of_nothing() -> None:
+def test_empty_graph_has_no_layers() -> None:
     assert in_layers({}, []).corners == {}
 
 
 @given(_EDGES)
-def test_boxes_stand_beside_each_other_within_the_whole(pairs: list[tuple[int, int]]) -> None:
+def test_boxes_do_not_overlap_and_stay_inside_graph(pairs: list[tuple[int, int]]) -> None:
     found = in_layers(SIZES, [(str(one), str(other)) for one, other in pairs if one != other])
     assert found.corners.keys() == SIZES.keys()
     for key, (x, y) in found.corners.items():
@@ -31,7 +31,7 @@ def test_boxes_stand_beside_each_other_within_the_whole(pairs: list[tuple[int, i
 
 
 @given(_EDGES)
-def test_edges_go_down_where_there_is_no_cycle(pairs: list[tuple[int, int]]) -> None:
+def test_edges_point_down_without_cycle(pairs: list[tuple[int, int]]) -> None:
     edges = [(str(one), str(other)) for one, other in pairs if one < other]
     corners = in_layers(SIZES, edges).corners
     assert all(corners[one][1] + SIZES[one][1] < corners[other][1] for one, other in edges)

@@ -12,7 +12,7 @@ from beam_runner_web.html.job_list import lines_of
 
 
 class Client:
-    """A server without times."""
+    """A client of a server without job times."""
 
     def __init__(self, *ids: str) -> None:
         self.ids = ids
@@ -33,7 +33,7 @@ class Client:
         ((), ()),
     ],
 )
-def test_jobs_stand_in_the_order_in_which_they_came(
+def test_jobs_are_listed_in_order_of_submission(
     told: tuple[str, ...], shown: tuple[str, ...]
 ) -> None:
     client = cast("JobClient", Client(*told))
@@ -41,12 +41,12 @@ def test_jobs_stand_in_the_order_in_which_they_came(
 
 
 class KeepingClient(Client):
-    """A server that keeps the state of one job."""
+    """A client of a server that retains the state of one job."""
 
     def job_times(self) -> Any:
         return (JobTimes("kept", 1.0, 2.0, 3.0, kept_until=99.0), JobTimes("gone", 1.0, 2.0, 3.0))
 
 
-def test_line_of_a_job_whose_state_is_kept_tells_until_when() -> None:
+def test_job_line_with_retained_state_shows_expiry() -> None:
     client = cast("JobClient", KeepingClient("kept", "gone"))
     assert [line.kept_until for line in lines_of(client)] == [99.0, None]

@@ -38,7 +38,7 @@ HOSTILE = (
 
 
 class Dangers(HTMLParser):
-    """What in a page could run, or load from elsewhere."""
+    """A parser that collects scripts and external resources of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def text_of(body: str) -> str:
     return html.unescape(re.sub(r"<[^>]+>", " ", body))
 
 
-def test_the_list_shows_each_job_by_the_name_its_user_gave(server: Server, web: TestClient) -> None:
+def test_job_list_shows_names_given_by_users(server: Server, web: TestClient) -> None:
     assert "has not run a job yet" in web.get("/").text
     server.submit(name="first")
     server.submit(name="second").reporter.state(JobState.FAILED, "no")
@@ -78,7 +78,7 @@ def test_the_list_shows_each_job_by_the_name_its_user_gave(server: Server, web: 
     assert ">first<" in web.get("/?name=FIR").text
 
 
-def test_a_job_shows_its_steps_with_figures(server: Server, web: TestClient) -> None:
+def test_job_page_shows_steps_with_figures(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.given = JobMetrics(
         (count("lines", 1234), wall("Read/Lines", 30_000), wall("Count", 10_000))
@@ -92,9 +92,7 @@ def test_a_job_shows_its_steps_with_figures(server: Server, web: TestClient) -> 
     assert 'id="row-t2"' not in web.get(f"/jobs/{job.id}").text
 
 
-def test_a_failed_job_says_first_which_of_the_users_lines_raised(
-    server: Server, web: TestClient
-) -> None:
+def test_failed_job_page_starts_with_raising_user_line(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.reporter.state(JobState.FAILED, TRACE)
     page = text_of(web.get(f"/jobs/{job.id}").text)
@@ -104,14 +102,14 @@ def test_a_failed_job_says_first_which_of_the_users_lines_raised(
     assert errors.index("look_up") < errors.index("apache_beam/runners")
 
 
-def test_the_report_draws_the_graph_without_a_script(server: Server, web: TestClient) -> None:
+def test_report_draws_graph_without_script(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.given = JobMetrics((count("lines", 1234),))
     job.reporter.state(JobState.FAILED, TRACE.replace("'Count'", "'Read/Lines'"))
     page = web.get(f"/jobs/{job.id}/report.html").text
     assert "<script" not in page
     drawn = page[page.index("<svg") : page.index("</svg>")]
-    # The step that failed is seen, and so are those beside it, in what they are parts of.
+    # The failed step and its siblings are visible in their composite.
     assert len(re.findall('<g class="node ', drawn)) == 5
     assert re.search(r'<g class="node failed">\s*<title>Read/Lines', drawn)
     assert re.search(r'<g class="node failed open">\s*<title>Read\n', drawn)
@@ -119,7 +117,7 @@ def test_the_report_draws_the_graph_without_a_script(server: Server, web: TestCl
     assert drawn.count('<g class="flow') == 3
 
 
-def test_names_of_any_length_are_cut_in_the_graph(server: Server, web: TestClient) -> None:
+def test_long_names_are_shortened_in_graph(server: Server, web: TestClient) -> None:
     pipeline = word_count()
     add_step(pipeline, "long", "L" * 50_000, {"in": "counts"})
     pipeline.components.transforms["root"].subtransforms.append("long")
@@ -128,7 +126,7 @@ def test_names_of_any_length_are_cut_in_the_graph(server: Server, web: TestClien
     assert "L" * 400 in drawn and "L" * 501 not in drawn
 
 
-def test_a_stage_that_works_long_on_a_bundle_is_named_by_its_slowest_step(
+def test_stage_with_long_bundle_is_named_by_its_slowest_step(
     server: Server, web: TestClient
 ) -> None:
     job = server.submit()
@@ -145,14 +143,14 @@ def test_a_stage_that_works_long_on_a_bundle_is_named_by_its_slowest_step(
     assert "42 s" in text_of(web.get(f"/jobs/{job.id}/stages").text)
 
 
-def test_metrics_stand_side_by_side(server: Server, web: TestClient) -> None:
+def test_metrics_are_shown_side_by_side(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.given = JobMetrics((user("Count", "seen", 7),), (user("Count", "seen", 5),))
     page = " ".join(text_of(web.get(f"/jobs/{job.id}/metrics").text).split())
     assert "mine seen Count 7 5" in page
 
 
-def test_the_log_is_filtered_by_step_severity_and_text(server: Server, web: TestClient) -> None:
+def test_log_is_filtered_by_step_severity_and_text(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.reporter.message(Importance.BASIC, "one line", "Read/Lines")
     job.reporter.message(Importance.WARNING, "one warning", "Count")
@@ -169,9 +167,7 @@ def test_the_log_is_filtered_by_step_severity_and_text(server: Server, web: Test
     assert "one warning" in page and "one line" not in page
 
 
-def test_the_log_is_read_from_the_server_with_the_worker_of_each_line(
-    server: Server, web: TestClient
-) -> None:
+def test_log_is_read_from_server_with_worker_of_each_line(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.reporter.log([MessageLine(Importance.BASIC, "a line", "Read/Lines", "host:12")])
     page = " ".join(text_of(web.get(f"/jobs/{job.id}/logs").text).split())
@@ -180,7 +176,7 @@ def test_the_log_is_read_from_the_server_with_the_worker_of_each_line(
     assert (line["step"], line["worker"], line["text"]) == ("t2", "host:12", "a line")
 
 
-def test_the_log_of_a_server_that_does_not_tell_it_is_read_from_its_messages(
+def test_log_falls_back_to_messages_if_server_has_no_log(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: object, job_id: str, query: object) -> None:
@@ -189,11 +185,11 @@ def test_the_log_of_a_server_that_does_not_tell_it_is_read_from_its_messages(
     monkeypatch.setattr("beam_runner_jobservices.client.JobClient.logs", refuse)
     app = create_app(WebSettings(server.address))
     with TestClient(app, base_url="http://localhost", follow_redirects=False) as web:
-        test_the_log_is_filtered_by_step_severity_and_text(server, web)
-        test_the_log_is_read_page_by_page_with_its_filter(server, web)
+        test_log_is_filtered_by_step_severity_and_text(server, web)
+        test_log_is_read_page_by_page_with_its_filter(server, web)
 
 
-def test_secrets_among_the_options_are_masked(server: Server, web: TestClient) -> None:
+def test_secrets_in_options_are_masked(server: Server, web: TestClient) -> None:
     job = server.submit(db_password="hunter2", temp_location="s3://me:hunter2@bucket/x", lines=5)
     for page in ("/environment", "/report.html"):
         body = web.get(f"/jobs/{job.id}{page}").text
@@ -203,7 +199,7 @@ def test_secrets_among_the_options_are_masked(server: Server, web: TestClient) -
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "x" * 1_000_000])
-def test_whatever_comes_from_users_is_text(server: Server, web: TestClient, text: str) -> None:
+def test_user_texts_are_escaped(server: Server, web: TestClient, text: str) -> None:
     pipeline = word_count()
     name = text[: PIPELINE_LIMITS.name_chars]
     add_step(pipeline, "bad", name, reads={"in": "lines"}, writes={text[:50]: "bad"})
@@ -227,7 +223,7 @@ def test_whatever_comes_from_users_is_text(server: Server, web: TestClient, text
 
 
 @pytest.mark.parametrize("number", ["9" * 5_000, "-1", "x", "1e9", "²", "9" * 15])
-def test_whatever_number_an_address_has_there_is_a_page(
+def test_page_numbers_of_any_value_return_page(
     server: Server, web: TestClient, number: str
 ) -> None:
     job = server.submit()
@@ -236,7 +232,7 @@ def test_whatever_number_an_address_has_there_is_a_page(
         assert found.status_code == 200, page
 
 
-def test_pages_hold_nothing_that_runs_and_load_from_nowhere_else(
+def test_pages_have_no_inline_script_and_no_external_resource(
     server: Server, web: TestClient
 ) -> None:
     job = server.submit()
@@ -248,13 +244,13 @@ def test_pages_hold_nothing_that_runs_and_load_from_nowhere_else(
     ("path", "status"),
     [("/jobs/none", 404), ("/jobs/none/logs", 404), ("/nothing", 404), ("/api/v1/jobs/none", 404)],
 )
-def test_what_is_not_there_is_not_found(web: TestClient, path: str, status: int) -> None:
+def test_unknown_address_is_not_found(web: TestClient, path: str, status: int) -> None:
     found = web.get(path)
     assert found.status_code == status
     assert "none" in found.text or "no such" in found.text.lower() or "Not Found" in found.text
 
 
-def test_a_job_is_cancelled_and_drained_once(server: Server, web: TestClient) -> None:
+def test_job_is_cancelled_and_drained_once(server: Server, web: TestClient) -> None:
     job, other = server.submit(), server.submit()
     assert "Cancel the job" in web.get(f"/jobs/{job.id}/end").text
     done = web.post(f"/jobs/{job.id}/cancel")
@@ -267,7 +263,7 @@ def test_a_job_is_cancelled_and_drained_once(server: Server, web: TestClient) ->
     )
 
 
-def test_two_thousand_steps_fit_on_a_page(server: Server, web: TestClient) -> None:
+def test_two_thousand_steps_fit_on_page(server: Server, web: TestClient) -> None:
     pipeline = word_count()
     for number in range(2_000):
         add_step(
@@ -286,7 +282,7 @@ def test_two_thousand_steps_fit_on_a_page(server: Server, web: TestClient) -> No
     assert "Step 100" in page.text
 
 
-def test_a_server_that_is_away_is_said_to_be(server: Server, web: TestClient) -> None:
+def test_unreachable_server_is_reported(server: Server, web: TestClient) -> None:
     job = server.submit()
     assert web.get(f"/jobs/{job.id}").status_code == 200
     server.close()
@@ -295,7 +291,7 @@ def test_a_server_that_is_away_is_said_to_be(server: Server, web: TestClient) ->
     assert "doesn't respond" in html.unescape(page.text)
 
 
-def test_an_error_is_shown_when_its_message_is_not_kept_any_more(tmp_path: Path) -> None:
+def test_error_is_shown_after_its_message_was_dropped(tmp_path: Path) -> None:
     server = Server(tmp_path / "artifacts", limits=ServerLimits(messages=100))
     job = server.submit()
     job.reporter.message(Importance.ERROR, TRACE)
@@ -308,7 +304,7 @@ def test_an_error_is_shown_when_its_message_is_not_kept_any_more(tmp_path: Path)
     assert (group["count"], group["failure"]["step"]) == (1, "t3")
 
 
-def test_the_log_is_read_page_by_page_with_its_filter(server: Server, web: TestClient) -> None:
+def test_log_is_read_page_by_page_with_its_filter(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.reporter.log(
         MessageLine(Importance.WARNING if number % 2 else Importance.BASIC, f"line {number}!")

@@ -47,7 +47,7 @@ def sampled(*elements: bytes) -> MetricCell:
         ),
     ],
 )
-def test_simple_coders_are_read(coder: Coder, words: str, element: object, text: str) -> None:
+def test_simple_coders_are_decoded(coder: Coder, words: str, element: object, text: str) -> None:
     assert shown(coder.get_impl().encode_nested(element), words) == text
 
 
@@ -55,16 +55,16 @@ def test_simple_coders_are_read(coder: Coder, words: str, element: object, text:
     st.binary(max_size=60),
     st.sampled_from(["bytes", "varint", "kv<bytes, double>", "pickled_python", "kv<", "kv<bytes>"]),
 )
-def test_whatever_comes_is_some_text(data: bytes, words: str) -> None:
+def test_sample_bytes_of_any_kind_become_text(data: bytes, words: str) -> None:
     assert shown(data, words)
     assert len(samples_of(MetricCell(URN, URN, data, {}))) <= 10
 
 
-def test_what_a_users_coder_wrote_is_not_decoded() -> None:
+def test_custom_coder_bytes_are_not_decoded() -> None:
     assert shown(b"\x80\x04cos\nsystem\n", "pickled_python") == repr(b"\x80\x04cos\nsystem\n")
 
 
-def test_a_steps_panel_has_samples_as_text(server: Server, web: TestClient) -> None:
+def test_step_panel_shows_samples_as_text(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.given = JobMetrics((sampled(varint(3) + b"<b>", varint(1) + b"x"),))
     page = web.get(f"/jobs/{job.id}?step=t3").text

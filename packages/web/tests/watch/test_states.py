@@ -21,24 +21,24 @@ def states(
     return {key: one.value for key, one in found.items()}
 
 
-def test_a_composite_is_as_the_worst_of_its_parts() -> None:
+def test_composite_has_worst_state_of_its_parts() -> None:
     one = StageFigures("a", "", ("t1",), output_watermark=END)
     other = StageFigures("b", "", ("t2",), backlog_bytes=5)
     found = states(one, other)
     assert (found["t1"], found["t2"], found["t0"]) == ("done", "waiting", "waiting")
 
 
-def test_a_composite_is_done_when_all_that_is_told_of_it_is() -> None:
+def test_composite_is_done_when_all_reported_parts_are_done() -> None:
     assert states(StageFigures("b", "", ("t2",), output_watermark=END))["t0"] == "done"
     quiet = StageFigures("b", "", ("t2",), output_watermark=0)
     assert states(StageFigures("a", "", ("t1",), output_watermark=END), quiet)["t0"] == "idle"
 
 
-def test_what_elements_come_out_of_runs() -> None:
+def test_step_with_output_elements_is_running() -> None:
     assert states(StageFigures("b", "", ("t3", "t4")))["t3"] == StepState.RUNNING.value
 
 
-def test_after_the_end_only_the_failing_step_is_red() -> None:
+def test_failed_job_shows_only_failing_step_as_failed() -> None:
     found = states(
         StageFigures("b", "", ("t3",), open_bundles=1), state=JobState.FAILED, failed="t2"
     )
@@ -46,8 +46,8 @@ def test_after_the_end_only_the_failing_step_is_red() -> None:
     assert set(states(state=JobState.DONE).values()) == {"done"}
 
 
-def test_what_no_stage_runs_is_as_the_steps_that_read_from_it() -> None:
-    # As a grouping between two stages, or an impulse.
+def test_step_without_stage_has_state_of_its_readers() -> None:
+    # For example, a grouping between two stages, or an impulse.
     found = states(StageFigures("a", "", ("t3",), open_bundles=1))
     assert (found["t1"], found["t2"], found["t0"], found["t3"]) == ("running",) * 4
     done = StageFigures("b", "", ("t4",), output_watermark=END)

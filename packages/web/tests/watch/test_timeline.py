@@ -13,9 +13,7 @@ from ..conftest import Observed, Server, stage
 START = 1_790_000_000_000
 
 
-def test_a_job_that_has_ended_tells_when_its_stages_were_at_work(
-    server: Server, web: TestClient
-) -> None:
+def test_timeline_of_finished_job_shows_activity_of_stages(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.given = JobMetrics(
         (
@@ -35,9 +33,7 @@ def test_a_job_that_has_ended_tells_when_its_stages_were_at_work(
     assert "Bundles running" not in page
 
 
-def test_what_was_before_anybody_looked_is_part_of_the_lines(
-    server: Server, web: TestClient
-) -> None:
+def test_timeline_includes_time_before_first_viewer(server: Server, web: TestClient) -> None:
     server.kind = Observed
     job = server.submit()
     now = time.time()
@@ -60,14 +56,14 @@ def test_what_was_before_anybody_looked_is_part_of_the_lines(
     assert "bundles per second: <b>" in ended
 
 
-def test_a_server_that_knows_no_past_shows_none(server: Server, web: TestClient) -> None:
+def test_timeline_of_server_without_history_is_empty(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.given = JobMetrics((stage("s", "Count", "backlog_bytes", 5),))
     page = web.get(f"/jobs/{job.id}/stages").text
     assert "at most" not in page
 
 
-def test_the_first_page_of_a_stream_has_the_lines_of_its_latest_stage(
+def test_timeline_on_first_page_of_stream_shows_latest_stage(
     server: Server, web: TestClient
 ) -> None:
     server.kind = Observed

@@ -1,4 +1,4 @@
-"""What DoFns of batches have in common: they take lists of numbers, and give some."""
+"""Shared parts of batched DoFns, which take lists of numbers and return lists of numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import apache_beam as beam
 
 
 class OfNumbers(beam.DoFn):
-    """Tells Beam its types."""
+    """A base class that declares the types for Beam."""
 
     def get_input_batch_type(self, input_element_type: Any) -> Any:
         return list[int]

@@ -1,4 +1,4 @@
-"""Takes chunks apart and groups them, in plain Python."""
+"""Chunk decoding and grouping in plain Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam_runner_model.chunks import ElementChunk, GroupChunk, KeyedChunk
 
 
 def decode_elements(impl: Any, chunk: ElementChunk) -> list[WindowedValue]:
-    """The elements of a chunk, by the stock coder; checks its count and ends."""
+    """Returns the elements of a chunk, decoded by Beam's coder. Checks the count and the end of the chunk."""
     stream = coder_impl.create_InputStream(bytes(chunk.data))
     elements, ends = [], []
     while stream.size() > 0:
@@ -32,7 +32,7 @@ def cut(data: bytes, ends: Iterable[int]) -> list[bytes]:
 
 
 def rows(chunk: KeyedChunk) -> Iterator[tuple[bytes, bytes, bytes, int | None]]:
-    """Key, value, window and timestamp of every row."""
+    """Returns the key, value, window and timestamp of every row."""
     count = chunk.count
     windows = [chunk.windows] * count if isinstance(chunk.windows, bytes) else chunk.windows
     times = chunk.timestamps if chunk.timestamps is not None else [None] * count
@@ -46,7 +46,7 @@ def rows(chunk: KeyedChunk) -> Iterator[tuple[bytes, bytes, bytes, int | None]]:
 
 
 def group(chunks: Iterable[KeyedChunk], window_coder: Any, sessions: bool = False) -> GroupChunk:
-    """Groups by encoded key and window, as a runner does."""
+    """Groups rows by encoded key and window, as a runner does."""
     impl = window_coder.get_impl()
     by_key: dict[bytes, list[tuple[Any, bytes]]] = {}
     for chunk in chunks:
@@ -71,7 +71,7 @@ def group(chunks: Iterable[KeyedChunk], window_coder: Any, sessions: bool = Fals
 
 
 def _merged(own: Any, everyone: list[Any]) -> Any:
-    """The union of the windows that are connected with one's own: what sessions do."""
+    """Returns the union of the windows that overlap this window, as for sessions."""
     grown = True
     while grown:
         touching = [w for w in everyone if w.start < own.end and own.start < w.end]

@@ -1,4 +1,4 @@
-"""Lets the tests import the small runner beside them, and what both suites share."""
+"""Import path of the small runner, and fixtures shared by both suites."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets no run take any time: on a busy machine each may take long, and the next ones are short then."""
+    """Makes every run take no time. On a busy machine a slow run would shorten the next runs."""
     for module in (elements, par_do, runs):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: 0.0))

@@ -1,7 +1,8 @@
-"""A whole runner in small, for tests: stages from Beam's translations, dicts instead of Spark.
+"""A small complete runner for tests: stages from Beam's translations, and dictionaries instead of
+Spark.
 
-Stages are made from real pipelines and run one after the other through a harness; the data between
-them is the harness's own chunks, and groups are made with a plain dict.
+Stages come from real pipelines and run in sequence through a harness. The data between stages is
+the harness's own chunks, and a plain dictionary builds groups.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ IMPULSE = b"\x7f\xdf;dZ\x1c\xac\t\x00\x00\x00\x01\x0f\x00"
 
 
 class Logs:
-    """Keeps every record."""
+    """A log sink that stores every record."""
 
     def __init__(self) -> None:
         self.records: list[LogRecord] = []
@@ -53,14 +54,14 @@ class Logs:
 
 
 class NoArtifacts:
-    """Has no staged file."""
+    """An artifact source without staged files."""
 
     def read(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)
 
 
 class Port:
-    """Keeps every chunk."""
+    """A port that stores every chunk."""
 
     def __init__(self) -> None:
         self.chunks: list[OutputChunk] = []
@@ -81,18 +82,18 @@ class PlannedStage:
     input_buffer: bytes
     output_buffers: dict[str, bytes]
     side_inputs: dict[tuple[str, str], tuple[str, str]]
-    """(transform, tag) -> (PCollection, access pattern)."""
+    """Mapping from (transform, tag) to (PCollection, access pattern)."""
 
 
 class Plan:
-    """The stages of a pipeline, in an order in which they can run."""
+    """The stages of a pipeline, in an executable order."""
 
     def __init__(
         self,
         pipeline: beam.Pipeline,
         phases: Iterable[Callable[..., Any]] = FUSING,
     ) -> None:
-        # The client's side of every runner does this before it submits a pipeline.
+        # The client of every runner does this before it submits a pipeline.
         pipeline.visit(group_by_key_input_visitor(deterministic_key_coders=True))
         proto = pipeline.to_runner_api()
         known = frozenset(
@@ -190,12 +191,12 @@ def _side_inputs(
 
 
 class MiniRunner:
-    """Runs a pipeline's stages one after the other through one harness.
+    """A runner of a pipeline's stages in sequence through one harness.
 
     Args:
-        pipeline: any bounded pipeline without state and timers.
-        logs: where log records go.
-        chunks_per_bundle: a new bundle starts after so many chunks.
+        pipeline: bounded pipeline without state and timers.
+        logs: sink of log records.
+        chunks_per_bundle: number of chunks per bundle.
         options: pipeline options.
     """
 
@@ -246,7 +247,7 @@ class MiniRunner:
             yield from self.buffers[stage.input_buffer]
 
     def elements(self, pcollection_id: str) -> list[WindowedValue]:
-        """What a materialized PCollection holds, by the stock coder."""
+        """Returns the elements of a materialized PCollection, decoded by Beam's coder."""
         impl = self.plan.windowed_coder(pcollection_id).get_impl()
         return [
             element
@@ -255,7 +256,7 @@ class MiniRunner:
         ]
 
     def counters(self) -> dict[str, int]:
-        """User counters by name, over all bundles."""
+        """Returns user counters by name, over all bundles."""
         sums: dict[str, int] = collections.defaultdict(int)
         for _, result in self.results:
             for info in result.metrics:
@@ -265,7 +266,7 @@ class MiniRunner:
         return dict(sums)
 
     def _windowing(self, stage: PlannedStage) -> tuple[Any, bool]:
-        """The window coder of what a stage reads, and whether its windows are sessions."""
+        """Returns the window coder of a stage's input, and whether its windows are sessions."""
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
         (pcollection_id,) = descriptor.transforms[stage.spec.input.transform_id].outputs.values()
         strategy = descriptor.windowing_strategies[
@@ -276,7 +277,7 @@ class MiniRunner:
 
 
 class Views:
-    """Side inputs out of the mini runner's buffers."""
+    """A reader of side inputs from the mini runner's buffers."""
 
     def __init__(self, runner: MiniRunner, stage: PlannedStage) -> None:
         self._runner = runner
@@ -328,7 +329,7 @@ class Views:
 
 
 def run(pipeline: beam.Pipeline, **kwargs: Any) -> MiniRunner:
-    """Runs it and makes sure that every ``assert_that`` in it has looked at something."""
+    """Runs the pipeline, and checks that every ``assert_that`` in it has run."""
     runner = MiniRunner(pipeline, **kwargs).run()
     asserted = 0
     for stage, result in runner.results:

@@ -1,4 +1,4 @@
-"""Keeps what can be seen of elements, so that two ways to come by them can be compared."""
+"""Notes of all visible properties of elements, to compare two ways of processing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import apache_beam as beam
 
 SEEN: list[Any] = []
-"""In the order in which it was seen; who begins clears it."""
+"""Notes in the order of processing. A test clears the list at its start."""
 
 
 class Note(beam.DoFn):
-    """Keeps all that can be seen of an element."""
+    """A DoFn that notes all visible properties of an element."""
 
     def process(
         self,

@@ -1,4 +1,4 @@
-"""A splittable DoFn's parameter that counts from 0 to 4."""
+"""A parameter of a splittable DoFn, which counts from 0 to 4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One stage of a pipeline, to look at its bundles and split them while they run."""
+"""One stage of a pipeline, to inspect its bundles and split them while they run."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ BYTES = coders.WindowedValueCoder(coders.BytesCoder(), coders.GlobalWindowCoder(
 SDF = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
 
 seen: list[int] = []
-"""What the stage's functions have processed."""
+"""Numbers that the stage's functions have processed."""
 hooks: dict[int, Callable[[], None]] = {}
-"""What shall be done while a number is being processed."""
+"""Functions to call while a number is processed."""
 
 
 def chunk_of(numbers: Iterable[int]) -> ElementChunk:
-    """Numbers as texts, as an Impulse's stage reads them."""
+    """Returns a chunk of numbers as texts, as the stage of an Impulse reads them."""
     pieces = [BYTES.encode_nested(window.GlobalWindows.windowed_value(b"%d" % n)) for n in numbers]
     return ElementChunk(len(pieces), b"".join(pieces))
 
 
 def elsewhere(function: Callable[[], Any]) -> Any:
-    """What the function returns in another thread, within a time limit."""
+    """Returns the result of a function that runs in another thread, within a time limit."""
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(function()), daemon=True)
     thread.start()
     thread.join(20)
-    assert results, "it failed, or there was no answer in time"
+    assert results, "the call failed or timed out"
     return results[0]
 
 
 def note(number: int) -> int:
-    """Called by the functions of the stage with what they process."""
+    """Called by the functions of the stage with each processed number."""
     seen.append(number)
     if number in hooks:
         hooks[number]()
@@ -49,9 +49,9 @@ def note(number: int) -> int:
 
 
 class OneStage:
-    """The stage of a pipeline that has a splittable DoFn at its head, or else the first one.
+    """The stage of a pipeline with a splittable DoFn at its head, or otherwise the first stage.
 
-    The stages before are run.
+    The stages before it are run.
     """
 
     def __init__(self, pipeline: beam.Pipeline) -> None:
@@ -67,7 +67,7 @@ class OneStage:
         self.take(stages[index])
 
     def take(self, planned: PlannedStage) -> None:
-        """Makes this one the stage."""
+        """Selects the stage."""
         self.planned = planned
         self.stage = self.runner.harness.stage(planned.spec, Views(self.runner, planned))
 
@@ -78,15 +78,15 @@ class OneStage:
         self.runner.harness.close()
 
     def inputs(self) -> list[InputChunk]:
-        """What the stages before have put out."""
+        """Returns the output of the previous stages."""
         return list(self.runner.input_chunks(self.planned))
 
     def elements(self) -> list[bytes]:
-        """The same, each element for itself."""
+        """Returns the output of the previous stages, with one chunk per element."""
         return [element for chunk in self.inputs() for element in cut(chunk.data, chunk.ends)]
 
     def run(self, chunks: Iterable[InputChunk], bundle_id: str = "b") -> BundleResult:
-        """Runs a bundle, and drops what it puts out."""
+        """Runs a bundle, and drops its output."""
         ports = {name: Port() for name in self.planned.output_buffers}
         return self.stage.process_bundle(bundle_id, chunks, ports)
 
@@ -94,7 +94,7 @@ class OneStage:
 def split_while(
     one: OneStage, number: int, keep: float, elements: int, points: Sequence[int] = ()
 ) -> list[BundleSplit | None]:
-    """Splits while a number is processed; the answer will be in the list."""
+    """Requests a split while a number is processed. The returned list gets the response."""
     answers: list[BundleSplit | None] = []
     hooks[number] = lambda: answers.append(
         elsewhere(lambda: one.stage.split(keep, elements, points))

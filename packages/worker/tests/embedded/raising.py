@@ -1,4 +1,4 @@
-"""User code of all kinds that raises at one element, as the tests of failing elements run it."""
+"""User code of all kinds that raises at one element, for the tests of failing elements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def boom(element: Any) -> Any:
 
 
 class Coded:
-    """Something that a coder of this file's own writes, which fails at one."""
+    """A value whose custom coder fails at one value."""
 
     def __init__(self, pair: Any) -> None:
         self.pair = pair
@@ -40,7 +40,7 @@ class Coded:
 
 
 class ReadOnly(Coded):
-    """Something that can't be read back."""
+    """A value that can't be decoded."""
 
 
 class CodedCoder(coders.Coder):
@@ -54,7 +54,7 @@ class CodedCoder(coders.Coder):
         return True
 
     def estimate_size(self, value: Coded) -> int:
-        return 8  # so that it fails where it is written
+        return 8  # so that encoding the value fails
 
 
 class CodedAndEstimatedCoder(CodedCoder):
@@ -71,7 +71,7 @@ class UnreadableCoder(CodedCoder):
 
 
 class Estimated(Coded):
-    """As Coded; Beam looks at its size before it is written."""
+    """A value like `Coded`, whose size Beam estimates before it encodes the value."""
 
 
 beam.coders.registry.register_coder(Coded, CodedCoder)
@@ -85,7 +85,7 @@ class Plain(beam.DoFn):
 
 
 class Rich(beam.DoFn):
-    """Asks for more than the element, puts out before it fails, and calls nothing `element` or `self`."""
+    """A DoFn with several parameters, output before the failure, and parameters not named `element` or `self`."""
 
     def __init__(self, call: Callable[[Any], Any] = boom) -> None:
         self._call = call
@@ -241,7 +241,7 @@ def beside(values: list[Any], view: type[beam.pvalue.AsSideInput]) -> Callable[.
 
 @beam.ptransform_fn
 def Written(made: beam.PCollection) -> beam.PCollection:
-    """Has a PCollection written as it is: it is a side input of another stage."""
+    """A transform whose PCollection is materialized, because it is a side input of another stage."""
     return made.pipeline | beam.Impulse() | beam.Map(lambda x, y: x, beam.pvalue.AsIter(made))
 
 

@@ -1,4 +1,4 @@
-"""Random windowed values and the coders they are written with, for tests of a stage's edges."""
+"""Random windowed values and their coders, for tests of a stage's edges."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ panes = st.sampled_from(
 
 
 def elements(windows: st.SearchStrategy[tuple[Any, ...]], value: Any = values) -> Any:
-    """Lists of windowed values which often have the same header as the one before."""
+    """Draws lists of windowed values, which often have the header of the previous value."""
     header = st.tuples(micros, windows, panes)
     run = st.tuples(header, st.lists(value, min_size=1, max_size=4))
     return st.lists(run, max_size=12).map(

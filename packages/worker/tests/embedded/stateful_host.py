@@ -1,4 +1,4 @@
-"""A host of one stateful stage: cells in dictionaries, and timers that it fires when it is told."""
+"""A host of one stateful stage: cells in dictionaries, and timers that the test fires."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GLOBAL = window.GlobalWindow()
 
 
 class Cells:
-    """User state; ``log`` has every call in order."""
+    """User state. ``log`` contains every call in order."""
 
     def __init__(self) -> None:
         self.bags: dict[StateCell, bytes] = {}
@@ -81,10 +81,10 @@ class Cells:
 
 
 class StatefulStage:
-    """The stage of a stateful DoFn whose input are pairs.
+    """The stage of a stateful DoFn with pairs as input.
 
     Attributes:
-        cells: its state, which stays from bundle to bundle.
+        cells: state of the stage, which persists between bundles.
     """
 
     def __init__(self, fn: beam.DoFn, pairs: type[Any] = tuple[str, int]) -> None:
@@ -92,7 +92,7 @@ class StatefulStage:
         fixed = beam.WindowInto(window.FixedWindows(10))
         given = pipeline | beam.Impulse() | beam.Map(lambda x: x).with_output_types(pairs)
         out = given | fixed | "Stateful" >> beam.ParDo(fn).with_output_types(Any)
-        # A side input is written as it is.
+        # A side input is materialized unchanged.
         pipeline | "main" >> beam.Impulse() | beam.Map(lambda x, y: x, beam.pvalue.AsIter(out))
         plan = Plan(pipeline, phases=PHASES)
         (planned,) = (s for s in plan.stages if _is_stateful(s.spec.descriptor))
@@ -112,18 +112,18 @@ class StatefulStage:
         self._out_coder = plan.windowed_coder(written)
 
     def elements(self, *pairs: Any, start: int = 0, micros: int = 0) -> ElementChunk:
-        """Pairs in the window that starts then."""
+        """Returns a chunk of pairs in the window with this start."""
         inside = (window.IntervalWindow(start, start + 10),)
         encode = self.coder.get_impl().encode_nested
         data = [encode(windowed_value.create(pair, micros, inside)) for pair in pairs]
         return ElementChunk(len(data), b"".join(data))
 
     def timer(self, set_before: StageTimer) -> TimerChunk:
-        """A timer that was set, due."""
+        """Returns a due timer that was set before."""
         return TimerChunk((set_before,))
 
     def run(self, *chunks: InputChunk | Any) -> list[Any]:
-        """Runs a bundle; functions among the chunks give chunks when it is their turn."""
+        """Runs a bundle. A function among the chunks is called for chunks when its turn comes."""
         ports = {name: Port() for name in self._ports}
         self.stage.process_bundle("bundle", _called(chunks), ports, self.cells)
         found = []

@@ -1,4 +1,4 @@
-"""Windows that are worked out once are those that Beam works out for every element."""
+"""Tests that cached windows equal the windows that Beam computes for every element."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ times = st.lists(
 
 
 @given(window_fns, times)
-def test_windows_are_those_of_beam(window_fn: WindowFn, micros: list[int]) -> None:
+def test_assigned_windows_equal_windows_of_beam(window_fn: WindowFn, micros: list[int]) -> None:
     windows_of = windows_by_time(window_fn)
     assert windows_of is not None
     for time in micros:
@@ -44,14 +44,14 @@ def test_windows_are_those_of_beam(window_fn: WindowFn, micros: list[int]) -> No
         assert windows_of(time) == tuple(stock)
 
 
-def test_times_of_the_same_windows_share_them() -> None:
+def test_timestamps_in_same_windows_share_window_objects() -> None:
     windows_of = windows_by_time(window.FixedWindows(1))
     assert windows_of is not None
     assert windows_of(1) is windows_of(999_999)
     assert windows_of(1) is not windows_of(1_000_000)
 
 
-def test_not_all_windows_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_window_cache_has_limited_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assign_windows, "_KEPT", 3)
     windows_of = windows_by_time(window.Sessions(1))
     assert windows_of is not None
@@ -63,7 +63,7 @@ def test_not_all_windows_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class ByElement(window.NonMergingWindowFn):
-    """One of the user's own."""
+    """A custom window function."""
 
     def assign(self, context: Any) -> list[Any]:
         return [window.IntervalWindow(0, context.element)]
@@ -73,20 +73,20 @@ class ByElement(window.NonMergingWindowFn):
 
 
 class Sometimes(ByElement):
-    """Odd elements are in no window."""
+    """A window function that assigns no window to odd elements."""
 
     def assign(self, context: Any) -> list[Any]:
         return [] if context.element % 2 else super().assign(context)
 
 
 class Later(window.FixedWindows):
-    """Not Beam's own either."""
+    """Another custom window function."""
 
     def assign(self, context: Any) -> list[Any]:
         return [window.IntervalWindow(7, 8)]
 
 
-def test_functions_of_the_users_own_are_asked() -> None:
+def test_custom_window_functions_are_called() -> None:
     assert windows_by_time(ByElement()) is None
     assert windows_by_time(Later(1)) is None
 
@@ -98,7 +98,7 @@ class Places(beam.DoFn):
         yield number, int(at), int(within.start), int(within.end)
 
 
-def test_a_pipeline_in_windows() -> None:
+def test_windowed_pipeline_assigns_windows() -> None:
     count = 300
     pipeline = beam.Pipeline()
     timed = (
@@ -109,7 +109,7 @@ def test_a_pipeline_in_windows() -> None:
     sliding = (
         timed | "Slide" >> beam.WindowInto(window.SlidingWindows(20, 10)) | beam.ParDo(Places())
     )
-    # What is in several windows is put into windows once for each of them.
+    # An element in several windows is assigned to windows once for each of them.
     again = (
         timed
         | "Twice" >> beam.WindowInto(window.SlidingWindows(20, 10))
@@ -130,7 +130,7 @@ def test_a_pipeline_in_windows() -> None:
     run(pipeline)
 
 
-def test_what_is_in_no_window_goes_nowhere() -> None:
+def test_element_without_windows_is_dropped() -> None:
     count = 300
     pipeline = beam.Pipeline()
     timed = (
@@ -152,7 +152,7 @@ def test_what_is_in_no_window_goes_nowhere() -> None:
         ("own", own, even),
         ("again", again, even * 2),
     ):
-        # All that a DoFn sees, though it asks for no window.
+        # All properties that a DoFn sees, although it has no window parameter.
         seen = numbers | f"See {name}" >> beam.Map(lambda number: number)
         everywhere = seen | f"Global {name}" >> beam.WindowInto(window.GlobalWindows())
         assert_that(everywhere, equal_to(expected), name)

@@ -1,4 +1,4 @@
-"""Batched DoFns in the embedded harness."""
+"""Tests of batched DoFns in the embedded harness."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mini_runner import run
 
 
 class Batch(OfNumbers):
-    """Asks for batches of elements, as Beam's batched DoFns do."""
+    """A DoFn that takes batches of elements, like Beam's batched DoFns."""
 
     def process_batch(self, batch: list[int]) -> Iterable[list[int]]:
         yield [number + len(batch) * 0 + 1 for number in batch]
 
 
-def test_batched_dofn() -> None:
+def test_batched_dofn_gets_batches() -> None:
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Create(range(100)) | beam.Reshuffle().with_output_types(int)
     assert_that(numbers | beam.ParDo(Batch()), equal_to(list(range(1, 101))))

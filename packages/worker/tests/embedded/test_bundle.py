@@ -1,4 +1,4 @@
-"""One stage: lifecycle of DoFns, failures of user code and of the host, and what they leave."""
+"""Tests of one stage: the lifecycle of DoFns, failures of user code and of the host, and their effects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def no_events() -> None:
 
 
 class Host:
-    """A harness, and the stage of a pipeline that does not shuffle."""
+    """A harness, and the stage of a pipeline without shuffle."""
 
     def __init__(self, pipeline: beam.Pipeline) -> None:
         self.plan = Plan(pipeline)
@@ -54,7 +54,7 @@ class Host:
 
 
 def after_impulse(*transforms: beam.PTransform) -> beam.Pipeline:
-    """Impulse, then the transforms."""
+    """Returns a pipeline of an Impulse and the transforms."""
     pipeline = beam.Pipeline()
     result = pipeline | beam.Impulse()
     for transform in transforms:
@@ -89,7 +89,7 @@ class Lifecycle(beam.DoFn):
         self._event("teardown")
 
 
-def test_lifecycle_over_several_bundles() -> None:
+def test_dofn_lifecycle_spans_several_bundles() -> None:
     with Host(after_impulse("Life" >> beam.ParDo(Lifecycle()), beam.Map(saw))) as host:
         host.run()
         host.run([IMPULSE_CHUNK, ElementChunk(2, IMPULSE * 2)])
@@ -111,7 +111,7 @@ def saw(value: str) -> str:
 
 
 @pytest.mark.parametrize("where", ["setup", "start", "process", "finish"])
-def test_failure_names_the_transform_and_tears_down_once(where: str) -> None:
+def test_bundle_failure_names_transform_and_tears_down_once(where: str) -> None:
     pipeline = after_impulse(
         "First" >> beam.ParDo(Lifecycle()),
         "Bad" >> beam.ParDo(Lifecycle(where)),
@@ -136,7 +136,7 @@ def fail_once(element: bytes) -> bytes:
     return element
 
 
-def test_a_stage_is_usable_again_after_a_failure() -> None:
+def test_stage_is_usable_after_failure() -> None:
     with Host(after_impulse("Once" >> beam.Map(fail_once))) as host:
         with pytest.raises(BundleError) as failed:
             host.run()
@@ -153,15 +153,15 @@ def cancel_task(element: bytes) -> None:
 
 
 class ExitWhenLoaded:
-    """Ends the process that unpickles it."""
+    """An object that exits the process when it is unpickled."""
 
     def __reduce__(self) -> Any:
         return sys.exit, ("not here",)
 
 
-def test_a_function_that_ends_the_process_when_it_is_loaded() -> None:
+def test_function_that_exits_process_on_load_fails_stage() -> None:
     step = beam.ParDo(Lifecycle())
-    # Beam has pickled and loaded it once by now.
+    # Beam has already pickled and loaded it once.
     step.fn.ends = ExitWhenLoaded()
     with Host(after_impulse(step)) as host, pytest.raises(BundleError) as failed:
         host.run()
@@ -172,7 +172,7 @@ def interrupt(element: bytes) -> None:
     raise KeyboardInterrupt
 
 
-def test_an_interrupt_is_meant_for_the_process() -> None:
+def test_keyboard_interrupt_reaches_process() -> None:
     with Host(after_impulse(beam.Map(interrupt))) as host, pytest.raises(KeyboardInterrupt):
         host.run()
 
@@ -182,7 +182,7 @@ def multi_line(element: bytes) -> None:
 
 
 class OwnError(Exception):
-    """Cannot be made from a text."""
+    """An exception that can't be built from a text."""
 
     def __init__(self, code: int, *, reason: str) -> None:
         super().__init__()
@@ -205,7 +205,9 @@ def own_error(element: bytes) -> None:
         (own_error, f"{OwnError.__module__}.OwnError: because (3)", "ValueError: the cause"),
     ],
 )
-def test_all_kinds_of_exceptions(function: Any, summary: str, in_trace: str) -> None:
+def test_user_exceptions_of_any_type_fail_bundle(
+    function: Any, summary: str, in_trace: str
+) -> None:
     pipeline = after_impulse("Outer/Step" >> beam.Map(function))
     with Host(pipeline) as host, pytest.raises(BundleError) as failed:
         host.run()
@@ -219,7 +221,7 @@ class BadRead(beam.DoFn):
         raise ValueError("boom")
 
 
-def test_failure_in_a_splittable_dofn_names_it() -> None:
+def test_splittable_dofn_failure_names_transform() -> None:
     with pytest.raises(BundleError) as failed:
         MiniRunner(after_impulse("Read" >> beam.ParDo(BadRead()))).run()
     assert "Read" in failed.value.transform
@@ -227,7 +229,7 @@ def test_failure_in_a_splittable_dofn_names_it() -> None:
 
 
 class Cancelled(Exception):
-    """The host's own."""
+    """An exception of the host."""
 
 
 def inputs_that_fail(error: BaseException) -> Iterator[ElementChunk]:
@@ -236,7 +238,7 @@ def inputs_that_fail(error: BaseException) -> Iterator[ElementChunk]:
 
 
 @pytest.mark.parametrize("error", [Cancelled("now"), KeyboardInterrupt(), GeneratorExit()])
-def test_errors_of_the_inputs_come_out_as_they_are(error: BaseException) -> None:
+def test_input_errors_are_raised_unchanged(error: BaseException) -> None:
     with Host(after_impulse(beam.ParDo(Lifecycle()))) as host:
         with pytest.raises(type(error)) as raised:
             host.run(inputs_that_fail(error))
@@ -254,7 +256,7 @@ class FullPort:
 
 
 @pytest.mark.parametrize("error", [Cancelled("now"), OSError(28, "full")])
-def test_errors_of_a_port_come_out_as_they_are(error: BaseException) -> None:
+def test_port_errors_are_raised_unchanged(error: BaseException) -> None:
     pipeline = after_impulse(
         beam.FlatMap(lambda _: (("k", "v" * 1000) for _ in range(3000))), beam.GroupByKey()
     )
@@ -270,7 +272,7 @@ def test_errors_of_a_port_come_out_as_they_are(error: BaseException) -> None:
 
 
 class NoViews:
-    """No side input at all."""
+    """A reader without side inputs."""
 
 
 class BrokenViews:
@@ -289,7 +291,7 @@ def read_or_give_up(_: bytes, side: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("user", [lambda x, s: list(s), read_or_give_up], ids=["read", "caught"])
-def test_errors_of_the_side_input_reader_come_out_as_they_are(user: Any) -> None:
+def test_side_input_reader_errors_are_raised_unchanged(user: Any) -> None:
     pipeline = beam.Pipeline()
     side = pipeline | "side" >> beam.Impulse()
     pipeline | beam.Impulse() | beam.Map(user, beam.pvalue.AsIter(side))
@@ -312,7 +314,7 @@ class FailingTeardown(Lifecycle):
         raise self._error
 
 
-def test_a_sink_right_behind_the_source() -> None:
+def test_sink_directly_after_source_gets_elements() -> None:
     pipeline = after_impulse(beam.Map(lambda x: (x, x)))
     plan = Plan(pipeline)
     spec = plan.stages[0].spec
@@ -336,7 +338,7 @@ def test_a_sink_right_behind_the_source() -> None:
     harness.close()
 
 
-def test_edges_that_the_stage_does_not_name() -> None:
+def test_edge_unknown_to_stage_is_refused() -> None:
     plan = Plan(after_impulse(beam.Map(lambda x: x)))
     edge = OutputEdge("sink", OutputKind.ELEMENTS)
     spec = attrs.evolve(plan.stages[0].spec, outputs=(edge,))
@@ -347,7 +349,7 @@ def test_edges_that_the_stage_does_not_name() -> None:
 
 
 @pytest.mark.parametrize("kind", [ValueError, SystemExit, asyncio.CancelledError])
-def test_errors_in_teardown_go_to_the_log(kind: type[BaseException]) -> None:
+def test_teardown_errors_are_logged(kind: type[BaseException]) -> None:
     late = FailingTeardown(kind("late"))
     pipeline = after_impulse("L1" >> beam.ParDo(Lifecycle()), "Late" >> beam.ParDo(late))
     with Host(pipeline) as host:
@@ -358,7 +360,7 @@ def test_errors_in_teardown_go_to_the_log(kind: type[BaseException]) -> None:
     assert f"{kind.__name__}: late" in errors[-1].trace
 
 
-def test_a_chunk_with_a_wrong_count() -> None:
+def test_chunk_with_wrong_count_is_refused() -> None:
     wrong = pytest.raises(HarnessError, match=r"chunk of 1 elements has 28 bytes")
     with Host(after_impulse(beam.Map(lambda x: x))) as host, wrong:
         host.run([ElementChunk(1, IMPULSE * 2)])
@@ -374,7 +376,7 @@ def load() -> None:
         raise ModuleNotFoundError("No module named 'missing'")
 
 
-def test_functions_that_cannot_be_loaded() -> None:
+def test_functions_that_cannot_be_loaded_are_reported() -> None:
     unloadable = Unloadable()
     with Host(after_impulse(beam.Map(lambda x: unloadable))) as host:
         events.append("submitted")

@@ -1,4 +1,4 @@
-"""Every element of a bundle belongs to its loop or to a split, never to both, never to none."""
+"""Tests that every element of a bundle belongs either to its loop or to a split."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beam_runner_worker.embedded.claims import Claims
 
 @contextmanager
 def letting_others_run_at_every_step() -> Iterator[None]:
-    """Within it, this thread lets the others run before each bytecode instruction of the claims."""
+    """Makes this thread yield to other threads before each bytecode instruction of the claims."""
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         if frame.f_code.co_filename != claims_module.__file__:
@@ -38,7 +38,7 @@ def letting_others_run_at_every_step() -> Iterator[None]:
 
 
 def claim_all(claims: Claims, count: int, seen: list[int], work: float = 0.0) -> None:
-    """What a decoder does with a chunk; each element takes so many seconds."""
+    """Claims all elements of a chunk, as a decoder does. Each element takes the given number of seconds."""
     left: Iterator[int] | None = claims.announce(count)
     while left is not None:
         for number in left:
@@ -48,7 +48,7 @@ def claim_all(claims: Claims, count: int, seen: list[int], work: float = 0.0) ->
         left = claims.more()
 
 
-def test_numbers_go_on_from_chunk_to_chunk() -> None:
+def test_element_numbers_continue_across_chunks() -> None:
     claims, seen = Claims(), []
     claim_all(claims, 3, seen)
     claim_all(claims, 0, seen)
@@ -59,7 +59,7 @@ def test_numbers_go_on_from_chunk_to_chunk() -> None:
     assert claims.claimed == 0
 
 
-def test_a_loop_goes_on_after_it_was_held() -> None:
+def test_held_loop_continues_after_release() -> None:
     claims, seen = Claims(), []
     left = claims.announce(5)
     seen.append(next(left))
@@ -74,7 +74,7 @@ def test_a_loop_goes_on_after_it_was_held() -> None:
 
 
 @pytest.mark.parametrize("stop", [1, 3, 5, 7, 9])
-def test_a_stop_in_this_chunk_or_a_later_one(stop: int) -> None:
+def test_stop_in_current_or_later_chunk_ends_loop(stop: int) -> None:
     claims, seen = Claims(), []
     left = claims.announce(5)
     seen.append(next(left))
@@ -90,7 +90,7 @@ def test_a_stop_in_this_chunk_or_a_later_one(stop: int) -> None:
     assert claims.stopped
 
 
-def test_nothing_can_be_given_away_at_the_end() -> None:
+def test_finished_claims_cannot_be_given_away() -> None:
     claims, seen = Claims(), []
     claim_all(claims, 3, seen)
     assert not claims.stopped
@@ -100,7 +100,7 @@ def test_nothing_can_be_given_away_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_splits_race_with_the_loop(seed: int) -> None:
+def test_concurrent_splits_lose_no_element(seed: int) -> None:
     choose = random.Random(seed)
     claims = Claims()
     seen: list[int] = []
@@ -118,12 +118,12 @@ def test_splits_race_with_the_loop(seed: int) -> None:
         while loop_thread.is_alive():
             with claims.held() as held:
                 holds += 1
-                # The loop notes what it claimed after it has claimed it.
+                # The loop records a claim after the claim.
                 assert len(seen) in (held.claimed, held.claimed - 1)
                 if held.stop is None and holds > 20:
                     stop = held.stop = held.announced + choose.randrange(1000)
                 elif held.stop == stop is not None and choose.random() < 0.3:
-                    # Fewer and fewer, while the loop goes on.
+                    # The requested numbers decrease while the loop continues.
                     stop = held.stop = choose.randint(held.claimed, stop)
                 assert len(seen) in (held.claimed, held.claimed - 1)
     assert holds > 20

@@ -1,4 +1,4 @@
-"""What comes of a lifted combine's table is what comes of Beam's, and it is limited in bytes, not only in keys."""
+"""Tests that a lifted combine's table has the output of Beam's table, and a limit in bytes, not only in keys."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ KEYS = 3
 
 
 def megabytes(number: int) -> Iterator[tuple[str, bytes]]:
-    """Values of several keys, each a megabyte that is no other's."""
+    """Yields distinct values of one megabyte for several keys."""
     for place in range(VALUES):
         yield f"key {place % KEYS}", bytes([number, place]) * (MEGABYTE // 2)
 
 
 def accumulators(windowing: beam.PTransform, table_bytes: int) -> int:
-    """How many accumulators a combine to lists puts out before the shuffle."""
+    """Returns the number of accumulators that a list combine emits before the shuffle."""
     pipeline = beam.Pipeline()
     pairs = pipeline | beam.Create([1]) | windowing | beam.FlatMap(megabytes)
     lists = pairs | beam.CombinePerKey(combiners.ToListCombineFn())
@@ -44,7 +44,7 @@ def accumulators(windowing: beam.PTransform, table_bytes: int) -> int:
     runner = MiniRunner(pipeline)
     runner.harness.close()
     runner.harness = EmbeddedHarness(job(), NoArtifacts(), Logs(), table_bytes)
-    # What tests before this one have freed could be used again, and the process would not grow.
+    # Memory freed by earlier tests could be reused, and the process wouldn't grow.
     gc.collect()
     _give_back()
     runner.run()
@@ -61,13 +61,13 @@ def accumulators(windowing: beam.PTransform, table_bytes: int) -> int:
     [beam.WindowInto(window.GlobalWindows()), beam.WindowInto(window.FixedWindows(60))],
     ids=["one window", "windows"],
 )
-def test_a_table_that_is_too_large_is_put_out(windowing: beam.PTransform) -> None:
+def test_combine_table_above_size_limit_is_flushed(windowing: beam.PTransform) -> None:
     many = accumulators(windowing, 8 * MEGABYTE)
     assert KEYS < many <= VALUES
     assert accumulators(windowing, TABLE_BYTES) == KEYS
 
 
-def test_a_table_of_too_many_keys_is_put_out() -> None:
+def test_combine_table_above_key_limit_is_flushed() -> None:
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Create([None]) | beam.FlatMap(lambda _: list(range(1000)))
     pairs = numbers | beam.Map(lambda n: (n % 500, n))
@@ -124,9 +124,7 @@ def noted(windowing: beam.PTransform, fn: Any) -> collections.Counter[str]:
     ],
     ids=["one window", "latest time", "windows", "earliest times"],
 )
-def test_what_comes_of_the_table_is_what_comes_of_beams(
-    windowing: beam.PTransform, fn: Any
-) -> None:
+def test_combine_table_output_equals_output_of_beam(windowing: beam.PTransform, fn: Any) -> None:
     ours = noted(windowing, fn)
     with mock.patch.object(
         our_operations,
@@ -138,7 +136,7 @@ def test_what_comes_of_the_table_is_what_comes_of_beams(
 
 
 class Joining(beam.CombineFn):
-    """Joins lists, many at once."""
+    """A combine function that joins many lists at once."""
 
     def create_accumulator(self) -> tuple[int, ...]:
         return ()
@@ -158,7 +156,7 @@ class Joining(beam.CombineFn):
         return sorted(accumulator)
 
 
-def test_what_is_changed_after_it_was_put_out_does_not_wait() -> None:
+def test_value_mutated_after_output_is_combined_immediately() -> None:
     def one_list(_: None) -> Iterator[tuple[str, list[int]]]:
         changing = [0]
         for changing[0] in range(50):

@@ -1,4 +1,4 @@
-"""What a splittable DoFn defers comes back from the bundle, and is input of a later one."""
+"""Tests that deferred work of a splittable DoFn is returned by the bundle, and becomes input of a later bundle."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def no_calls() -> None:
 
 
 class Deferring(beam.DoFn):
-    """Puts out one number, then wants to be resumed."""
+    """A DoFn that emits one number and defers the rest."""
 
     def __init__(self, delay: Duration | Timestamp | None) -> None:
         self._delay = delay
@@ -38,7 +38,7 @@ class Deferring(beam.DoFn):
 
 
 def run(do_fn: beam.DoFn) -> tuple[MiniRunner, list[Any]]:
-    """Runs it to its end; gives the residuals of all bundles."""
+    """Runs the pipeline to its end, and returns the residuals of all bundles."""
     pipeline = beam.Pipeline()
     deferred = pipeline | beam.Impulse() | "SDF" >> beam.ParDo(do_fn)
     assert deferred | beam.Map(lambda i: (i, i)) | beam.GroupByKey()
@@ -46,7 +46,7 @@ def run(do_fn: beam.DoFn) -> tuple[MiniRunner, list[Any]]:
     return runner, [residual for _, result in runner.results for residual in result.residuals]
 
 
-def test_what_is_deferred_is_resumed_where_it_stopped() -> None:
+def test_deferred_restriction_resumes_at_its_position() -> None:
     start = time.monotonic()
     runner, residuals = run(Deferring(Duration.of(0.5)))
     assert calls == [0, 1, 2, 3, 4]
@@ -59,14 +59,14 @@ def test_what_is_deferred_is_resumed_where_it_stopped() -> None:
 
 
 @pytest.mark.parametrize("delay", [None, Duration.of(0), Timestamp(1)])
-def test_no_delay(delay: Duration | Timestamp | None) -> None:
+def test_deferral_without_delay_resumes_at_once(delay: Duration | Timestamp | None) -> None:
     _, residuals = run(Deferring(delay))
     assert calls == [0, 1, 2, 3, 4]
     assert [residual.delay_ms for residual in residuals] == [0] * 4
 
 
 class WithWatermark(beam.DoFn):
-    """Sets its watermark to so many microseconds and defers the rest."""
+    """A DoFn that sets its watermark to this number of microseconds, and defers the rest."""
 
     def __init__(self, watermark: int) -> None:
         self._watermark = watermark
@@ -91,6 +91,6 @@ class WithWatermark(beam.DoFn):
         (MIN_TIMESTAMP.micros, MIN_TIMESTAMP.micros // 1000),
     ],
 )
-def test_the_watermark_is_rounded_down(micros: int, millis: int) -> None:
+def test_deferred_watermark_is_rounded_down(micros: int, millis: int) -> None:
     _, residuals = run(WithWatermark(micros))
     assert [residual.watermark for residual in residuals] == [millis] * 4

@@ -1,4 +1,4 @@
-"""What comes in and goes out of a stage, byte for byte against Beam's stock windowed coder."""
+"""Tests of a stage's input and output, byte for byte against Beam's windowed value coder."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write(
 def write_runs(
     coder: coders.WindowedValueCoder, kind: OutputKind, given_: Iterable[WindowedValue], **edge: Any
 ) -> list[Any]:
-    """The same, but for neighbours that are alike together."""
+    """Writes the same elements, with equal neighbours in one run."""
     sink = make_sink(coder, OutputEdge("sink", kind, **edge))
     port = Port()
     sink.connect(port)
@@ -95,7 +95,7 @@ windowings = pytest.mark.parametrize(
 @windowings
 @given(data=st.data())
 @settings(max_examples=30)
-def test_elements_written_are_what_the_stock_coder_writes(
+def test_written_elements_equal_bytes_of_beam_coder(
     window_coder: Any, windows: Any, data: Any
 ) -> None:
     coder = coders.WindowedValueCoder(ANY, window_coder)
@@ -110,7 +110,7 @@ def test_elements_written_are_what_the_stock_coder_writes(
 @windowings
 @given(data=st.data())
 @settings(max_examples=30)
-def test_elements_read_are_what_the_stock_coder_reads(
+def test_read_elements_equal_elements_of_beam_coder(
     window_coder: Any, windows: Any, data: Any
 ) -> None:
     coder = coders.WindowedValueCoder(ANY, window_coder)
@@ -123,7 +123,7 @@ def test_elements_read_are_what_the_stock_coder_reads(
 
 
 @pytest.mark.parametrize("run_length", [1, 3, 5000])
-def test_headers_that_change_often_or_seldom(run_length: int) -> None:
+def test_element_headers_with_frequent_or_rare_changes_survive_round_trip(run_length: int) -> None:
     coder = coders.WindowedValueCoder(ANY, INTERVAL)
     count = 20_000
     given_ = [
@@ -135,14 +135,14 @@ def test_headers_that_change_often_or_seldom(run_length: int) -> None:
     assert read(coder, [ElementChunk(count, stock_blob(coder, given_))]) == given_
 
 
-def test_a_run_shares_its_windows() -> None:
+def test_run_of_elements_shares_windows() -> None:
     coder = coders.WindowedValueCoder(ANY, INTERVAL)
     given_ = [windowed_value.create(i, 5000, (window.IntervalWindow(0, 9),)) for i in range(9)]
     seen = read(coder, [ElementChunk(9, stock_blob(coder, given_))])
     assert len({id(element.windows) for element in seen[1:]}) == 1
 
 
-def test_a_parameterised_coder_is_used_as_it_is() -> None:
+def test_parameterised_coder_is_used_unchanged() -> None:
     header = bytes(8) + b"\x00\x00\x00\x01\x0f"
     coder = coders.ParamWindowedValueCoder(header, (ANY, GLOBAL))
     seen = read(coder, [ElementChunk(2, ANY.get_impl().encode_nested(7) * 2)])
@@ -152,14 +152,14 @@ def test_a_parameterised_coder_is_used_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_count_that_is_wrong(count: int) -> None:
+def test_chunk_with_wrong_count_is_refused(count: int) -> None:
     coder = coders.WindowedValueCoder(coders.BytesCoder(), GLOBAL)
     blob = stock_blob(coder, [window.GlobalWindows.windowed_value(b"x")] * 2)
     with pytest.raises(HarnessError, match=f"chunk of {count} elements"):
         read(coder, [ElementChunk(count, blob)])
 
 
-def test_the_count_is_right_while_an_element_is_processed() -> None:
+def test_element_count_is_right_during_processing() -> None:
     coder = coders.WindowedValueCoder(ANY, GLOBAL)
     claims = Claims()
     decoder = ElementDecoder(coder, claims)
@@ -175,7 +175,7 @@ def test_the_count_is_right_while_an_element_is_processed() -> None:
 
 @pytest.mark.parametrize(("first", "last"), [(0, None), (2, None), (0, 3), (1, 4), (3, 3), (5, 5)])
 @pytest.mark.parametrize("run_length", [1, 3, 10])
-def test_a_part_of_a_chunk(first: int, last: int | None, run_length: int) -> None:
+def test_chunk_part_is_read(first: int, last: int | None, run_length: int) -> None:
     coder = coders.WindowedValueCoder(ANY, GLOBAL)
     given_ = [
         windowed_value.create(i, i // run_length * 1000, (window.GlobalWindow(),)) for i in range(5)
@@ -187,7 +187,7 @@ def test_a_part_of_a_chunk(first: int, last: int | None, run_length: int) -> Non
 
 
 @pytest.mark.parametrize(("first", "last"), [(6, None), (-1, None), (0, 6), (3, 2)])
-def test_a_part_that_a_chunk_does_not_have(first: int, last: int | None) -> None:
+def test_missing_chunk_part_is_refused(first: int, last: int | None) -> None:
     coder = coders.WindowedValueCoder(ANY, GLOBAL)
     blob = stock_blob(coder, [window.GlobalWindows.windowed_value(i) for i in range(5)])
     with pytest.raises(HarnessError, match=r"Can't read elements .* of a chunk of 5 elements"):
@@ -196,7 +196,7 @@ def test_a_part_that_a_chunk_does_not_have(first: int, last: int | None) -> None
 
 @given(data=st.data())
 @settings(max_examples=30)
-def test_the_earliest_event_time_of_each_chunk(data: Any) -> None:
+def test_chunks_have_earliest_event_time(data: Any) -> None:
     coder = coders.WindowedValueCoder(ANY, GLOBAL)
     given_ = data.draw(elements(global_windows))
     for chunk in write(coder, OutputKind.ELEMENTS, given_, min_timestamp=True):
@@ -208,7 +208,7 @@ def test_the_earliest_event_time_of_each_chunk(data: Any) -> None:
     assert all(chunk.min_timestamp is None for chunk in write(coder, OutputKind.ELEMENTS, given_))
 
 
-def test_elements_beyond_their_window_are_held_no_longer_than_it_lasts() -> None:
+def test_elements_after_window_end_hold_watermark_until_window_end() -> None:
     coder = coders.WindowedValueCoder(ANY, INTERVAL)
     two = (window.IntervalWindow(0, 10), window.IntervalWindow(5, 15))
     given_ = [windowed_value.create(None, 20_000_000, windows) for windows in (two[1:], two[::-1])]
@@ -217,7 +217,7 @@ def test_elements_beyond_their_window_are_held_no_longer_than_it_lasts() -> None
         assert chunk.min_timestamp == held
 
 
-def test_each_chunk_has_its_own_earliest_event_time() -> None:
+def test_chunks_have_separate_earliest_event_times() -> None:
     coder = coders.WindowedValueCoder(ANY, GLOBAL)
     given_ = [
         windowed_value.create(None, 1000 * (i // sinks.MAX_ROWS), (window.GlobalWindow(),))
@@ -231,7 +231,9 @@ def test_each_chunk_has_its_own_earliest_event_time() -> None:
 @pytest.mark.parametrize("timestamps", [True, False])
 @given(data=st.data())
 @settings(max_examples=30)
-def test_keyed_rows(window_coder: Any, windows: Any, timestamps: bool, data: Any) -> None:
+def test_keyed_rows_are_written(
+    window_coder: Any, windows: Any, timestamps: bool, data: Any
+) -> None:
     coder = coders.WindowedValueCoder(KV, window_coder)
     given_ = data.draw(elements(windows, st.tuples(values, values)))
     chunks = write(coder, OutputKind.KEYED, given_, timestamps=timestamps)
@@ -252,7 +254,9 @@ def test_keyed_rows(window_coder: Any, windows: Any, timestamps: bool, data: Any
 @windowings
 @given(data=st.data())
 @settings(max_examples=20)
-def test_keyed_rows_of_whole_elements(window_coder: Any, windows: Any, data: Any) -> None:
+def test_keyed_rows_can_contain_complete_elements(
+    window_coder: Any, windows: Any, data: Any
+) -> None:
     coder = coders.WindowedValueCoder(KV, window_coder)
     given_ = data.draw(elements(windows, st.tuples(values, values)))
     chunks = write(coder, OutputKind.KEYED, given_, whole_elements=True)
@@ -275,7 +279,7 @@ def _stock_millis(element: WindowedValue) -> int:
     return int(stream.read_bigendian_uint64()) - (1 << 63)
 
 
-def test_rows_in_the_same_window_name_it_once() -> None:
+def test_keyed_rows_in_same_window_share_window() -> None:
     coder = coders.WindowedValueCoder(KV, INTERVAL)
     (chunk,) = write(
         coder,
@@ -288,7 +292,7 @@ def test_rows_in_the_same_window_name_it_once() -> None:
     assert chunk.windows == b""
 
 
-def test_a_list_of_windows_may_be_changed_between_elements() -> None:
+def test_window_list_can_change_between_elements() -> None:
     coder = coders.WindowedValueCoder(KV, INTERVAL)
     windows = [window.IntervalWindow(0, 10)]
 
@@ -301,7 +305,7 @@ def test_a_list_of_windows_may_be_changed_between_elements() -> None:
     assert [INTERVAL.decode(w).start for w in chunk.windows] == [0, 10]
 
 
-def test_keyed_by_element() -> None:
+def test_keyed_rows_use_element_as_key() -> None:
     coder = coders.WindowedValueCoder(ANY, GLOBAL)
     given_ = [window.GlobalWindows.windowed_value(v) for v in ("a", 1)]
     (chunk,) = write(coder, OutputKind.KEYED, given_, keyed_by_element=True, timestamps=False)
@@ -310,7 +314,7 @@ def test_keyed_by_element() -> None:
 
 
 @pytest.mark.parametrize("kind", list(OutputKind))
-def test_chunks_are_written_when_they_are_full(kind: OutputKind) -> None:
+def test_full_chunks_are_written(kind: OutputKind) -> None:
     coder = coders.WindowedValueCoder(KV, GLOBAL)
 
     def chunk_sizes(value: Any, count: int) -> list[int]:
@@ -324,7 +328,7 @@ def test_chunks_are_written_when_they_are_full(kind: OutputKind) -> None:
     assert chunk_sizes((1, 1), 0) == []
 
 
-def test_an_element_in_many_windows_does_not_grow_a_chunk() -> None:
+def test_element_in_many_windows_does_not_grow_chunk() -> None:
     coder = coders.WindowedValueCoder(KV, INTERVAL)
     windows = tuple(window.IntervalWindow(i, i + 100) for i in range(100))
     chunks = write(
@@ -338,7 +342,7 @@ def test_an_element_in_many_windows_does_not_grow_a_chunk() -> None:
     ("given_", "expected"),
     [(0, 0), (999, 0), (1000, 1), (-1, 0), (-999, 0), (-1000, -1), (-1001, -1), (-(1 << 63), None)],
 )
-def test_to_millis(given_: int, expected: int | None) -> None:
+def test_to_millis_clamps_timestamps(given_: int, expected: int | None) -> None:
     lowest = MIN_TIMESTAMP.micros // 1000
     assert to_millis(given_) == (lowest if expected is None else expected)
 
@@ -347,7 +351,7 @@ def test_to_millis(given_: int, expected: int | None) -> None:
 @pytest.mark.parametrize("kind", list(OutputKind))
 @given(data=st.data())
 @settings(max_examples=20)
-def test_runs_are_written_like_their_elements(
+def test_runs_are_written_like_single_elements(
     window_coder: Any, windows: Any, kind: OutputKind, data: Any
 ) -> None:
     keyed = kind is OutputKind.KEYED
@@ -359,7 +363,7 @@ def test_runs_are_written_like_their_elements(
     for edge in edges:
         ran, one_by_one = (how(coder, kind, given_, **edge) for how in (write_runs, write))
         if keyed:
-            # A run goes window by window; within each window elements keep their order.
+            # A run is written window by window. Elements keep their order in each window.
             ran, one_by_one = (
                 sorted(chain(*map(rows, chunks)), key=lambda row: row[2])
                 for chunks in (ran, one_by_one)
@@ -371,7 +375,7 @@ def test_runs_are_written_like_their_elements(
 @pytest.mark.parametrize(("count", "size"), [(sinks.MAX_ROWS * 2 + 5, 1), (50, 100_000)])
 @pytest.mark.parametrize("spans", [1, 2])
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_run_longer_than_a_chunk(
+def test_run_longer_than_chunk_is_split(
     kind: OutputKind, count: int, size: int, spans: int, whole: bool
 ) -> None:
     keyed = kind is OutputKind.KEYED

@@ -1,4 +1,4 @@
-"""Wherever user code raises, the element, key, timer or batch that it was at is told, and only that one."""
+"""Tests that an error of user code names exactly the element, key, timer or batch being processed."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ SIDE_INPUTS = [
         *SIDE_INPUTS,
     ],
 )
-def test_what_user_code_was_at(transform: beam.PTransform, element: str) -> None:
+def test_failure_names_element_being_processed(transform: beam.PTransform, element: str) -> None:
     pipeline = beam.Pipeline()
     pairs = pipeline | beam.Create(PAIRS) | "Same" >> beam.Map(lambda x: x)
     _ = pairs | "Failing" >> transform
@@ -144,7 +144,7 @@ def test_what_user_code_was_at(transform: beam.PTransform, element: str) -> None
     assert failed.value.element == element
 
 
-def test_an_element_that_cannot_be_decoded() -> None:
+def test_undecodable_element_fails_bundle_with_bytes() -> None:
     pipeline = beam.Pipeline()
     made = pipeline | beam.Create(PAIRS) | beam.Map(ReadOnly).with_output_types(ReadOnly)
     _ = made | beam.ParDo(Counted())
@@ -177,8 +177,8 @@ def test_an_element_that_cannot_be_decoded() -> None:
         ),
     ],
 )
-def test_elements_in_runs(transform: beam.PTransform, element: str) -> None:
-    """Where results are put out together, what cannot be encoded was made of an element is not known but of Maps."""
+def test_failing_element_in_run_is_named(transform: beam.PTransform, element: str) -> None:
+    """If results are emitted in runs, the source element of an unencodable result is known only for Maps."""
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Create([0]) | beam.FlatMap(lambda zero: list(range(1000)))
     _ = numbers | transform

@@ -1,4 +1,4 @@
-"""Where user code raises that keeps state, the timer or the key that it was at is told."""
+"""Tests that an error of stateful user code names the timer or the key being processed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLOCK = userstate.TimerSpec("clock", TimeDomain.WATERMARK)
 
 
 class Keeping(beam.DoFn):
-    """Fails at the key b, or has its state hold what can't be encoded."""
+    """A DoFn that fails at the key b, or stores an unencodable value in its state."""
 
     def process(
         self,
@@ -48,7 +48,7 @@ class Keeping(beam.DoFn):
 
 
 class KeepingMore(Keeping):
-    """Asks for something that runs do not give."""
+    """A DoFn with a parameter that disables runs."""
 
     def process(  # type: ignore[override]
         self,
@@ -73,7 +73,7 @@ class KeepingMore(Keeping):
         (4, "('b', 4)"),
     ],
 )
-def test_keys_and_timers(fn: type[beam.DoFn], command: int, element: str) -> None:
+def test_failure_names_key_and_timer(fn: type[beam.DoFn], command: int, element: str) -> None:
     stage = StatefulStage(fn())
 
     def timers() -> InputChunk:
@@ -87,7 +87,7 @@ def test_keys_and_timers(fn: type[beam.DoFn], command: int, element: str) -> Non
         assert failed.value.transform == "Stateful"
 
 
-def test_a_key_of_a_timer_that_cannot_be_decoded() -> None:
+def test_undecodable_timer_key_fails_bundle() -> None:
     stage = StatefulStage(Keeping())
     stage.run(stage.elements(("b", 0)))
     (set_before,) = stage.cells.timers

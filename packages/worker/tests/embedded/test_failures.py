@@ -1,4 +1,4 @@
-"""Errors of user code are put into words, with the name of the transform that they come from."""
+"""Tests of the texts of user errors, with the name of the failing transform."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class WithoutText(Exception):
         raise ValueError("no text")
 
 
-def test_an_exception_that_cannot_be_put_into_words() -> None:
+def test_exception_without_text_is_reported() -> None:
     assert describe(WithoutText()).endswith(
         "WithoutText: (str() of the exception failed: ValueError)"
     )
@@ -57,7 +57,7 @@ class BadCombine(beam.CombineFn):
         ("extract", "Bad/ExtractOutputs"),
     ],
 )
-def test_failure_in_a_combine_fn_names_the_combine(where: str, transform: str) -> None:
+def test_combine_fn_failure_names_combine(where: str, transform: str) -> None:
     pipeline = beam.Pipeline()
     pairs = pipeline | beam.Create([("a", 1)]) | beam.Map(lambda pair: pair)
     pairs | "Good" >> beam.CombinePerKey(sum)
@@ -69,7 +69,7 @@ def test_failure_in_a_combine_fn_names_the_combine(where: str, transform: str) -
 
 
 @pytest.mark.parametrize("where", ["create", "add"])
-def test_failure_in_one_of_two_combine_fns_of_a_kind(where: str) -> None:
+def test_combine_fn_failure_names_right_combine_of_two(where: str) -> None:
     pipeline = beam.Pipeline()
     pairs = pipeline | beam.Create([("a", 1)]) | beam.Map(lambda pair: pair)
     pairs | "Good" >> beam.CombinePerKey(BadCombine("nowhere"))

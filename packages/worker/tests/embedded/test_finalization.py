@@ -1,4 +1,4 @@
-"""Callbacks of DoFns that want to know when their bundle is committed."""
+"""Tests of bundle finalization callbacks of DoFns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def no_calls() -> None:
 
 
 class Committed(beam.DoFn):
-    """Registers two callbacks per element, the first of which raises what it is told to."""
+    """A DoFn that registers two callbacks per element. The first callback raises a given error."""
 
     def __init__(self, name: str, error: type[BaseException] | None = None) -> None:
         self._name, self._error = name, error
@@ -53,7 +53,7 @@ def stage_of(*transforms: beam.PTransform) -> OneStage:
     return OneStage(pipeline)
 
 
-def test_each_bundle_has_its_callbacks_and_they_run_once() -> None:
+def test_bundle_callbacks_run_once() -> None:
     with stage_of("A" >> beam.ParDo(Committed("a")), "B" >> beam.ParDo(Committed("b"))) as one:
         assert one.run([chunk_of([1])], "first").requires_finalization
         assert one.run([chunk_of([2, 3])], "second").requires_finalization
@@ -70,7 +70,7 @@ def test_each_bundle_has_its_callbacks_and_they_run_once() -> None:
         assert len(calls) == 12
 
 
-def test_a_bundle_that_failed_is_never_finalized() -> None:
+def test_failed_bundle_is_never_finalized() -> None:
     with stage_of(beam.ParDo(Committed("a"))) as one:
         one.run([chunk_of([1])], "good")
         with pytest.raises(BundleError):
@@ -81,7 +81,7 @@ def test_a_bundle_that_failed_is_never_finalized() -> None:
         assert calls == ["a 1", "a 1"]
 
 
-def test_a_later_attempt_takes_the_place_of_an_earlier() -> None:
+def test_later_attempt_replaces_callbacks_of_earlier() -> None:
     with stage_of(beam.ParDo(Committed("a"))) as one:
         one.run([chunk_of([1])], "same")
         one.run([chunk_of([2])], "same")
@@ -90,7 +90,7 @@ def test_a_later_attempt_takes_the_place_of_an_earlier() -> None:
 
 
 @pytest.mark.parametrize("kind", [KeyError, SystemExit])
-def test_an_error_goes_to_the_log_and_the_others_are_called(kind: type[BaseException]) -> None:
+def test_callback_error_is_logged_and_other_callbacks_run(kind: type[BaseException]) -> None:
     with stage_of("Bad" >> beam.ParDo(Committed("a", kind))) as one:
         one.run([chunk_of([1, 2])], "some bundle")
         one.stage.finalize("some bundle")
@@ -111,7 +111,7 @@ class CommittedCounting(beam.DoFn):
             tracker.defer_remainder()
 
 
-def test_a_splittable_dofn_is_finalized_up_to_what_it_has_put_out() -> None:
+def test_splittable_dofn_is_finalized_up_to_committed_output() -> None:
     with stage_of(beam.ParDo(CommittedCounting())) as one:
         result = one.run(one.inputs(), "0")
         (residual,) = result.residuals
@@ -122,7 +122,7 @@ def test_a_splittable_dofn_is_finalized_up_to_what_it_has_put_out() -> None:
         assert calls == ["to 0", "to 1"]
 
 
-def test_stages_without_finalization() -> None:
+def test_stages_without_finalization_have_no_callbacks() -> None:
     with stage_of(beam.Map(lambda x: x)) as one:
         assert not one.run([ElementChunk(1, IMPULSE)]).requires_finalization
 
@@ -149,7 +149,7 @@ def test_callbacks_expire(caplog: pytest.LogCaptureFixture) -> None:
     assert "Step" in record.getMessage()
 
 
-def test_there_is_a_limit_to_what_is_kept() -> None:
+def test_callback_store_has_limited_size() -> None:
     kept = StageFinalizers()
     for number in range(MOST_KEPT + 5):
         kept.keep(str(number), [Callback("Step", lambda n=number: calls.append(str(n)))])

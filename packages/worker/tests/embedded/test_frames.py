@@ -10,29 +10,29 @@ from beam_runner_worker.embedded.frames import in_one_piece
 
 CALLS = 2_000
 DEPTHS = range(300)
-"""Their frames take more than one of the pieces that Python has by itself."""
+"""Stack depths whose frames need more than one memory piece of Python's default size."""
 
 
 ROUNDS = 5
-"""Memory that the system takes away in the meantime is taken anew, too, but hardly each time."""
+"""Number of rounds. The system can reclaim memory in a round, but rarely in each round."""
 
 
 @pytest.fixture(autouse=True)
 def no_collections() -> Iterator[None]:
-    """A garbage collection takes memory of its own."""
+    """Disables garbage collection, which allocates memory."""
     gc.disable()
     yield
     gc.enable()
 
 
 def _called(element: int) -> tuple[int, ...]:
-    """Has a larger frame than `_faults`, so that at some depth it's the first that needs another piece."""
+    """Has a larger frame than `_faults`, so that at some depth this frame is the first to need another piece."""
     a = b = c = d = e = f = g = h = element
     return a, b, c, d, e, f, g, h, a, b, c, d, e, f, g, h, a, b, c, d, e, f, g, h
 
 
 def _faults(depth: int) -> int:
-    """How many pages were taken anew for so many calls, so many frames down: the least of some rounds."""
+    """Returns the page faults of `calls` calls at a stack depth: the minimum of several rounds."""
     if depth:
         return _faults(depth - 1)
     return min(_faults_of_calls() for _ in range(ROUNDS))
@@ -49,6 +49,6 @@ def _most_faults() -> int:
     return max(map(_faults, DEPTHS))
 
 
-def test_calls_take_no_memory_anew_however_deep_they_are() -> None:
+def test_nested_calls_cause_no_page_faults() -> None:
     assert in_one_piece(_most_faults) < CALLS / 10
     assert _most_faults() >= CALLS

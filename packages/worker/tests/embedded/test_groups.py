@@ -1,4 +1,4 @@
-"""What a stage reads as groups, small ones at once and large ones lazily."""
+"""Tests of group input of a stage: small groups are read at once, and large groups lazily."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_groups(chunk: GroupChunk, window_coder: Any) -> list[WindowedValue]:
     pane=panes,
 )
 @settings(max_examples=30)
-def test_groups(groups: list[tuple[Any, list[Any]]], at: int, pane: PaneInfo) -> None:
+def test_groups_are_read(groups: list[tuple[Any, list[Any]]], at: int, pane: PaneInfo) -> None:
     encoded_pane = coder_impl.PaneInfoCoderImpl().encode_nested(pane)
     windows = [window.IntervalWindow(i // 2, 100) for i in range(len(groups))]
     encoded = [INTERVAL.get_impl().encode_nested(w) for w in windows]
@@ -70,7 +70,7 @@ def test_groups(groups: list[tuple[Any, list[Any]]], at: int, pane: PaneInfo) ->
     assert [element.value for element in seen] == groups
 
 
-def test_large_groups_between_small_ones() -> None:
+def test_large_groups_between_small_groups_are_read() -> None:
     large = ["v" * 100] * 1000
     groups = [("a", [1]), ("b", large), ("c", []), ("d", large), ("e", [2, 3])]
     seen = [element.value for element in read_groups(group_chunk(groups, b"", [0] * 5), GLOBAL)]
@@ -79,12 +79,12 @@ def test_large_groups_between_small_ones() -> None:
     assert [(key, list(of_key)) for key, of_key in seen] == groups
 
 
-def test_group_columns_of_different_length() -> None:
+def test_group_columns_of_different_length_are_refused() -> None:
     with pytest.raises(HarnessError, match="differ in length"):
         read_groups(group_chunk([("a", [1]), ("b", [2])], b"", [0]), GLOBAL)
 
 
-def test_a_source_of_groups_needs_their_coder() -> None:
+def test_group_source_without_coder_is_refused() -> None:
     with pytest.raises(HarnessError, match="KV<key, Iterable<value>>"):
         GroupDecoder(coders.WindowedValueCoder(KV, GLOBAL), Claims(), HostErrors())
 
@@ -102,7 +102,7 @@ def test_lazy_values_are_written_as_iterables(again: Callable[[Any], Any]) -> No
     assert list(again((lazy, 2))[0]) == [1, 1, 1]
 
 
-def test_values_in_pieces_are_read_again_and_again() -> None:
+def test_values_in_pieces_can_be_read_repeatedly() -> None:
     nested = ANY.get_impl().encode_nested
     pieces = Pieces(nested(1) + nested("two"), nested(3.0))
     chunk = group_chunk([("k", []), ("l", [7])], b"", [0, 0])

@@ -1,4 +1,4 @@
-"""Errors of the host fail a bundle with the host's error, also where user code catches them."""
+"""Tests that errors of the host fail a bundle with the host's error, even if user code catches them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ CELL = StateCell("t", "s", b"w", b"k")
 
 
 class Away(Exception):
-    """The host's error."""
+    """An error of the host."""
 
 
 class Careful(beam.DoFn):
-    """Does what its element says, and goes on after any error."""
+    """A DoFn that does the action of its element, and continues after any error."""
 
     raises = False
 
@@ -68,7 +68,7 @@ class Careful(beam.DoFn):
 
 
 class Raising(Careful):
-    """Doesn't go on."""
+    """A DoFn that doesn't catch errors."""
 
     raises = True
 
@@ -91,7 +91,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("port", "step"), CALLS, ids=[f"{step[0]}-{step[1]}" for _, step in CALLS])
-def test_host_error_in_state_or_timer_that_user_code_catches_fails_the_bundle(
+def test_host_error_caught_by_user_code_in_state_or_timer_fails_bundle(
     port: str, step: tuple[Any, ...]
 ) -> None:
     error = Away("no state")
@@ -110,14 +110,14 @@ def test_host_error_in_state_or_timer_that_user_code_catches_fails_the_bundle(
     assert stage.run(stage.elements(("k", ("bag", "read"))))[0].value == []
 
 
-def test_error_of_user_code_that_it_catches_fails_nothing() -> None:
+def test_user_code_error_caught_by_user_code_fails_no_bundle() -> None:
     stage = StatefulStage(Careful(), tuple[Any, Any])
     too_late = Timestamp(micros=(1 << 63) - 1)
     (found,) = stage.run(stage.elements(("k", ("ordered", "add", (too_late, 1)))))
     assert found.value == "ValueError"
 
 
-def test_timer_that_the_host_refuses_is_user_codes_error() -> None:
+def test_timer_refused_by_host_is_error_of_user_code() -> None:
     def refuse(_: StageTimer) -> None:
         raise TimerRefused("not now")
 
@@ -131,7 +131,7 @@ def test_timer_that_the_host_refuses_is_user_codes_error() -> None:
         raising.run(raising.elements(("k", step)))
 
 
-def test_ordered_values_that_end_with_an_error_are_not_given_in_part() -> None:
+def test_ordered_values_with_error_are_not_returned_in_part() -> None:
     class Half(Cells):
         def ordered(self, cell: StateCell, start: int, end: int) -> Iterator[tuple[int, bytes]]:
             yield 1, b"\x01"
@@ -143,7 +143,7 @@ def test_ordered_values_that_end_with_an_error_are_not_given_in_part() -> None:
     assert isinstance(errors.first, Away)
 
 
-def test_first_error_of_the_host_is_kept() -> None:
+def test_first_host_error_is_reported() -> None:
     errors = HostErrors()
     for text in ("first", "second"):
         with pytest.raises(Away), errors:
@@ -158,7 +158,7 @@ def read_or_give_up(group: tuple[Any, Any]) -> list[Any]:
         return []
 
 
-def test_host_error_in_a_large_group_that_user_code_catches_fails_the_bundle() -> None:
+def test_host_error_caught_by_user_code_in_large_group_fails_bundle() -> None:
     def fail(number: int) -> bytes:
         raise Away("no values")
 

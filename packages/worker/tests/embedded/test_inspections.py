@@ -1,4 +1,4 @@
-"""Inspections that are kept: the answers are Beam's, and nobody is asked twice."""
+"""Tests of cached inspections: they equal Beam's inspections, and each function is inspected once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Stateful(beam.DoFn):
 
 
 class Speaks(Plain):
-    """Tells for itself what its methods take, also of one that it has from Beam."""
+    """A DoFn that declares its method parameters itself, also for a method inherited from Beam."""
 
     def _inspect_start_bundle(self) -> Any:
         return ["anything"], [3]
@@ -53,7 +53,7 @@ def _function(element: int, time: Any = beam.DoFn.TimestampParam) -> list[int]:
 
 
 def replaced() -> beam.DoFn:
-    """Has a method that is no longer its class's."""
+    """Returns a DoFn with a method replaced on the instance."""
     fn: Any = Plain()
     fn.start_bundle = Windowed().finish_bundle
     return fn  # type: ignore[no-any-return]
@@ -71,7 +71,7 @@ MAKERS: Any = [
 
 
 def told_by(fn: beam.DoFn) -> Any:
-    """All that Beam finds out about a DoFn."""
+    """Returns everything that Beam learns from inspecting a DoFn."""
     signature = common.DoFnSignature(fn)
     methods = [
         signature.process_method,
@@ -86,17 +86,17 @@ def told_by(fn: beam.DoFn) -> Any:
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_the_answers_are_beams(make: Any) -> None:
+def test_cached_signatures_equal_signatures_of_beam(make: Any) -> None:
     fn = make()
     expected = told_by(fn)
     with inspected_once():
         assert told_by(fn) == expected
-        # Another object of its class, and one of another class, are asked for themselves.
+        # Another object of the class, and an object of another class, are inspected separately.
         assert told_by(make()) == expected
         assert told_by(Windowed()) != told_by(Plain())
 
 
-def test_nobody_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signature_of_function_is_inspected_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     usual = core.get_function_args_defaults
 
@@ -114,7 +114,7 @@ def test_nobody_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not {"setup", "start_bundle", "with_input_types"} & set(asked)
 
 
-def test_what_a_method_takes_is_asked_anew_the_next_time() -> None:
+def test_method_signature_is_inspected_again_in_next_block() -> None:
     fn: Any = Plain()
     with inspected_once():
         assert common.DoFnSignature(fn).process_method.defaults == [2]
@@ -123,7 +123,7 @@ def test_what_a_method_takes_is_asked_anew_the_next_time() -> None:
         assert len(common.DoFnSignature(fn).process_method.defaults) == 2
 
 
-def test_beam_is_as_before_afterwards() -> None:
+def test_beam_is_restored_after_block() -> None:
     before = core.get_function_arguments, userstate.get_dofn_specs
     with pytest.raises(AttributeError, match="no_such"), inspected_once():
         core.get_function_arguments(Plain(), "no_such")

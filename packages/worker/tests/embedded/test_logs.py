@@ -1,4 +1,4 @@
-"""What Python code logs reaches the host: soon, in order, and with the transform that ran."""
+"""Tests that log records of Python code reach the host soon, in order, and with the running transform."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def wait_for(sink: Logs, count: int) -> None:
     assert len(sink.records) == count
 
 
-def test_records_arrive_soon_without_a_flush(sink: Logs, logger: logging.Logger) -> None:
+def test_log_records_arrive_without_flush(sink: Logs, logger: logging.Logger) -> None:
     start = time.time()
     logger.warning("hello %s", "there")
     wait_for(sink, 1)
@@ -63,13 +63,17 @@ def test_records_arrive_soon_without_a_flush(sink: Logs, logger: logging.Logger)
         (logging.CRITICAL, Severity.CRITICAL),
     ],
 )
-def test_severities(sink: Logs, logger: logging.Logger, level: int, severity: Severity) -> None:
+def test_log_severities_are_mapped(
+    sink: Logs, logger: logging.Logger, level: int, severity: Severity
+) -> None:
     logger.log(level, "x")
     logger.handlers[-1].flush()
     assert sink.records[0].severity is severity
 
 
-def test_exceptions_and_bad_formats(sink: Logs, logger: logging.Logger) -> None:
+def test_log_records_with_exception_or_bad_format_are_sent(
+    sink: Logs, logger: logging.Logger
+) -> None:
     try:
         raise ValueError("boom")
     except ValueError:
@@ -83,7 +87,7 @@ def test_exceptions_and_bad_formats(sink: Logs, logger: logging.Logger) -> None:
 
 
 class LoggingSink(Logs):
-    """Logs when it takes records, as a host may."""
+    """A sink that logs when it receives records, as a host can."""
 
     def log(self, records: Iterable[LogRecord]) -> None:
         logging.getLogger("test_logs").info("taking records")
@@ -95,7 +99,7 @@ class FailingSink(Logs):
         raise OSError("gone")
 
 
-def test_a_sink_that_logs_does_not_go_in_circles() -> None:
+def test_log_sink_that_logs_does_not_recurse() -> None:
     sink = LoggingSink()
     handler = LogSinkHandler(sink)
     logger = logging.getLogger("test_logs")
@@ -109,7 +113,7 @@ def test_a_sink_that_logs_does_not_go_in_circles() -> None:
     assert [record.message for record in sink.records] == ["once"]
 
 
-def test_a_sink_that_fails_hurts_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failing_log_sink_raises_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     handler = LogSinkHandler(FailingSink())
     handler.handle(logging.makeLogRecord({"msg": "lost", "levelno": 20}))
     handler.flush()
@@ -127,7 +131,7 @@ class SlowSink(Logs):
         super().log(records)
 
 
-def test_too_many_records_are_dropped_and_counted() -> None:
+def test_excess_log_records_are_dropped_and_counted() -> None:
     sink = SlowSink()
     handler = LogSinkHandler(sink)
     for _ in range(25_000):
@@ -159,7 +163,7 @@ class LogEverywhere(beam.DoFn):
         USER.info("in teardown")
 
 
-def test_records_name_the_transform_that_ran() -> None:
+def test_log_records_name_running_transform() -> None:
     pipeline = beam.Pipeline()
     (
         pipeline
@@ -174,7 +178,7 @@ def test_records_name_the_transform_that_ran() -> None:
     assert all("Second" in transform_id for transform_id in seen.values())
 
 
-def test_levels_of_the_options() -> None:
+def test_log_levels_follow_options() -> None:
     pipeline = beam.Pipeline()
     pipeline | beam.Impulse() | beam.Map(log_it)
     quiet = MiniRunner(pipeline, default_sdk_harness_log_level="WARNING").run()

@@ -1,4 +1,4 @@
-"""Classes of the user's script are found where its functions have brought them."""
+"""Tests that classes of the user's script are found in the functions that contain them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ sys.stdout.write(" ".join(part.hex() for part in parts))
 
 @pytest.fixture(scope="module")
 def pickled() -> list[bytes]:
-    """What another program pickled: a function, one that makes elements, and an element."""
+    """Returns pickled objects of another program: a function, a function that makes elements, and an element."""
     command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
     return [bytes.fromhex(part) for part in done.stdout.split()]
 
 
-def test_an_element_is_read_before_the_function_that_makes_it_is_loaded(
+def test_element_of_main_class_is_read_before_its_function_is_loaded(
     pickled: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     *functions, element = pickled
@@ -60,7 +60,9 @@ def test_an_element_is_read_before_the_function_that_makes_it_is_loaded(
     assert asked == [True]
 
 
-def test_what_no_function_brings(pickled: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_main_class_is_reported_with_advice(
+    pickled: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "__main__", MainModule(lambda: [b"not a pickle"]))
     missing = pickled[-1].replace(b"Plain", b"Other")
     with pytest.raises(AttributeError) as raised:
@@ -68,11 +70,11 @@ def test_what_no_function_brings(pickled: list[bytes], monkeypatch: pytest.Monke
     assert "--save_main_session" in with_advice(f"AttributeError: {raised.value}")
 
 
-def test_other_errors_get_no_advice() -> None:
+def test_unrelated_errors_get_no_advice() -> None:
     assert with_advice("ValueError: boom") == "ValueError: boom"
 
 
-def test_a_class_that_no_function_brings_is_the_one_that_the_client_has_sent(
+def test_main_class_sent_by_client_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script = SCRIPT.replace("cloudpickle_pickler.dumps(made)", "cloudpickle_pickler._dumps(Plain)")

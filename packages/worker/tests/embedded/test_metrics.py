@@ -1,4 +1,4 @@
-"""Metrics of bundles: user metrics and element counts, at the end and while a bundle runs."""
+"""Tests of bundle metrics: user metrics and element counts, at the end and during a bundle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAMPLED_BYTE_SIZE = "beam:metric:sampled_byte_size:v1"
 
 
 def value_of(info: MonitoringInfo) -> Any:
-    """Decoded by Beam's own functions."""
+    """Returns the value, decoded by Beam's own functions."""
     proto = metrics_pb2.MonitoringInfo(
         urn=info.urn, type=info.type, labels=dict(info.labels), payload=info.payload
     )
@@ -49,7 +49,7 @@ class Measure(beam.DoFn):
         yield element
 
 
-def test_user_metrics_are_of_one_bundle_alone() -> None:
+def test_user_metrics_cover_one_bundle() -> None:
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Impulse() | beam.FlatMap(lambda _: range(1, 5))
     numbers | "Measure" >> beam.ParDo(Measure())
@@ -78,7 +78,7 @@ def test_user_metrics_are_of_one_bundle_alone() -> None:
     harness.close()
 
 
-def test_element_counts_of_every_pcollection() -> None:
+def test_element_counts_cover_every_pcollection() -> None:
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Create(range(7)) | "Twice" >> beam.FlatMap(lambda i: [(i % 2, i)] * 2)
     numbers | beam.GroupByKey() | "Sum" >> beam.MapTuple(lambda k, vs: sum(vs))
@@ -104,7 +104,7 @@ def test_element_counts_of_every_pcollection() -> None:
             for info in result.metrics
             if info.urn == SAMPLED_BYTE_SIZE
         }
-        # What a stage reads was sized where it was written; groups are not written by anybody.
+        # The writer has already measured the sizes of a stage's input. No stage writes groups.
         for transform_id, transform in descriptor.transforms.items():
             for pcollection_id in transform.outputs.values():
                 if "read/" not in transform_id or "GroupByKey" in transform_id:
@@ -130,8 +130,8 @@ def sleep(seconds: float) -> float:
     return seconds
 
 
-def test_execution_times_of_a_bundle() -> None:
-    """Each transform is named by the first bundle, and later when it took time."""
+def test_execution_times_cover_one_bundle() -> None:
+    """The first bundle names each transform, and later bundles name transforms that took time."""
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Impulse() | "Times" >> beam.FlatMap(lambda _: [0.2, 0.2])
     _ = numbers | "Sleep" >> beam.Map(sleep) | "Quick" >> beam.Map(lambda seconds: seconds)
@@ -166,7 +166,7 @@ def test_execution_times_of_a_bundle() -> None:
     harness.close()
 
 
-def test_elements_are_sampled_if_somebody_wants_them() -> None:
+def test_elements_are_sampled_on_request() -> None:
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Impulse() | beam.FlatMap(lambda _: range(5)).with_output_types(int)
     _ = numbers | "Square" >> beam.Map(lambda i: i * i).with_output_types(int)
@@ -188,7 +188,7 @@ def test_elements_are_sampled_if_somebody_wants_them() -> None:
     first = sampled(**experiment)
     assert len({pcollection for pcollection, *_ in first}) == 2
     assert all(0 <= element <= 16 for _, *elements in first for element in elements)
-    # Each bundle gives a sample of each PCollection, and tells it once.
+    # Each bundle takes a sample of each PCollection, and reports it once.
     assert len(first) == 4
 
 
@@ -219,7 +219,7 @@ def wait_in_the_middle(element: int) -> int:
     return element
 
 
-def test_progress_while_a_bundle_runs() -> None:
+def test_progress_is_reported_while_bundle_runs() -> None:
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Impulse() | beam.FlatMap(lambda _: range(5))
     numbers | beam.Map(wait_in_the_middle) | "Key" >> beam.Map(lambda i: (i, i)) | beam.GroupByKey()
@@ -244,7 +244,7 @@ def test_progress_while_a_bundle_runs() -> None:
 
 
 @pytest.mark.parametrize("bundles", [1, 3])
-def test_counters_over_bundles(bundles: int) -> None:
+def test_counters_add_up_across_bundles(bundles: int) -> None:
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Create(range(30)) | beam.Reshuffle()
     numbers | beam.ParDo(Measure())

@@ -1,4 +1,4 @@
-"""ParDos with side inputs take runs: what comes of them is what comes of elements one by one."""
+"""Tests that ParDos with side inputs process runs with the results of single elements."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ views = st.sampled_from([AsIter, AsList, AsDict, AsMultiMap])
 
 
 def at_times(pipeline: beam.Pipeline, label: str, times: list[int], window_fn: Any) -> Any:
-    """Elements that come in runs, each of one time."""
+    """Returns elements in runs with one timestamp each."""
     return (
         pipeline
         | f"{label} times" >> beam.Create(times)
@@ -76,7 +76,7 @@ def noted(build: Any) -> collections.Counter[Any]:
 
 @settings(max_examples=10)
 @given(window_fns, window_fns, times, times, views, views)
-def test_all_windows_of_elements_see_their_side_inputs(
+def test_windows_of_element_see_their_side_inputs(
     main_fn: Any, side_fn: Any, main_times: Any, side_times: Any, first: Any, second: Any
 ) -> None:
     def build(pipeline: beam.Pipeline) -> None:
@@ -109,7 +109,7 @@ def note_after(pair: tuple[int, int]) -> None:
     SEEN.append("after")
 
 
-def test_elements_with_side_inputs_come_in_runs() -> None:
+def test_elements_with_side_inputs_are_processed_in_runs() -> None:
     def build(pipeline: beam.Pipeline) -> None:
         side = at_times(pipeline, "side", [0], window.FixedWindows(10))
         main = at_times(pipeline, "main", [0], window.FixedWindows(20))
@@ -124,7 +124,7 @@ def came_in_runs() -> bool:
     return changes < 100
 
 
-def test_parameters_with_defaults_of_the_users_own_are_no_reason_to_go_one_by_one() -> None:
+def test_custom_default_parameters_do_not_disable_runs() -> None:
     def build(pipeline: beam.Pipeline) -> None:
         main = at_times(pipeline, "main", [0], window.GlobalWindows())
         side = at_times(pipeline, "side", [0], window.GlobalWindows())
@@ -152,12 +152,12 @@ def test_parameters_with_defaults_of_the_users_own_are_no_reason_to_go_one_by_on
         (beam.DoFn.BundleContextParam(open), True),
     ],
 )
-def test_what_defaults_ask_for(default: Any, asks: bool) -> None:
+def test_default_parameters_get_requested_values(default: Any, asks: bool) -> None:
     assert _asks(default) is asks
 
 
 @pytest.mark.parametrize(("side_fn", "times"), [(window.GlobalWindows(), 1), (HOURS, 2)])
-def test_an_element_in_several_windows_is_processed_once_if_side_inputs_are_global(
+def test_element_in_several_windows_is_processed_once_with_global_side_inputs(
     side_fn: Any, times: int
 ) -> None:
     def build(pipeline: beam.Pipeline) -> None:
@@ -168,7 +168,7 @@ def test_an_element_in_several_windows_is_processed_once_if_side_inputs_are_glob
     assert noted(build) == {"'look'": 100 * times}
 
 
-def test_an_element_in_several_windows_is_processed_in_each_as_by_beam() -> None:
+def test_element_in_several_windows_is_processed_per_window_as_by_beam() -> None:
     windows = tuple(window.IntervalWindow(start, start + 20) for start in (0, 10))
     element = windowed_value.create("value", 15_000_000, windows, PaneInfo(True, True, 0, 0, 0))
     side_input = mock.MagicMock()
@@ -180,7 +180,7 @@ def test_an_element_in_several_windows_is_processed_in_each_as_by_beam() -> None
 
 
 @pytest.mark.parametrize("function", [lambda n, one: n, lambda n, one=None: n])
-def test_a_side_input_that_cannot_be_made_is_the_transforms_failure(function: Any) -> None:
+def test_side_input_that_cannot_be_built_fails_its_transform(function: Any) -> None:
     pipeline = beam.Pipeline()
     many = pipeline | "side" >> beam.Create([1, 2])
     numbers = pipeline | beam.Create([None]) | "numbers" >> beam.FlatMap(lambda _: range(100))
@@ -191,7 +191,7 @@ def test_a_side_input_that_cannot_be_made_is_the_transforms_failure(function: An
 
 
 class Sums(beam.DoFn):
-    """Looks at its side input when its results are asked for."""
+    """A DoFn that reads its side input lazily, when its results are consumed."""
 
     def process(self, number: int, numbers: Any, factor: int = 1) -> Iterator[int]:
         yield factor * (number + sum(numbers))
@@ -210,7 +210,7 @@ def pair_up(number: int, other: Any) -> Any:
         (beam.Map(lambda value, *more: (value, more), 1, 2), [1, 2], {}),
     ],
 )
-def test_a_map_is_called_without_beams_wrapper(made: Any, args: Any, kwargs: Any) -> None:
+def test_map_is_called_without_beam_wrapper(made: Any, args: Any, kwargs: Any) -> None:
     wrapper = pickler.loads(pickler.dumps(made.fn)).process
     anything = windowed_value.create(None, 0, ())
     process = Process(wrapper, args, kwargs, [])
@@ -219,12 +219,12 @@ def test_a_map_is_called_without_beams_wrapper(made: Any, args: Any, kwargs: Any
     assert process.function_for(anything)([5, 6]) == results
 
 
-def test_what_is_no_map_is_not_taken_for_one() -> None:
+def test_dofn_that_resembles_map_keeps_beam_wrapper() -> None:
     for other in (beam.FlatMap(pair_up, 1), beam.Filter(pair_up, 1), beam.MapTuple(pair_up)):
         assert not Process(other.fn.process, [], {}, []).maps
 
 
-def test_the_end_of_an_iterator_in_a_map_is_an_error_and_no_end_of_its_run() -> None:
+def test_stop_iteration_in_map_is_error_and_ends_no_run() -> None:
     def first_but_of_150(number: int) -> int:
         return next(iter([number] if number != 150 else []))
 
@@ -236,7 +236,7 @@ def test_the_end_of_an_iterator_in_a_map_is_an_error_and_no_end_of_its_run() -> 
     assert (failed.value.transform, failed.value.element) == ("First", "150")
 
 
-def test_side_inputs_of_generators_and_of_parameters_with_defaults() -> None:
+def test_generators_and_default_parameters_get_side_inputs() -> None:
     pipeline = beam.Pipeline()
     side = pipeline | "side" >> beam.Create([1, 2])
     ten = pipeline | "ten" >> beam.Create([10])

@@ -1,4 +1,4 @@
-"""The element that a splittable DoFn is at work on is split; what is given away is done elsewhere."""
+"""Tests of a split inside the current element of a splittable DoFn: another bundle processes the residual."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WATERMARK = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_p
 
 
 class Ranges(RestrictionProvider):
-    """The restriction of a text is a range of as many numbers, from a hundred times the text on."""
+    """A provider whose restriction has a hundred numbers, starting at the element times a hundred."""
 
     tracker: type[OffsetRestrictionTracker] = OffsetRestrictionTracker
 
@@ -97,7 +97,7 @@ def reading(provider: RestrictionProvider, elements: Iterable[int] = (0,)) -> be
 
 
 def resumed(one: OneStage, elements: Iterable[bytes]) -> list[int]:
-    """The numbers that these elements stand for."""
+    """Returns the numbers that these elements represent."""
     seen.clear()
     hooks.clear()
     one.run([ElementChunk(1, element) for element in elements])
@@ -105,7 +105,7 @@ def resumed(one: OneStage, elements: Iterable[bytes]) -> list[int]:
 
 
 @pytest.mark.parametrize(("keep", "first_given"), [(0.0, 31), (0.5, 65)])
-def test_the_current_restriction_is_split(keep: float, first_given: int) -> None:
+def test_current_restriction_is_split(keep: float, first_given: int) -> None:
     with OneStage(reading(Ranges())) as one:
         answers = split_while(one, 30, keep, 1)
         result = one.run(one.inputs())
@@ -119,7 +119,7 @@ def test_the_current_restriction_is_split(keep: float, first_given: int) -> None
         assert resumed(one, split.primaries) == list(range(first_given))
 
 
-def test_what_comes_behind_a_split_restriction_is_given_away() -> None:
+def test_elements_after_split_restriction_are_given_away() -> None:
     with OneStage(reading(Ranges(), range(5))) as one:
         answers = split_while(one, 230, 0.0, 5)
         one.run(one.inputs())
@@ -131,7 +131,7 @@ def test_what_comes_behind_a_split_restriction_is_given_away() -> None:
         )
 
 
-def test_more_than_the_current_restriction_is_kept() -> None:
+def test_large_keep_fraction_leaves_current_restriction_unsplit() -> None:
     with OneStage(reading(Ranges(), range(5))) as one:
         answers = split_while(one, 230, 0.5, 5)
         one.run(one.inputs())
@@ -139,7 +139,7 @@ def test_more_than_the_current_restriction_is_kept() -> None:
         assert seen == list(range(400))
 
 
-def test_a_restriction_is_split_until_nothing_is_left() -> None:
+def test_restriction_is_split_until_exhausted() -> None:
     with OneStage(reading(Ranges())) as one:
         first = split_while(one, 10, 0.5, 1)
         second = split_while(one, 20, 0.0, 1)
@@ -154,7 +154,7 @@ def test_a_restriction_is_split_until_nothing_is_left() -> None:
         assert given_away == list(range(21, 100))
 
 
-def test_the_last_position_cannot_be_given_away() -> None:
+def test_last_position_cannot_be_given_away() -> None:
     with OneStage(reading(Ranges())) as one:
         answers = split_while(one, 99, 0.0, 1)
         one.run(one.inputs())
@@ -162,7 +162,7 @@ def test_the_last_position_cannot_be_given_away() -> None:
         assert seen == list(range(100))
 
 
-def test_a_tracker_that_cannot_be_split() -> None:
+def test_unsplittable_tracker_gives_no_split() -> None:
     with OneStage(reading(WithUnsplittable(), range(5))) as one:
         answers = split_while(one, 230, 0.0, 5)
         progress = []
@@ -176,7 +176,7 @@ def test_a_tracker_that_cannot_be_split() -> None:
 @pytest.mark.parametrize(
     ("provider", "error"), [(WithBroken(), "ValueError"), (WithExiting(), "SystemExit")]
 )
-def test_a_tracker_that_fails_to_split_fails_its_bundle(
+def test_tracker_that_raises_in_split_fails_its_bundle(
     provider: RestrictionProvider, error: str
 ) -> None:
     with OneStage(reading(provider, range(5))) as one:
@@ -194,7 +194,7 @@ def test_a_tracker_that_fails_to_split_fails_its_bundle(
     assert warnings
 
 
-def test_progress_within_a_restriction() -> None:
+def test_progress_within_restriction_is_reported() -> None:
     with OneStage(reading(Ranges(), range(5))) as one:
         progress = []
         for number in (0, 49, 250, 499):
@@ -204,7 +204,7 @@ def test_progress_within_a_restriction() -> None:
 
 
 class Splitter(threading.Thread):
-    """Splits the running bundle again and again, until it is over."""
+    """A thread that splits the running bundle repeatedly until its end."""
 
     def __init__(self, one: OneStage, elements: int, choose: random.Random) -> None:
         super().__init__(daemon=True)
@@ -227,7 +227,7 @@ class Splitter(threading.Thread):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_whatever_the_splits_everything_is_done_once(seed: int) -> None:
+def test_random_splits_process_each_position_once(seed: int) -> None:
     choose = random.Random(seed)
     splits: list[BundleSplit] = []
     with OneStage(reading(Ranges(), range(8))) as one:

@@ -1,4 +1,4 @@
-"""Runs of elements: what comes of them is what comes of their elements one by one."""
+"""Tests that runs of elements have the results of single elements."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ COUNT = 1000
 
 
 def numbers(pipeline: beam.Pipeline) -> Any:
-    """So many that they come in runs."""
+    """Returns a PCollection with enough numbers for runs."""
     return pipeline | beam.Create([None]) | "Numbers" >> beam.FlatMap(lambda _: range(COUNT))
 
 
 def counts_of(runner: MiniRunner) -> list[int]:
-    """How many elements each PCollection had."""
+    """Returns the element count of each PCollection."""
     return [
         int.from_bytes(info.payload, "little") if info.payload[0] < 128 else _varint(info.payload)
         for _, result in runner.results
@@ -40,7 +40,7 @@ def _varint(payload: bytes) -> int:
 
 
 class Every(beam.DoFn):
-    """Puts out what it gets in every way a DoFn can."""
+    """A DoFn that emits its input in every possible way."""
 
     def process(self, number: int) -> Iterable[Any] | None:
         match number % 6:
@@ -63,7 +63,7 @@ class Timed(beam.DoFn):
         yield number, int(time) if time >= 0 else None
 
 
-def test_results_of_every_kind() -> None:
+def test_run_results_of_every_kind_equal_results_of_beam() -> None:
     pipeline = beam.Pipeline()
     outputs = numbers(pipeline) | beam.ParDo(Every()).with_outputs("other", main="main")
     timed = outputs.main | beam.ParDo(Timed())
@@ -77,7 +77,7 @@ def test_results_of_every_kind() -> None:
     run(pipeline)
 
 
-def test_a_main_output_that_nobody_has() -> None:
+def test_unread_main_output_is_dropped() -> None:
     pipeline = beam.Pipeline()
     outputs = numbers(pipeline) | beam.ParDo(Every()).with_outputs("other")
     assert_that(outputs.other, equal_to(list(range(4, COUNT, 6))))
@@ -85,7 +85,7 @@ def test_a_main_output_that_nobody_has() -> None:
 
 
 class Life(beam.DoFn):
-    """Counts in a metric of its own, and puts out something at the end of a bundle."""
+    """A DoFn with a separate metric, and with output at the end of a bundle."""
 
     def start_bundle(self) -> None:
         self.sum = 0
@@ -103,7 +103,7 @@ def add(number: int, one: int, two: int = 0) -> int:
     return number + one + two
 
 
-def test_a_tree_of_steps() -> None:
+def test_step_tree_counts_elements_of_each_step() -> None:
     pipeline = beam.Pipeline()
     added = [numbers(pipeline) | f"Add{i}" >> beam.Map(add, i, two=10) for i in range(1)]
     root = added[0]
@@ -112,11 +112,11 @@ def test_a_tree_of_steps() -> None:
     assert_that(total, equal_to([3 * sum(range(COUNT)) + 3 * 10 * COUNT + 3 * COUNT]))
     runner = run(pipeline)
     assert runner.counters() == {"seen": 3 * COUNT, "added": 4 * COUNT}
-    # The input's tree: numbers, one Map, three Maps, and what they are flattened to.
+    # The tree of the input: numbers, one Map, three Maps, and their flatten.
     assert sorted(counts_of(runner))[-6:] == [COUNT] * 5 + [3 * COUNT]
 
 
-def test_combines_in_windows() -> None:
+def test_combines_in_windows_equal_combines_of_beam() -> None:
     pipeline = beam.Pipeline()
     pairs = (
         pipeline
@@ -141,7 +141,7 @@ class WithWindow(beam.DoFn):
         yield int(within.start), *pair
 
 
-def test_elements_keep_their_order() -> None:
+def test_elements_retain_their_order() -> None:
     pipeline = beam.Pipeline()
     seen.clear()
     numbers(pipeline) | beam.Filter(lambda n: n % 2 == 0) | beam.Map(note)
@@ -150,7 +150,7 @@ def test_elements_keep_their_order() -> None:
 
 
 class Boom(Exception):
-    """Its own constructor: can't be made anew from a text."""
+    """An exception with a custom constructor, which can't be built from a text."""
 
     def __init__(self, number: int, why: str) -> None:
         super().__init__(why, number)
@@ -162,7 +162,7 @@ def fail_at_500(number: int) -> int:
     return number
 
 
-def test_a_failure_names_the_step_and_is_what_user_code_raised() -> None:
+def test_failure_names_step_and_original_exception() -> None:
     pipeline = beam.Pipeline()
     good = numbers(pipeline) | "Before" >> beam.Map(lambda n: n)
     good | "Bad" >> beam.Map(fail_at_500) | "After" >> beam.Map(lambda n: n)
@@ -185,7 +185,7 @@ def timed_counting(_: None) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("function", [counting, timed_counting])
-def test_an_object_that_is_put_out_and_changed_again_and_again(function: Any) -> None:
+def test_mutated_output_object_is_emitted_with_value_at_output(function: Any) -> None:
     pipeline = beam.Pipeline()
     counted = pipeline | beam.Create([None]) | beam.FlatMap(function)
     assert_that(
@@ -196,7 +196,7 @@ def test_an_object_that_is_put_out_and_changed_again_and_again(function: Any) ->
 
 
 class Finalized:
-    """Knows how many of its kind are held."""
+    """An object that counts the living objects of its class."""
 
     alive: ClassVar[list[int]] = []
     most = 0
@@ -214,7 +214,7 @@ def finalized(_: None) -> Iterator[tuple[int, Finalized]]:
     return ((number, Finalized(number)) for number in range(COUNT))
 
 
-def test_objects_that_can_tell_are_held_no_longer_than_by_beam() -> None:
+def test_output_objects_are_released_as_early_as_by_beam() -> None:
     pipeline = beam.Pipeline()
     made = pipeline | beam.Create([None]) | beam.FlatMap(finalized)
     sums = made | beam.MapTuple(lambda _, one: one.number) | beam.CombineGlobally(sum)
@@ -224,7 +224,7 @@ def test_objects_that_can_tell_are_held_no_longer_than_by_beam() -> None:
     assert Finalized.most <= 3
 
 
-def test_a_map_of_pairs_that_asks_for_the_window_gets_it() -> None:
+def test_map_tuple_gets_requested_window() -> None:
     pipeline = beam.Pipeline()
     pairs = pipeline | beam.Create([(1, 2)]) | beam.WindowInto(window.FixedWindows(10))
     ends = pairs | beam.MapTuple(lambda k, v, w=beam.DoFn.WindowParam: (k, v, int(w.end)))
@@ -239,7 +239,7 @@ def stop(number: int) -> int:
 
 
 @pytest.mark.parametrize("kind", [beam.Map, beam.FlatMap])
-def test_a_stop_iteration_of_user_code_ends_nothing_quietly(kind: Any) -> None:
+def test_stop_iteration_of_user_code_is_raised(kind: Any) -> None:
     pipeline = beam.Pipeline()
     numbers(pipeline) | "Stop" >> kind(stop if kind is beam.Map else lambda n: [stop(n)])
     with pytest.raises(BundleError, match="StopIteration"):
@@ -247,7 +247,7 @@ def test_a_stop_iteration_of_user_code_ends_nothing_quietly(kind: Any) -> None:
 
 
 class Replacing(beam.DoFn):
-    """Puts another function in the place of its own; Beam has looked at it by then."""
+    """A DoFn that replaces its own function after Beam has inspected it."""
 
     def setup(self) -> None:
         self.process = lambda number: [-number]  # type: ignore[method-assign]
@@ -256,7 +256,7 @@ class Replacing(beam.DoFn):
         return [number]
 
 
-def test_a_process_that_setup_replaces_is_beams_for_all_elements() -> None:
+def test_process_replaced_in_setup_is_used_for_all_elements() -> None:
     pipeline = beam.Pipeline()
     assert_that(numbers(pipeline) | beam.ParDo(Replacing()), equal_to(list(range(COUNT))))
     run(pipeline)
@@ -267,7 +267,7 @@ class Text(beam.DoFn):
         return "text"
 
 
-def test_a_text_in_place_of_results_is_refused_where_beam_refuses_it() -> None:
+def test_text_instead_of_results_is_refused_as_by_beam() -> None:
     pipeline = beam.Pipeline()
     numbers(pipeline) | "Text" >> beam.ParDo(Text())
     with pytest.raises(BundleError, match="Returning a str from a ParDo or FlatMap") as failed:
@@ -279,7 +279,7 @@ def test_a_text_in_place_of_results_is_refused_where_beam_refuses_it() -> None:
     run(letters)
 
 
-def test_the_first_elements_go_one_by_one() -> None:
+def test_first_elements_are_processed_singly() -> None:
     pipeline = beam.Pipeline() | beam.Impulse() | beam.Map(int) | beam.Map(note)
     with OneStage(pipeline.pipeline) as one:
         answers = split_while(one, 9, 0.0, 1000)
@@ -288,7 +288,7 @@ def test_the_first_elements_go_one_by_one() -> None:
         assert seen == list(range(10))
 
 
-def test_a_split_later_is_between_runs() -> None:
+def test_late_split_falls_between_runs() -> None:
     pipeline = beam.Pipeline() | beam.Impulse() | beam.Map(int) | beam.Map(note)
     with OneStage(pipeline.pipeline) as one:
         answers = split_while(one, 5000, 0.0, 10_000)
@@ -298,7 +298,7 @@ def test_a_split_later_is_between_runs() -> None:
         assert seen == list(range(answers[0].first_residual))
 
 
-def test_the_pace() -> None:
+def test_pace_grows_and_shrinks_with_duration() -> None:
     pace = Pace()
     for _ in range(16):
         assert pace.values == 1
@@ -306,7 +306,7 @@ def test_the_pace() -> None:
     for expected in (1, 2, 4, 8, 16, 32, 64, 128, 128):
         assert pace.values == expected
         pace.took(0.0001, pace.values)
-    pace.took(0.0001, 3)  # what ends a chunk
+    pace.took(0.0001, 3)  # the value that ends a chunk
     assert pace.values == MOST_VALUES
     pace.took(0.1, MOST_VALUES)
     assert pace.values == 2
@@ -315,7 +315,7 @@ def test_the_pace() -> None:
 
 
 @pytest.mark.usefixtures("still")
-def test_a_collector_gives_elements_that_are_alike_together() -> None:
+def test_collector_returns_equal_elements_together() -> None:
     taken: list[Any] = []
 
     class Target:
@@ -339,7 +339,7 @@ def test_a_collector_gives_elements_that_are_alike_together() -> None:
 
 
 @pytest.mark.usefixtures("still")
-def test_elements_that_all_have_other_times_do_not_wait() -> None:
+def test_elements_with_distinct_timestamps_are_not_delayed() -> None:
     taken: list[Any] = []
 
     class Target:

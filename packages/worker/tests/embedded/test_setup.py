@@ -1,4 +1,4 @@
-"""What a job finds in its process: options, staged files, the main session, plugins."""
+"""Tests of the setup of a job in its process: options, staged files, the main session and plugins."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def staged(setup: ProcessSetup) -> Path:
     return Path(entry)
 
 
-def test_options_with_and_without_urns() -> None:
+def test_options_with_and_without_urns_are_parsed() -> None:
     job = job_with(**{"beam:option:pickle_library:v1": "cloudpickle", "job_name": "j", "my": 7})
     setup = set_up(job)
     assert setup.options.view_as(beam.options.pipeline_options.SetupOptions).pickle_library
@@ -64,11 +64,11 @@ def test_options_with_and_without_urns() -> None:
     setup.close()
 
 
-def test_no_options_at_all() -> None:
+def test_missing_options_are_accepted() -> None:
     set_up(JobContext("job", "job", "", {})).close()
 
 
-def test_staged_files_have_safe_names() -> None:
+def test_staged_files_get_safe_names() -> None:
     names = ["data.txt", "../../evil", "/etc/passwd", "..", "", "a/b", "nul\0name"]
     contents = {f"f{i}": b"content of %d" % i for i in range(len(names))}
     wanted = [artifact(n, d) for n, d in zip(names, contents.values(), strict=True)]
@@ -92,7 +92,7 @@ def test_staged_modules_can_be_imported() -> None:
     del sys.modules["staged_answer"]
 
 
-def test_missing_and_damaged_files() -> None:
+def test_missing_and_damaged_files_are_reported() -> None:
     with pytest.raises(HarnessError, match="'data.txt'.*is missing"):
         set_up(job_with(artifact("data.txt", b"x")))
     files = Files()
@@ -103,7 +103,7 @@ def test_missing_and_damaged_files() -> None:
 
 
 class Celsius:
-    """A type with a coder of its own, registered in the main module of a pipeline."""
+    """A type with a custom coder, registered in the main module of a pipeline."""
 
     def __init__(self, degrees: int) -> None:
         self.degrees = degrees
@@ -117,7 +117,7 @@ class CelsiusCoder(beam.coders.Coder):
         return Celsius(int(encoded))
 
 
-def test_the_main_session_is_loaded(tmp_path: Path) -> None:
+def test_main_session_is_loaded(tmp_path: Path) -> None:
     beam.coders.registry.register_coder(Celsius, CelsiusCoder)
     cloudpickle_pickler.dump_session(str(tmp_path / "session"))
     session = (tmp_path / "session").read_bytes()
@@ -129,7 +129,7 @@ def test_the_main_session_is_loaded(tmp_path: Path) -> None:
     del beam.coders.registry._coders[Celsius]
 
 
-def test_a_main_session_that_cannot_be_loaded() -> None:
+def test_unloadable_main_session_is_reported() -> None:
     session = b"cno_such_module_anywhere\nthing\n."
     job = job_with(artifact("pickled_main_session", session))
     with pytest.raises(BundleError, match="No module named 'no_such_module_anywhere'") as failed:
@@ -138,7 +138,7 @@ def test_a_main_session_that_cannot_be_loaded() -> None:
     assert "Traceback" in failed.value.trace
 
 
-def test_the_job_has_a_main_module_of_its_own() -> None:
+def test_job_has_separate_main_module() -> None:
     before = sys.modules["__main__"]
     setup = set_up(job_with())
     assert sys.modules["__main__"] is not before

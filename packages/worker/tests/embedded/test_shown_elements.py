@@ -1,4 +1,4 @@
-"""Elements are shown in short texts of one line."""
+"""Tests that elements are shown in short one-line texts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Unprintable:
     ],
     ids=["bytes", "str", "list", "dict", "int", "unprintable", "line", "lines"],
 )
-def test_its_text_is_short_and_one_line(element: Any) -> None:
+def test_element_text_is_short_and_on_one_line(element: Any) -> None:
     text = shown(element)
     assert 0 < len(text) <= 400
     assert "\n" not in text

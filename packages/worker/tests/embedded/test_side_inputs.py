@@ -1,4 +1,4 @@
-"""Side inputs: read and decoded once for a stage's life, by encoded keys, and never state."""
+"""Tests that side inputs are read and decoded once per stage, by encoded key, and never as state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEEN: list[Any] = []
 
 
 class Reader:
-    """Side inputs in memory; counts what is asked."""
+    """Side inputs in memory, with counted reads."""
 
     def __init__(self, values: list[Any], by_key: dict[Any, list[Any]] | None = None) -> None:
         self.data = b"".join(map(ANY.encode_nested, values))
@@ -50,13 +50,13 @@ class Reader:
         return self.by_key.get(key, b"")
 
     def keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
-        raise AssertionError("not used")
+        raise AssertionError("unexpected call")
 
     def groups(self, *_: Any) -> bytes:
-        raise AssertionError("not used")
+        raise AssertionError("unexpected call")
 
 
-def test_an_iterable_is_read_once_when_it_is_used() -> None:
+def test_iterable_side_input_is_read_once_on_first_use() -> None:
     reader = Reader([1, "a", None])
     view = IterableView(StateHandler(reader, "stage"), PLACE, ANY)
     assert reader.calls["iterable"] == 0
@@ -66,7 +66,7 @@ def test_an_iterable_is_read_once_when_it_is_used() -> None:
     assert list(ANY.decode(ANY.encode(view))) == [1, "a", None]
 
 
-def test_a_large_iterable_is_decoded_lazily(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_iterable_side_input_is_decoded_lazily(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_inputs, "KEPT_BYTES", 10)
     reader = Reader(list(range(100)))
     view = IterableView(StateHandler(reader, "stage"), PLACE, ANY)
@@ -79,7 +79,7 @@ def pieces_of(*pieces: list[Any]) -> Pieces:
     return Pieces(*(b"".join(map(ANY.encode_nested, piece)) for piece in pieces))
 
 
-def test_pieces_are_kept_decoded_if_they_are_small() -> None:
+def test_small_side_input_pieces_are_cached_decoded() -> None:
     reader = Reader([])
     pieces = pieces_of([1, "a"], [None])
     reader.data = pieces  # type: ignore[assignment]
@@ -89,7 +89,7 @@ def test_pieces_are_kept_decoded_if_they_are_small() -> None:
     assert view.kept_bytes == len(pieces)
 
 
-def test_large_pieces_are_read_whenever_they_are_iterated_over(
+def test_large_side_input_pieces_are_read_on_each_iteration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(side_inputs, "KEPT_BYTES", 10)
@@ -104,7 +104,7 @@ def test_large_pieces_are_read_whenever_they_are_iterated_over(
     assert view.kept_bytes == 0
 
 
-def test_what_goes_wrong_late_is_the_hosts_error() -> None:
+def test_late_side_input_error_is_host_error() -> None:
     reader = Reader([])
     pieces = pieces_of([1])
     pieces.piece = lambda number: 1 / 0  # type: ignore[assignment, method-assign, return-value]
@@ -115,7 +115,7 @@ def test_what_goes_wrong_late_is_the_hosts_error() -> None:
     assert isinstance(handler.errors.first, ZeroDivisionError)
 
 
-def test_a_multimap_goes_by_encoded_keys() -> None:
+def test_multimap_side_input_is_read_by_encoded_key() -> None:
     reader = Reader([], {1: ["int"], "a": [1, 2]})
     reader.by_key[ANY.encode_nested(True)] = ANY.encode_nested("bool")
     reader.by_key[ANY.encode_nested([1])] = ANY.encode_nested("list")
@@ -131,7 +131,7 @@ def test_a_multimap_goes_by_encoded_keys() -> None:
         pickler.dumps(view)
 
 
-def test_a_multimap_keeps_a_limited_amount(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_multimap_side_input_caches_limited_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_inputs, "KEPT_BYTES", 1000)
     reader = Reader([], {key: ["v" * 100] for key in range(100)})
     view = MultimapView(StateHandler(reader, "stage"), PLACE, ANY, ANY)
@@ -168,7 +168,7 @@ def look_per_window(element: bytes, pairs: Any, w: Any = beam.DoFn.WindowParam) 
 
 
 @pytest.mark.parametrize("function", [look, look_per_window])
-def test_views_are_built_once_for_many_bundles(function: Any) -> None:
+def test_side_input_views_are_built_once_for_many_bundles(function: Any) -> None:
     SEEN.clear()
     reader = BytesReader()
     harness, stage, ports = one_stage(
@@ -182,7 +182,7 @@ def test_views_are_built_once_for_many_bundles(function: Any) -> None:
     assert reader.calls["iterable"] == 1
 
 
-def test_what_has_changed_is_read_anew_by_the_next_bundle() -> None:
+def test_changed_side_input_is_read_again_by_next_bundle() -> None:
     SEEN.clear()
     reader = BytesReader()
     harness, stage, ports = one_stage(lambda side: beam.Map(look, beam.pvalue.AsDict(side)), reader)
@@ -198,7 +198,9 @@ def test_what_has_changed_is_read_anew_by_the_next_bundle() -> None:
     ]
 
 
-def test_many_views_are_forgotten_between_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excess_side_input_views_are_dropped_between_bundles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(side_inputs, "KEPT_VIEWS", 3)
     reader = BytesReader()
     data = beam.pvalue.SideInputData("beam:side_input:iterable:v1", lambda w: w, list)
@@ -212,7 +214,7 @@ def test_many_views_are_forgotten_between_bundles(monkeypatch: pytest.MonkeyPatc
         views.reset()
 
 
-def test_windows_of_the_main_input_are_mapped_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main_input_windows_are_mapped_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_inputs, "KEPT_VIEWS", 3)
     asked: list[Any] = []
 
@@ -235,7 +237,7 @@ def test_windows_of_the_main_input_are_mapped_once(monkeypatch: pytest.MonkeyPat
     assert views[windows[0]] == views[windows[1]] == []
 
 
-def test_state_is_refused_by_name() -> None:
+def test_state_request_is_refused_by_name() -> None:
     key = beam_fn_api_pb2.StateKey(
         bag_user_state=beam_fn_api_pb2.StateKey.BagUserState(transform_id="Stateful")
     )

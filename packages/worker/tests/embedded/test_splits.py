@@ -1,4 +1,4 @@
-"""A running bundle gives away elements that it has not begun; it keeps and does all others."""
+"""Tests that a running bundle gives away elements before they start, and processes all others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def plain() -> beam.Pipeline:
     return pipeline
 
 
-def test_there_is_nothing_to_split_between_bundles() -> None:
+def test_split_between_bundles_gives_away_no_element() -> None:
     with OneStage(plain()) as one:
         assert one.stage.split(0, 10) is None
         assert one.stage.progress() is None
@@ -31,7 +31,7 @@ def test_there_is_nothing_to_split_between_bundles() -> None:
     ("at", "keep", "first_residual"),
     [(0, 0.0, 1), (4, 0.0, 5), (4, 0.5, 7), (0, 0.5, 5), (8, 0.0, 9), (0, 0.99, None)],
 )
-def test_a_split_between_elements(
+def test_split_between_elements_divides_input(
     sizes: list[int], at: int, keep: float, first_residual: int | None
 ) -> None:
     numbers = iter(range(10))
@@ -52,7 +52,7 @@ def test_a_split_between_elements(
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.5, 1.0])
-def test_the_last_element_of_a_plain_stage_cannot_be_given_away(keep: float) -> None:
+def test_last_element_of_plain_stage_cannot_be_given_away(keep: float) -> None:
     with OneStage(plain()) as one:
         answers = split_while(one, 9, keep, 10)
         one.run([chunk_of(range(10))])
@@ -60,7 +60,7 @@ def test_the_last_element_of_a_plain_stage_cannot_be_given_away(keep: float) -> 
         assert seen == list(range(10))
 
 
-def test_elements_that_are_skipped_are_not_numbered() -> None:
+def test_skipped_elements_get_no_number() -> None:
     with OneStage(plain()) as one:
         answers = split_while(one, 5, 0.0, 6)
         chunk = chunk_of(range(10))
@@ -70,7 +70,7 @@ def test_elements_that_are_skipped_are_not_numbered() -> None:
         assert seen == [4, 5]
 
 
-def test_no_more_input_is_pulled_than_is_kept() -> None:
+def test_input_is_pulled_only_up_to_retained_elements() -> None:
     pulled: list[int] = []
 
     def inputs() -> Iterator[ElementChunk]:
@@ -86,7 +86,7 @@ def test_no_more_input_is_pulled_than_is_kept() -> None:
         assert pulled == [0, 10, 20]
 
 
-def test_a_split_while_the_bundle_waits_for_input() -> None:
+def test_split_while_bundle_waits_for_input_is_accepted() -> None:
     with OneStage(plain()) as one:
         answers = []
 
@@ -101,7 +101,7 @@ def test_a_split_while_the_bundle_waits_for_input() -> None:
         assert seen == [0, 1, 2]
 
 
-def test_a_split_before_the_first_element_gives_away_all_or_a_part() -> None:
+def test_split_before_first_element_gives_away_all_or_part() -> None:
     with OneStage(plain()) as one:
         answers = []
 
@@ -116,7 +116,7 @@ def test_a_split_before_the_first_element_gives_away_all_or_a_part() -> None:
         assert answers == [BundleSplit(-1, 0), BundleSplit(2, 3)]
 
 
-def test_a_bundle_is_split_again() -> None:
+def test_bundle_can_be_split_repeatedly() -> None:
     with OneStage(plain()) as one:
         first = split_while(one, 1, 0.5, 100)
         second = split_while(one, 9, 0.5, 100)
@@ -138,7 +138,7 @@ class Finishing(beam.DoFn):
         note(-1)
 
 
-def test_nothing_is_split_while_the_bundle_finishes() -> None:
+def test_split_while_bundle_finishes_gives_away_no_element() -> None:
     pipeline = beam.Pipeline()
     pipeline | beam.Impulse() | beam.ParDo(Finishing())
     with OneStage(pipeline) as one:
@@ -149,7 +149,7 @@ def test_nothing_is_split_while_the_bundle_finishes() -> None:
 
 def test_groups_are_split_like_elements() -> None:
     pipeline = beam.Pipeline()
-    # Those of even number are decoded at once, the others while they are iterated over.
+    # Groups with even numbers are decoded at once, and the others during iteration.
     pairs = [(number, "text" * (20_000 if number % 2 else 1)) for number in range(10)]
     grouped = pipeline | beam.Impulse() | beam.FlatMap(lambda _: pairs) | beam.GroupByKey()
     grouped | beam.MapTuple(lambda key, values: (note(key), [len(text) for text in values]))
@@ -173,7 +173,7 @@ def test_groups_are_split_like_elements() -> None:
         (8, 0.5, [9], 9),
     ],
 )
-def test_a_split_where_it_is_allowed(
+def test_split_happens_at_allowed_points_only(
     at: int, keep: float, points: list[int], first_residual: int | None
 ) -> None:
     with OneStage(plain()) as one:

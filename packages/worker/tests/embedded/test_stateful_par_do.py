@@ -1,4 +1,4 @@
-"""Stateful DoFns take runs: each element gets what belongs to it, and none waits for another."""
+"""Tests that stateful DoFns process runs: each element gets its parameters, and no element waits for another."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def joined(*chunks: ElementChunk) -> ElementChunk:
 
 
 class Told(beam.DoFn):
-    """Yields all that it is told of an element."""
+    """A DoFn that yields all parameters of an element."""
 
     def process(
         self,
@@ -42,7 +42,7 @@ class Told(beam.DoFn):
 
 
 class ToldMore(Told):
-    """Asks for something that runs do not give."""
+    """A DoFn with a parameter that disables runs."""
 
     def process(  # type: ignore[override]
         self,
@@ -56,7 +56,7 @@ class ToldMore(Told):
 
 
 @pytest.mark.parametrize("fn", [Told, ToldMore])
-def test_each_element_gets_what_belongs_to_it(fn: type[beam.DoFn]) -> None:
+def test_stateful_elements_get_state_of_their_key_and_window(fn: type[beam.DoFn]) -> None:
     stage = StatefulStage(fn())
     pairs = [("a", 1), ("a", 2), ("b", 3), ("a", 4)]
     found = stage.run(
@@ -79,7 +79,7 @@ def test_each_element_gets_what_belongs_to_it(fn: type[beam.DoFn]) -> None:
 
 
 class Clocks(beam.DoFn):
-    """Adds its value to a bag, and sets a timer in processing time."""
+    """A DoFn that adds its value to a bag, and sets a processing-time timer."""
 
     def process(
         self,
@@ -95,7 +95,7 @@ class Clocks(beam.DoFn):
         yield list(bag.read())
 
 
-def test_a_timer_holds_the_time_of_the_element_that_set_it() -> None:
+def test_timer_hold_equals_timestamp_of_setting_element() -> None:
     stage = StatefulStage(Clocks())
     stage.run(*(stage.elements(("k", at), ("j", at), micros=at * SECOND) for at in (1, 2)))
     assert [(t.fire_at, t.hold) for t in stage.cells.timers] == [(1000, 1000)] * 2 + [
@@ -104,7 +104,7 @@ def test_a_timer_holds_the_time_of_the_element_that_set_it() -> None:
     assert len({timer.key for timer in stage.cells.timers}) == 2
 
 
-def test_elements_do_not_wait_for_others() -> None:
+def test_stateful_elements_are_emitted_immediately() -> None:
     stage = StatefulStage(Clocks())
     changing = [stage.elements(("k", 1), micros=number * SECOND) for number in range(20)]
     alike = stage.elements(*[("k", 1)] * 30, micros=SECOND)
@@ -117,7 +117,7 @@ def test_elements_do_not_wait_for_others() -> None:
 
 
 @pytest.mark.usefixtures("still")
-def test_what_belongs_to_a_key_is_looked_up_once_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_of_key_is_looked_up_once_per_run(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     find = stateful_par_do._argument
 
@@ -128,13 +128,14 @@ def test_what_belongs_to_a_key_is_looked_up_once_for_a_run(monkeypatch: pytest.M
 
     monkeypatch.setattr(stateful_par_do, "_argument", counting)
     stage = StatefulStage(Clocks())
-    # Sixteen go one by one; then a run has two elements, the next four, and so on.
+    # The first sixteen elements are processed singly. Then a run has two elements, the next run
+    # four, and so on.
     stage.run(stage.elements(*(("k", number) for number in range(1000))))
     assert len(asked) < 2 * (16 + 20)
 
 
 class Buffering(beam.DoFn):
-    """Puts out what its state holds, and changes it then: Beam forbids it, but its runners let it pass."""
+    """A DoFn that emits the object in its state and changes it later: Beam forbids this, but its runners accept it."""
 
     BUFFER = userstate.ReadModifyWriteStateSpec("buffer", coders.FastPrimitivesCoder())
 
@@ -151,7 +152,7 @@ class Buffering(beam.DoFn):
             held.clear()
 
 
-def test_what_is_put_out_may_be_what_the_state_holds() -> None:
+def test_state_object_can_be_emitted() -> None:
     stage = StatefulStage(Buffering())
     found = stage.run(stage.elements(*((str(n // 2), n) for n in range(200))))
     assert [element.value for element in found] == [
@@ -165,7 +166,7 @@ class Failing(Told):
             raise KeyError("in a run")
 
 
-def test_what_user_code_raises_names_the_transform() -> None:
+def test_stateful_user_error_names_transform() -> None:
     stage = StatefulStage(Failing())
     pairs = [("k", number) for number in range(50)]
     with pytest.raises(BundleError, match=r"in a run.*\[while running 'Stateful'\]") as failed:

@@ -1,4 +1,4 @@
-"""User state and timers in this process: what was written is read, and written once for each key."""
+"""Tests of user state and timers in this process: written values are read, and written once per key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ calls: list[str] = []
 
 
 class Lists(core.CombineFn):
-    """Its output is its accumulator."""
+    """A combine function whose output is its accumulator."""
 
     def setup(self) -> None:
         calls.append("setup")
@@ -44,7 +44,7 @@ class Lists(core.CombineFn):
 
 
 class Everything(beam.DoFn):
-    """Does what its element says, a method of one of its states, and yields what that returns."""
+    """A DoFn whose element names a method of one of its states. It yields the result of this method."""
 
     BAG = userstate.BagStateSpec("bag", VARINT)
     VALUE = userstate.ReadModifyWriteStateSpec("value", VARINT)
@@ -71,7 +71,7 @@ def everything() -> StatefulStage:
 
 
 def results(stage: StatefulStage, *steps: tuple[Any, ...], key: Any = "k") -> list[Any]:
-    """What the steps return in one bundle."""
+    """Returns the results of the steps in one bundle."""
     chunk = stage.elements(*((key, step) for step in steps))
     return [element.value for element in stage.run(chunk)]
 
@@ -79,7 +79,7 @@ def results(stage: StatefulStage, *steps: tuple[Any, ...], key: Any = "k") -> li
 ADDED = (("bag", "add", 1), ("bag", "read"), ("bag", "add", 2), ("bag", "read"))
 
 
-def test_a_bag_is_read_as_it_is_at_that_moment() -> None:
+def test_bag_state_iterable_is_snapshot_of_read() -> None:
     stage = everything()
     assert results(stage, *ADDED)[1::2] == [[1], [1, 2]]
     assert results(stage, ("bag", "add", 3), ("bag", "read"))[1:] == [[1, 2, 3]]
@@ -88,7 +88,7 @@ def test_a_bag_is_read_as_it_is_at_that_moment() -> None:
     assert results(stage, ("bag", "read")) == [[4]]
 
 
-def test_a_value() -> None:
+def test_value_state_is_read_and_written() -> None:
     stage = everything()
     read, write = ("value", "read"), ("value", "write", 5)
     assert results(stage, read, write, read) == [None, None, 5]
@@ -96,7 +96,7 @@ def test_a_value() -> None:
     assert results(stage, read) == [None]
 
 
-def test_a_set_holds_nothing_twice() -> None:
+def test_set_state_contains_no_duplicates() -> None:
     stage = everything()
     read = ("set", "read")
     steps = (read, ("set", "add", 1), ("set", "add", 1), ("set", "add", 2), read)
@@ -107,11 +107,11 @@ def test_a_set_holds_nothing_twice() -> None:
     assert results(stage, read) == [{7}]
 
 
-def test_what_combining_state_gave_away_does_not_change() -> None:
+def test_combining_state_result_does_not_change_later() -> None:
     calls.clear()
     stage = everything()
     read, add = ("combined", "read"), ("combined", "add", 1)
-    # All of these lists are encoded when the last has been made.
+    # All of these lists are encoded after the last list exists.
     given = [value for value in results(stage, read, add, read, add, read) if value is not None]
     assert given == [[], [1], [1, 1]]
     assert results(stage, add, read)[1] == [1, 1, 1]
@@ -120,7 +120,7 @@ def test_what_combining_state_gave_away_does_not_change() -> None:
     assert calls == ["setup", "teardown"] * 3
 
 
-def test_an_ordered_list() -> None:
+def test_ordered_list_state_is_read_and_cleared() -> None:
     stage = everything()
     at = Timestamp
     steps = [("ordered", "add", (at(t), name)) for t, name in ((5, "b"), (1, "a"), (5, "c"))]
@@ -134,7 +134,7 @@ def test_an_ordered_list() -> None:
         results(stage, ("ordered", "add", (Timestamp(micros=(1 << 63) - 1), "z")))
 
 
-def test_a_key_is_read_and_written_once_while_its_elements_come() -> None:
+def test_state_of_key_is_read_and_written_once_for_consecutive_elements() -> None:
     stage = everything()
     chunk = stage.elements(*((key, step) for key in "ab" for step in (*ADDED, ("bag", "add", 9))))
     stage.run(chunk)
@@ -146,7 +146,7 @@ def test_a_key_is_read_and_written_once_while_its_elements_come() -> None:
     "keys",
     [(1, 1.0, True), ((1,), (1.0,)), (0.0, -0.0), ("1", b"1"), ([1], [1.0]), (None, "")],
 )
-def test_keys_are_told_apart_by_their_encodings(keys: tuple[Any, ...]) -> None:
+def test_keys_are_distinguished_by_encoding(keys: tuple[Any, ...]) -> None:
     stage = everything()
     pairs = [(key, step) for _ in range(2) for key in keys for step in ADDED[:1]]
     stage.run(stage.elements(*pairs))
@@ -155,14 +155,14 @@ def test_keys_are_told_apart_by_their_encodings(keys: tuple[Any, ...]) -> None:
     assert set(cells.values()) == {b"\x01\x01"}
 
 
-def test_windows_are_told_apart() -> None:
+def test_windows_have_separate_state() -> None:
     stage = everything()
     pair = ("k", ("bag", "add", 1))
     stage.run(stage.elements(pair), stage.elements(pair, start=10), stage.elements(pair))
     assert sorted(stage.cells.bags.values()) == [b"\x01", b"\x01\x01"]
 
 
-def test_state_that_was_not_given_is_an_error_of_the_host() -> None:
+def test_undeclared_state_is_host_error() -> None:
     stage = everything()
     stage.cells = None  # type: ignore[assignment]
     with pytest.raises(HarnessError, match="no state for its stateful DoFn"):
@@ -170,7 +170,7 @@ def test_state_that_was_not_given_is_an_error_of_the_host() -> None:
 
 
 class Timers(beam.DoFn):
-    """Sets and clears what its element says; timers tell what they are and set another one."""
+    """A DoFn that sets and clears the timers of its element. Timers emit their identity and set another timer."""
 
     BAG = userstate.BagStateSpec("bag", VARINT)
     EVENT = userstate.TimerSpec("event", TimeDomain.WATERMARK)
@@ -210,7 +210,7 @@ def timers() -> StatefulStage:
     return StatefulStage(Timers(), tuple[str, Any])
 
 
-def test_a_timer_is_handed_on_with_its_hold() -> None:
+def test_timer_is_passed_on_with_its_hold() -> None:
     stage = timers()
     steps = (
         *(("event", "set", 7), ("event", "set", Timestamp(8), "tag")),
@@ -239,7 +239,7 @@ def stage_window(stage: StatefulStage) -> Any:
     return stage.coder.get_impl().decode_nested(bytes(chunk.data)).windows[0]
 
 
-def test_timers_that_fire_see_the_state_and_set_more() -> None:
+def test_firing_timers_read_state_and_set_timers() -> None:
     stage = timers()
     given = stage.elements(("k", ("event", "set", 5, "x")), ("j", ("event", "set", 6)))
 
@@ -265,7 +265,7 @@ def test_timers_of_another_bundle_need_no_elements() -> None:
     assert [e.value for e in stage.run(stage.timer(timer))] == [5_000_000]
 
 
-def test_what_user_code_raises_in_a_timer_names_the_transform() -> None:
+def test_user_error_in_timer_names_transform() -> None:
     class Failing(Timers):
         SPEC = userstate.TimerSpec("failing", TimeDomain.WATERMARK)
 

@@ -1,4 +1,4 @@
-"""Elements of a host that must know their windows leave window by window."""
+"""Tests that a host that needs windows gets elements window by window."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ several = st.lists(intervals, min_size=1, max_size=3, unique=True).map(tuple)
 )
 @given(data=st.data())
 @settings(max_examples=30)
-def test_each_chunk_is_of_one_window(window_coder: coders.Coder, windows: Any, data: Any) -> None:
+def test_window_sink_chunks_have_one_window_each(
+    window_coder: coders.Coder, windows: Any, data: Any
+) -> None:
     coder = coders.WindowedValueCoder(ANY, window_coder)
     given_ = data.draw(elements(windows))
     expected: dict[bytes, list[Any]] = {}
@@ -46,7 +48,7 @@ def test_each_chunk_is_of_one_window(window_coder: coders.Coder, windows: Any, d
     }
 
 
-def test_a_chunk_is_written_when_it_is_full() -> None:
+def test_window_sink_writes_full_chunks() -> None:
     coder = coders.WindowedValueCoder(coders.BytesCoder(), INTERVAL)
     windows = [(window.IntervalWindow(n, n + 1),) for n in range(2)]
     given_ = [windowed_value.create(bytes(300_000), 0, windows[n % 2]) for n in range(10)]

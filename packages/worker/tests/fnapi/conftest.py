@@ -1,4 +1,4 @@
-"""SDK harnesses for the tests: worker pools with threads, with processes, and boot commands."""
+"""Fixtures of SDK harnesses: worker pools with threads, worker pools with processes, and boot commands."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tiny_host import Artifacts, Logs, TinyHost, external, job_with
 
 @pytest.fixture
 def boot(tmp_path: Path) -> Path:
-    """A command for PROCESS environments."""
+    """Returns a command for PROCESS environments."""
     return boot_command(tmp_path)
 
 
 @pytest.fixture
 def process_pool(boot: Path) -> Iterator[Environment]:
-    """A worker pool whose workers are processes of a boot command."""
+    """Starts a worker pool whose workers are processes of a boot command."""
     address, server = BeamFnExternalWorkerPoolServicer.start(
         use_process=True, container_executable=str(boot)
     )
@@ -38,7 +38,7 @@ def process_pool(boot: Path) -> Iterator[Environment]:
 
 @pytest.fixture(scope="module")
 def thread_pool() -> Iterator[Environment]:
-    """A worker pool whose workers are threads of this process, as with LOOPBACK."""
+    """Starts a worker pool whose workers are threads of this process, as with LOOPBACK."""
     address, server = BeamFnExternalWorkerPoolServicer.start()
     yield external(address)
     server.stop(0).wait(5)
@@ -46,7 +46,7 @@ def thread_pool() -> Iterator[Environment]:
 
 @pytest.fixture
 def serve(thread_pool: Environment) -> Iterator[object]:
-    """Makes a server for the pipeline of a host, in a pool of threads; closed at the end."""
+    """Returns a function that makes a server for the pipeline of a host, with a thread pool. Closes it at the end."""
     servers = []
 
     def make(host: TinyHost, environment: Environment = thread_pool) -> FnApiServer:

@@ -1,4 +1,4 @@
-"""Splittable DoFns that count through a range, and the means to watch and stop them on their way."""
+"""Splittable DoFns that count through a range, and tools to watch and pause them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 
 class Numbers(RestrictionProvider):
-    """Every element is a number; its restriction goes from 0 to it."""
+    """A provider for elements that are numbers: the restriction goes from 0 to the number."""
 
     def initial_restriction(self, element: int) -> OffsetRange:
         return OffsetRange(0, element)
@@ -32,13 +32,13 @@ WATERMARK = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_p
 
 
 class Desk:
-    """A folder where a DoFn notes what it does, and waits when it comes to certain places."""
+    """A folder in which a DoFn records its actions, and waits at certain places."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def hold(self, *places: object) -> Desk:
-        """Lets the DoFn wait at places until :meth:`go_on` is called."""
+        """Makes the DoFn wait at places until a call of :meth:`go_on`."""
         for place in places:
             (self.folder / f"hold {place}").touch()
         return self
@@ -48,7 +48,7 @@ class Desk:
             path.unlink()
 
     def come_to(self, place: object) -> None:
-        """The DoFn's side: notes a place, and waits there if told to."""
+        """Called by the DoFn: records a place, and waits at held places."""
         (self.folder / "pid").write_text(str(os.getpid()))
         with open(self.folder / "notes", "a") as file:
             file.write(f"{place}\n")
@@ -67,7 +67,7 @@ class Desk:
 
 
 class Visits(beam.DoFn):
-    """Visits each element, which is text in bytes."""
+    """A DoFn that visits each element, which is text in bytes."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -77,7 +77,7 @@ class Visits(beam.DoFn):
 
 
 class Counts(beam.DoFn):
-    """Visits all numbers below each element as ``element:number``."""
+    """A DoFn that visits all numbers below each element as ``element:number``."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -91,7 +91,7 @@ class Counts(beam.DoFn):
 
 
 class Defers(beam.DoFn):
-    """Yields one number of each element, and defers the rest by 1.5 seconds."""
+    """A DoFn that yields one number of each element, and defers the rest by 1.5 seconds."""
 
     @beam.DoFn.unbounded_per_element()
     def process(

@@ -1,4 +1,4 @@
-"""Runs the last stage of a pipeline bundle by bundle, in threads, so that it can be watched and split."""
+"""A runner of the last stage of a pipeline, bundle by bundle in threads, so that tests can watch and split it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beam_runner_worker.fnapi.server import FnApiServer
 
 
 class InThread:
-    """A call in a thread of its own."""
+    """A call in a separate thread."""
 
     def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
         self._result: Any = None
@@ -35,7 +35,7 @@ class InThread:
         return self._thread.is_alive()
 
     def result(self, limit: float = 30.0) -> Any:
-        """What the call returned or raised."""
+        """Returns the result of the call, or raises its error."""
         self._thread.join(limit)
         assert not self._thread.is_alive()
         if self._error is not None:
@@ -44,7 +44,7 @@ class InThread:
 
 
 class LastStage:
-    """The last stage of a pipeline that begins with some numbers, and its input."""
+    """The last stage of a pipeline that starts with numbers, and its input."""
 
     def __init__(self, pipeline: beam.Pipeline, server_for: Any) -> None:
         self.host = TinyHost(pipeline)
@@ -58,7 +58,7 @@ class LastStage:
         self.inputs = self.host.inputs(self.spec)
 
     def elements(self, split: BundleSplit) -> list[ElementChunk]:
-        """What a split gave away, as input."""
+        """Returns the residual elements of a split as input."""
         given = [ElementChunk(1, each.element) for each in split.residuals]
         number = 0
         for chunk in self.inputs:
@@ -70,12 +70,12 @@ class LastStage:
         return given
 
     def run(self, inputs: Iterable[InputChunk]) -> InThread:
-        """Processes a bundle in a thread of its own."""
+        """Processes a bundle in a separate thread."""
         return InThread(self.stage.process_bundle, "bundle", inputs, self.host.outputs(self.spec))
 
 
 def visiting(numbers: Iterable[int], desk: Desk, server_for: Any) -> LastStage:
-    """A stage that visits numbers, which come in one chunk."""
+    """Returns a stage that visits numbers in one chunk."""
     p = new_pipeline()
     p | beam.Impulse() | "Visit" >> beam.ParDo(Visits(desk))
     stage = LastStage(p, server_for)
@@ -84,7 +84,7 @@ def visiting(numbers: Iterable[int], desk: Desk, server_for: Any) -> LastStage:
 
 
 def counting_to(numbers: Iterable[int], dofn: beam.DoFn, server_for: Any) -> LastStage:
-    """A stage that begins with a splittable DoFn, and its input of numbers with restrictions."""
+    """Returns a stage with a splittable DoFn at its head, and its input of numbers with restrictions."""
     p = new_pipeline()
     p | beam.Impulse() | beam.FlatMap(lambda _, all=[*numbers]: all) | "Count" >> beam.ParDo(dofn)
     return LastStage(p, server_for)

@@ -1,4 +1,4 @@
-"""Watches DoFn instances live and die, and bundles fail."""
+"""Observers of the lifecycle of DoFn instances and of failing bundles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from beam_runner_worker.errors import HarnessError
 
 
 def failing_run(run: Callable[[], object]) -> tuple[threading.Thread, list[str]]:
-    """Runs in a thread what is to raise a :class:`HarnessError`, whose text is in the list afterwards."""
+    """Runs a function that must raise a :class:`HarnessError` in a thread. The returned list gets its text."""
     errors: list[str] = []
 
     def fail() -> None:
@@ -29,7 +29,7 @@ def failing_run(run: Callable[[], object]) -> tuple[threading.Thread, list[str]]
 
 
 class RecordsLife(beam.DoFn):
-    """Writes every setup and teardown into a file; takes its time for the latter."""
+    """A DoFn that writes every setup and teardown to a file. Its teardown is slow."""
 
     def __init__(self, path: str, seconds: float = 0.5) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class RecordsLife(beam.DoFn):
 
 
 def torn_down_processes(path: str | Path) -> list[int]:
-    """The process of each DoFn instance; checks that each was torn down exactly once."""
+    """Returns the process of each DoFn instance, and checks that each was torn down exactly once."""
     lines = [line.split() for line in Path(path).read_text().splitlines()]
     set_up = [tuple(line[1:]) for line in lines if line[0] == "setup"]
     torn_down = [tuple(line[1:]) for line in lines if line[0] == "teardown"]

@@ -1,4 +1,4 @@
-"""Windows of a coder that only their own SDK can read, as some window functions bring along."""
+"""Windows with a coder that only their own SDK can read, as some window functions have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiny_host import pickle_by_value
 
 
 class NamedWindow(window.IntervalWindow):
-    """A window that is written as text."""
+    """A window that is encoded as text."""
 
 
 class NamedWindowCoder(beam_coders.FastCoder):
@@ -26,7 +26,7 @@ class NamedWindowCoder(beam_coders.FastCoder):
 
 
 class NamedWindows(window.NonMergingWindowFn):
-    """Windows of 60 s that begin every ``period`` seconds."""
+    """A window function with windows of 60 s that start every ``period`` seconds."""
 
     def __init__(self, period: int = 60) -> None:
         self.period = period

@@ -1,4 +1,4 @@
-"""Whether a process does anything is seen from outside, with all that it has started."""
+"""Tests that the activity of a process and its descendants is visible from outside."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Begin = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.fixture
 def begin() -> Iterator[Begin]:
-    """Starts commands that are killed after the test, with what they have started."""
+    """Starts commands, and kills them with their descendants after the test."""
     begun = []
 
     def start(*command: str) -> subprocess.Popen[bytes]:
@@ -57,13 +57,13 @@ def seen_until(process: int, wanted: Callable[[HarnessActivity], bool]) -> Harne
     ],
     ids=["itself", "beneath it", "another thread"],
 )  # fmt: skip
-def test_who_is_busy_runs(command: tuple[str, ...], begin: Begin) -> None:
+def test_busy_process_is_running(command: tuple[str, ...], begin: Begin) -> None:
     process = begin(*command)
     seen_until(process.pid, lambda activity: activity.ran > 0.5)
     assert seen_until(process.pid, lambda activity: activity.wants).wants
 
 
-def test_what_has_ended_beneath_it_counts(begin: Begin) -> None:
+def test_finished_child_processes_count_as_activity(begin: Begin) -> None:
     burn = f"'{sys.executable}' -c 'import time\nwhile time.process_time() < 0.5: pass'"
     process = begin("/bin/sh", "-c", f"{burn}; exec sleep 600")
     seen_until(process.pid, lambda activity: activity.ran >= 0.45)
@@ -71,7 +71,7 @@ def test_what_has_ended_beneath_it_counts(begin: Begin) -> None:
     assert still.ran >= 0.45
 
 
-def test_who_sleeps_does_nothing(begin: Begin) -> None:
+def test_sleeping_process_is_idle(begin: Begin) -> None:
     process = begin("sleep", "600")
     seen_until(process.pid, lambda activity: not activity.wants)
     time.sleep(0.3)
@@ -81,7 +81,7 @@ def test_who_sleeps_does_nothing(begin: Begin) -> None:
     assert not activity.wants
 
 
-def test_who_has_ended_is_not_seen() -> None:
+def test_exited_process_has_no_activity() -> None:
     process = subprocess.Popen(["true"])
     process.wait()
     assert activity_of(process.pid) is None

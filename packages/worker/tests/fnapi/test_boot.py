@@ -1,4 +1,4 @@
-"""A harness that boots imports Beam once, after its name is known."""
+"""Tests that a booting harness imports Beam once, after its name is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ print([name for name in ("apache_beam", "grpc") if name in sys.modules])
 """
 
 
-def test_nothing_of_beam_is_there_before_the_worker_has_its_name() -> None:
+def test_boot_imports_beam_only_after_worker_has_its_name() -> None:
     told = subprocess.run(
         [sys.executable, "-c", LOADED], capture_output=True, text=True, check=True
     )

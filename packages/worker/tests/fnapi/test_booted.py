@@ -1,4 +1,6 @@
-"""Processes of this interpreter with staged packages: they are installed first, or the job is told why not."""
+"""Tests of processes of this interpreter with staged packages: packages are installed first, or the
+job gets the reason.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ pickle_by_value(__name__)
 
 
 def environment(*files: Path) -> tuple[Environment, Artifacts]:
-    """This interpreter with staged files."""
+    """Returns an environment of this interpreter with staged files."""
     staged = [
         Artifact(
             role_urn="beam:artifact:role:staging_to:v1",
@@ -66,8 +68,8 @@ def test_user_code_finds_its_packages(tmp_path: Path) -> None:
     assert "creating a virtual environment" in logs.messages
 
 
-def test_packages_that_cannot_be_installed_fail_the_bundle(tmp_path: Path) -> None:
-    """For good: nobody has to try it again elsewhere."""
+def test_uninstallable_packages_fail_bundle(tmp_path: Path) -> None:
+    """The failure is permanent: no retry on another machine is needed."""
     requirements = tmp_path / "requirements.txt"
     requirements.write_text("there-is-no-such-package\n")
     p = new_pipeline()
@@ -83,4 +85,4 @@ def test_packages_that_cannot_be_installed_fail_the_bundle(tmp_path: Path) -> No
         server.close()
     assert "exit code 78" in failed.value.trace
     assert "Could not find a version that satisfies" in failed.value.trace
-    assert not list((tmp_path / "cache").rglob("ready")), "what has failed is not used again"
+    assert not list((tmp_path / "cache").rglob("ready")), "a failed environment is not reused"

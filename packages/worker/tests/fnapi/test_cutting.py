@@ -1,4 +1,4 @@
-"""Cutting gives what Beam's own coders put in, wherever the stream is broken into messages."""
+"""Tests that splitting returns the elements that Beam's own coders encoded, for any boundaries of messages."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def windowed(rng: random.Random, value: Any, windows: coders.Coder) -> WindowedV
 
 
 def in_windows(values: list[WindowedValue]) -> list[WindowedValue]:
-    """Those that are in any window: the others must vanish."""
+    """Returns the elements with at least one window. All others must be dropped."""
     return [value for value in values if value.windows]
 
 
@@ -83,7 +83,7 @@ def in_the_global_window(value: Any) -> WindowedValue:
 
 
 def in_messages(rng: random.Random, data: bytes) -> list[bytes]:
-    """The data broken anywhere, also within elements."""
+    """Splits the data anywhere, also inside elements."""
     cuts = sorted(rng.randrange(len(data) + 1) for _ in range(rng.randrange(6)))
     return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
@@ -135,7 +135,7 @@ PAIRS = {
 @pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
 @pytest.mark.parametrize("kind", PAIRS)
 @pytest.mark.parametrize("seed", range(8))
-def test_pairs_are_cut_into_keys_and_values(kind: str, windows: coders.Coder, seed: int):
+def test_pairs_are_split_into_keys_and_values(kind: str, windows: coders.Coder, seed: int):
     rng = random.Random(f"{kind}{seed}")
     key_coder, value_coder, make = PAIRS[kind]
     coder = coders.TupleCoder([key_coder, value_coder])
@@ -170,7 +170,7 @@ def test_pairs_are_cut_into_keys_and_values(kind: str, windows: coders.Coder, se
 @pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
 @pytest.mark.parametrize("kind", PAIRS)
 @pytest.mark.parametrize("seed", range(4))
-def test_elements_are_cut_whole(kind: str, windows: coders.Coder, seed: int):
+def test_elements_are_split_completely(kind: str, windows: coders.Coder, seed: int):
     rng = random.Random(f"{kind}{seed}")
     key_coder, value_coder, make = PAIRS[kind]
     coder = coders.TupleCoder([key_coder, value_coder])
@@ -196,13 +196,13 @@ def test_elements_are_cut_whole(kind: str, windows: coders.Coder, seed: int):
 
 
 def held(values: list[WindowedValue], windows: coders.Coder) -> int:
-    """Until when they hold watermarks (ms)."""
+    """Returns the timestamp up to which the elements hold watermarks, in ms."""
     places = [nested(windows, place) for value in values for place in value.windows]
     return compute_hold_time(min(map(millis, values)), places)
 
 
 @pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
-def test_chunks_tell_their_earliest_event_time_if_asked(windows: coders.Coder):
+def test_chunks_have_earliest_event_time_on_request(windows: coders.Coder):
     rng = random.Random(3)
     values = [windowed(rng, "x" * rng.choice([10, 50_000]), windows) for _ in range(300)]
     cut = cutter(TEXT, windows, OutputKind.ELEMENTS, min_timestamp=True)
@@ -221,7 +221,7 @@ def test_chunks_tell_their_earliest_event_time_if_asked(windows: coders.Coder):
 
 @pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
 @pytest.mark.parametrize("seed", range(4))
-def test_chunks_are_of_one_window_if_asked(windows: coders.Coder, seed: int):
+def test_chunks_have_one_window_on_request(windows: coders.Coder, seed: int):
     rng = random.Random(seed)
     values = [windowed(rng, "x" * rng.choice([0, 10, 50_000]), windows) for _ in range(100)]
     coder_id, protos = edge_of(TEXT, windows)
@@ -246,7 +246,7 @@ def test_chunks_are_of_one_window_if_asked(windows: coders.Coder, seed: int):
 
 
 @pytest.mark.parametrize("value_coder", [PREFIXED, VARINT], ids=["delimited", "other"])
-def test_event_times_are_left_out_if_nobody_wants_them(value_coder: coders.Coder):
+def test_event_times_are_omitted_by_default(value_coder: coders.Coder):
     coder = coders.TupleCoder([BYTES, value_coder])
     keyed = cutter(coder, GLOBAL, OutputKind.KEYED, timestamps=False)
     data = encode([in_the_global_window((b"k", 1))], coder, GLOBAL)[0]
@@ -255,7 +255,7 @@ def test_event_times_are_left_out_if_nobody_wants_them(value_coder: coders.Coder
     assert chunk.windows == b""
 
 
-def test_much_data_comes_in_chunks_of_two_mebibytes():
+def test_large_data_is_split_into_chunks_of_two_mebibytes():
     coder = coders.TupleCoder([BYTES, BYTES])
     value = in_the_global_window((b"k", b"v" * 1000))
     data = encode([value], coder, GLOBAL)[0] * 5000
@@ -268,7 +268,7 @@ def test_much_data_comes_in_chunks_of_two_mebibytes():
 
 @pytest.mark.parametrize("options", [{}, {"windows": True}], ids=["plain", "by window"])
 @pytest.mark.parametrize("kind", OutputKind)
-def test_nothing_comes_of_elements_in_no_window(kind: OutputKind, options: dict[str, bool]):
+def test_elements_without_windows_are_dropped(kind: OutputKind, options: dict[str, bool]):
     coder = coders.TupleCoder([BYTES, BYTES])
     nowhere = WindowedValue((b"k", b"v"), Timestamp(1), ())
     somewhere = in_the_global_window((b"k", b"v"))
@@ -283,7 +283,7 @@ def test_nothing_comes_of_elements_in_no_window(kind: OutputKind, options: dict[
     assert cut.rest == 0
 
 
-def test_an_element_that_ends_too_early_leaves_a_rest():
+def test_truncated_element_remains_as_rest():
     coder = coders.TupleCoder([BYTES, BYTES])
     data = encode([in_the_global_window((b"k", b"v"))], coder, GLOBAL)[0]
     for kind in OutputKind:
@@ -305,7 +305,7 @@ def test_iterables_of_unknown_length_are_skipped():
     assert found == elements
 
 
-def test_coders_without_ends_are_named():
+def test_coders_without_end_marker_are_named():
     with pytest.raises(UnknownCoder, match=r"'sink'.*beam:coder:pickled_python:v1"):
         cutter(coders.TupleCoder([BYTES, coders.PickleCoder()]), GLOBAL, OutputKind.KEYED)
     with pytest.raises(UnknownCoder, match=r"'sink' have no keys"):

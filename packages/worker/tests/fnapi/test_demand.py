@@ -1,4 +1,4 @@
-"""How much of a core another process wants."""
+"""Tests of the measured core demand of another process."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tell
     [("while True: pass", 0.5, 1.5), ("import time; time.sleep(60)", 0.0, 0.1)],
     ids=["busy", "asleep"],
 )
-def test_what_a_process_wants(
+def test_process_demand_is_measured(
     program: str, least: float, most: float, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(demand_module, "_MOST_SECONDS", 60.0)  # a busy machine sleeps for longer
+    monkeypatch.setattr(
+        demand_module, "_MOST_SECONDS", 60.0
+    )  # sleeps take longer on a busy machine
     child = subprocess.Popen([sys.executable, "-S", "-c", program])
     try:
         time.sleep(1)
@@ -32,7 +34,7 @@ def test_what_a_process_wants(
         assert share is not None
         assert least <= share <= most
         monkeypatch.setattr(demand_module, "_LEAST_SECONDS", 60.0)
-        assert demand.share() is None  # a moment tells nothing
+        assert demand.share() is None  # the interval is too short
     finally:
         child.kill()
         child.wait(10)

@@ -1,4 +1,4 @@
-"""What an SDK defers of an edge's elements is encoded as the edge encodes them."""
+"""Tests that deferred elements of an SDK have the encoding of their edge."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pickle_by_value(desk_module.__name__)
 
 
 def in_named_windows(desk: Desk) -> beam.Pipeline:
-    """Counts to 3 and to 50, each in two windows."""
+    """Builds counts to 3 and to 50, each in two windows."""
     p = new_pipeline()
     numbers = p | beam.Impulse() | beam.FlatMap(lambda _: [3, 50])
     numbers = numbers | beam.Map(lambda n: window.TimestampedValue(n, 45))
@@ -33,7 +33,7 @@ def in_named_windows(desk: Desk) -> beam.Pipeline:
 
 
 def without_prefixes(spec: HarnessStage) -> HarnessStage:
-    """The stage with an input whose coder has no lengths in front, as some pipelines have it."""
+    """Returns the stage with an input whose coder has no length prefixes, as in some pipelines."""
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
     (pcollection_id,) = descriptor.transforms[spec.input.transform_id].outputs.values()
     pcollection = descriptor.pcollections[pcollection_id]
@@ -53,7 +53,7 @@ def without_prefixes(spec: HarnessStage) -> HarnessStage:
     return attrs.evolve(spec, descriptor=descriptor.SerializeToString())
 
 
-def test_what_is_split_off_comes_by_the_coder_of_the_edge(serve, tmp_path):
+def test_residuals_use_coder_of_edge(serve, tmp_path):
     desk = Desk(tmp_path).hold("50:10")
     last = LastStage(in_named_windows(desk), serve)
     spec = attrs.evolve(without_prefixes(last.spec), stage_id="stripped")
@@ -64,7 +64,7 @@ def test_what_is_split_off_comes_by_the_coder_of_the_edge(serve, tmp_path):
     desk.go_on()
     bundle.result()
     assert len(split.residuals) == 1
-    # What is read back is what was given: the edge's own cutting finds each element's end.
+    # The elements survive the round trip: the splitter of the edge finds the end of each element.
     given = last.elements(split)
     joined = b"".join(bytes(each.data) for each in given)
     for number in range(len(given)):
@@ -73,7 +73,7 @@ def test_what_is_split_off_comes_by_the_coder_of_the_edge(serve, tmp_path):
     assert desk.notes() == expected
 
 
-def test_only_input_with_restrictions_is_encoded_as_its_edge():
+def test_input_with_restrictions_uses_coder_of_edge():
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(lambda x: x) | beam.Reshuffle() | beam.Map(len)
     for spec in TinyHost(p).specs:

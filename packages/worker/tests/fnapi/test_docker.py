@@ -1,4 +1,4 @@
-"""Containers: started as Beam's contract says, heard, and removed at the end, whatever the end is."""
+"""Tests of containers: started according to Beam's contract, logged, and removed in every case."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)
 
 IMAGE = "example.com/sdk:1"
-# A docker whose containers are processes of its own sessions, as those of a daemon are.
+# A docker command whose containers are processes in separate sessions, as with a daemon.
 DOCKER = f"""\
 #!{sys.executable}
 import os, pathlib, signal, subprocess, sys
@@ -51,7 +51,7 @@ def docker(payload_image: str = IMAGE) -> Environment:
 
 @pytest.fixture
 def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of commands before all others."""
+    """Puts a folder of commands first in the search path."""
     folder = tmp_path / "commands"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
@@ -67,7 +67,7 @@ def containers(folder: Path) -> list[int]:
     return [int(path.read_text()) for path in folder.glob("beam-*")]
 
 
-def test_a_container_runs_a_pipeline_and_is_removed(commands: Path) -> None:
+def test_container_runs_pipeline_and_is_removed(commands: Path) -> None:
     install(commands, DOCKER.replace("COMMAND", repr(BOOT)))
     p = new_pipeline()
     p | beam.Create([1, 2, 3]) | beam.Map(lambda n: print(f"the container says {n}", flush=True))
@@ -89,7 +89,7 @@ def test_a_container_runs_a_pipeline_and_is_removed(commands: Path) -> None:
     assert "the container says 2" in logs.messages
 
 
-def test_what_docker_complains_of_is_told(commands: Path) -> None:
+def test_docker_errors_are_reported(commands: Path) -> None:
     install(commands, "#!/bin/sh\necho no daemon is running >&2; exit 125\n")
     p = new_pipeline()
     p | beam.Create([1]) | beam.Map(print)
@@ -102,7 +102,7 @@ def test_what_docker_complains_of_is_told(commands: Path) -> None:
         server.close()
 
 
-def test_no_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_docker_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
         UnsupportedEnvironment, match=rf"'env'.*{IMAGE}.*command 'docker' isn't installed"
@@ -110,7 +110,7 @@ def test_no_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         DockerWorker("env", docker().payload, "w", print)
 
 
-def test_a_container_is_removed_when_its_runner_is_killed(commands: Path) -> None:
+def test_container_is_removed_after_kill_of_runner(commands: Path) -> None:
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
     install(commands, DOCKER.replace("COMMAND", repr(sleep)))
     runner = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""SDK harnesses of worker pools: started, lost, stopped, in threads and in processes."""
+"""Tests of SDK harnesses of worker pools: started, lost and stopped, in threads and in processes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SOON_SECONDS = 30.0
 
 @pytest.fixture(autouse=True)
 def patient_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ends soon has ended by itself, not because somebody's patience did."""
+    """Returns a server with long limits: a short test proves that no limit ended the wait."""
     monkeypatch.setattr(server_module, "_STOP_SECONDS", 2 * SOON_SECONDS)
 
 
@@ -59,7 +59,7 @@ def one_stage(transform: beam.PTransform) -> TinyHost:
     return TinyHost(p)
 
 
-def test_groups_and_side_inputs(thread_pool: Environment, tmp_path: Path):
+def test_external_worker_reads_groups_and_side_inputs(thread_pool: Environment, tmp_path: Path):
     out = tmp_path / "out"
     p = new_pipeline()
     words = p | beam.Create(["a", "b", "a", "c", "a"])
@@ -79,7 +79,7 @@ def test_groups_and_side_inputs(thread_pool: Environment, tmp_path: Path):
     ]
 
 
-def test_an_sdk_is_given_what_a_stage_consists_of_before_it_asks(
+def test_external_worker_gets_descriptor_before_request(
     thread_pool: Environment, monkeypatch: pytest.MonkeyPatch
 ):
     asked: list[str] = []
@@ -97,7 +97,7 @@ def test_an_sdk_is_given_what_a_stage_consists_of_before_it_asks(
 
 
 @pytest.mark.parametrize("pool", ["thread_pool", "process_pool"])
-def test_every_instance_is_torn_down_once(pool: str, request, tmp_path: Path):
+def test_external_worker_tears_down_each_instance_once(pool: str, request, tmp_path: Path):
     environment = request.getfixturevalue(pool)
     life = tmp_path / "life"
     in_thread = pool == "thread_pool"
@@ -121,7 +121,7 @@ def kill_once(_, marker: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_worker_killed_within_a_bundle_is_replaced(process_pool: Environment, tmp_path: Path):
+def test_external_worker_killed_in_bundle_is_replaced(process_pool: Environment, tmp_path: Path):
     host = one_stage(beam.Map(kill_once, tmp_path / "killed"))
     workers = []
     server = server_for(
@@ -140,8 +140,8 @@ def import_what_is_not_there(_) -> None:
     import no_such_module  # noqa: F401
 
 
-def test_what_a_pool_lacks_is_to_be_installed_there(thread_pool: Environment):
-    """Over LOOPBACK, too, which is such a pool: to send it along, or to run over LOOPBACK, would not help."""
+def test_missing_module_of_pool_is_reported_with_advice(thread_pool: Environment):
+    """LOOPBACK is such a pool, too. Sending the module, or using LOOPBACK, wouldn't help."""
     host = one_stage(beam.Map(import_what_is_not_there))
     server = server_for(host, thread_pool)
     try:
@@ -164,7 +164,7 @@ def sleep_for_ever(_, begun: Path) -> None:
 
 @pytest.fixture
 def busy(process_pool: Environment, tmp_path: Path) -> Iterator[tuple]:
-    """A bundle in a user function that never returns: server, worker, process, thread, errors."""
+    """Starts a bundle in a user function that never returns. Returns server, worker, process, thread and errors."""
     begun = tmp_path / "begun"
     host = one_stage(beam.Map(sleep_for_ever, begun))
     workers, errors = [], []
@@ -186,7 +186,7 @@ def busy(process_pool: Environment, tmp_path: Path) -> Iterator[tuple]:
     thread.join(SOON_SECONDS)
 
 
-def test_closing_ends_a_busy_user_function(busy):
+def test_closing_interrupts_busy_user_function(busy):
     server, _, pid, thread, errors = busy
     before = time.monotonic()
     server.close()
@@ -197,7 +197,7 @@ def test_closing_ends_a_busy_user_function(busy):
     wait_until(lambda: not alive(pid))
 
 
-def test_a_worker_can_be_stopped_from_elsewhere(busy):
+def test_external_worker_can_be_stopped_from_other_thread(busy):
     _, (endpoint, worker_id), pid, thread, errors = busy
     assert stop_external_worker(endpoint, worker_id) is None
     thread.join(SOON_SECONDS)
@@ -206,7 +206,7 @@ def test_a_worker_can_be_stopped_from_elsewhere(busy):
     assert stop_external_worker(endpoint, worker_id) is None
 
 
-def test_nothing_is_left_after_closing(thread_pool: Environment):
+def test_closing_leaves_no_process_and_no_thread(thread_pool: Environment):
     before = set(threading.enumerate())
     host = one_stage(beam.Map(print))
     server = server_for(host, thread_pool)
@@ -224,7 +224,7 @@ def test_nothing_is_left_after_closing(thread_pool: Environment):
         socket.create_connection((host_name, int(port)), 1)
 
 
-def test_strangers_are_refused():
+def test_unknown_workers_are_refused():
     server = FnApiServer(JobContext("job", "name", "{}", {}), Artifacts(), Logs())
     try:
         with grpc.insecure_channel(server.endpoint) as channel:
@@ -236,8 +236,8 @@ def test_strangers_are_refused():
         server.close()
 
 
-def test_state_streams_of_strangers_are_refused(thread_pool: Environment):
-    """Those that name someone unknown, and those that name no one and no bundle that is running."""
+def test_state_streams_of_unknown_workers_are_refused(thread_pool: Environment):
+    """Streams are refused if they name an unknown worker, or neither a worker nor a running bundle."""
     server = FnApiServer(JobContext("job", "name", "{}", {"one": thread_pool}), Artifacts(), Logs())
     try:
         server.harness("one").sdk()
@@ -252,7 +252,7 @@ def test_state_streams_of_strangers_are_refused(thread_pool: Environment):
         server.close()
 
 
-def test_two_environments_share_a_port(thread_pool: Environment, process_pool: Environment):
+def test_environments_share_one_port(thread_pool: Environment, process_pool: Environment):
     host = one_stage(beam.Map(print))
     (spec,) = host.specs
     job = JobContext("job", "name", "{}", {"one": thread_pool, "two": process_pool})
@@ -271,9 +271,7 @@ def wait_for_file(_, begun: Path, go_on: Path) -> None:
         time.sleep(0.02)
 
 
-def test_closing_does_not_wait_for_a_busy_thread_of_the_client(
-    thread_pool: Environment, tmp_path: Path
-):
+def test_closing_does_not_wait_for_busy_client_thread(thread_pool: Environment, tmp_path: Path):
     begun, go_on = tmp_path / "begun", tmp_path / "go on"
     host = one_stage(beam.Map(wait_for_file, begun, go_on))
     server = server_for(host, thread_pool)

@@ -1,4 +1,4 @@
-"""What is read out of the error texts of SDKs of different languages."""
+"""Tests of parsing the error texts of SDKs in different languages."""
 
 from __future__ import annotations
 
@@ -87,25 +87,25 @@ SENTENCE = "something went wrong"
         ("", "the stage", "the SDK reported an error without a message"),
     ],
 )
-def test_error_texts(text: str, transform: str, summary: str):
+def test_sdk_error_texts_are_parsed(text: str, transform: str, summary: str):
     error = bundle_failed(text, "the stage", {"e5": "Outer/main.sum"})
     assert error.transform == transform
     assert error.summary == summary
     assert error.trace == text
 
 
-def test_the_innermost_transform_counts():
+def test_innermost_transform_is_named():
     text = "boom [while running 'Inner'] [while running 'Outer']"
     error = bundle_failed(text, "the stage", {"e5": "Outer/main.sum"})
     assert error.transform == "Inner"
     assert error.summary == "boom"
 
 
-def test_a_long_message_is_shortened():
+def test_long_message_is_shortened():
     assert len(bundle_failed("x" * 10_000, "the stage", {}).summary) < 600
 
 
-def test_what_a_coder_raised_is_told_before_what_was_read() -> None:
+def test_coder_error_precedes_input_that_was_read() -> None:
     assert bundle_failed(UNREADABLE, "the stage", {}).summary == (
         "ValueError: cannot be read"
         " (ValueError: Error decoding input stream with coder VarIntCoder in step stage1/read)"
@@ -139,16 +139,16 @@ def given(elements: int = 0, data: bytes = b"abc", done: float = 0.0, timers: in
         ),
     ],
 )
-def test_which_element_is_told_as_far_as_it_is_known(bundle: SdkBundle, element: str) -> None:
+def test_failing_element_is_reported_with_known_parts(bundle: SdkBundle, element: str) -> None:
     assert which_element(TWO_LINES, bundle) == element
 
 
 @pytest.mark.parametrize("method", ["_invoke_bundle_method", "_invoke_lifecycle_method"])
-def test_no_element_where_python_tells_that_there_was_none(method: str) -> None:
+def test_error_without_element_reports_no_element(method: str) -> None:
     assert which_element(PYTHON.replace("in process", f"in {method}"), given(9, timers=1)) == ""
 
 
-def test_only_timers_where_python_tells_that_it_was_one() -> None:
+def test_error_in_timer_reports_timer_only() -> None:
     text = PYTHON.replace("in process", "in process_user_timer")
     assert which_element(text, given(9, timers=1)) == "the timer 'clock' of the key 016b (encoded)"
 
@@ -156,7 +156,7 @@ def test_only_timers_where_python_tells_that_it_was_one() -> None:
 @pytest.mark.parametrize(
     "piece", [" [while running '", '  File "', "goroutine 1 [running]:\n", "panic: "]
 )
-def test_what_an_sdk_says_is_read_in_a_time_that_grows_with_its_length(piece: str) -> None:
+def test_sdk_error_parse_time_grows_with_text_length(piece: str) -> None:
     began = time.thread_time()
     failed = bundle_failed(piece * (10_000_000 // len(piece)), "stage", {})
     assert time.thread_time() - began < 5

@@ -1,4 +1,4 @@
-"""Callbacks run when their bundle is finalized, where it ran, and not otherwise."""
+"""Tests that callbacks run in their process when their bundle is finalized, and only then."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pickle_by_value(desk_module.__name__)
 
 
 class Acknowledges(beam.DoFn):
-    """Acknowledges each element after the commit; fails for some."""
+    """A DoFn that acknowledges each element after the commit, and fails for some elements."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -38,7 +38,7 @@ class Acknowledges(beam.DoFn):
             raise ValueError("not acknowledged")
 
 
-def test_callbacks_run_when_their_bundle_is_finalized(serve, tmp_path: Path, caplog):
+def test_callbacks_run_after_their_bundle_is_finalized(serve, tmp_path: Path, caplog):
     desk = Desk(tmp_path)
     p = new_pipeline()
     p | beam.Impulse() | beam.ParDo(Acknowledges(desk))
@@ -65,7 +65,7 @@ def test_callbacks_run_when_their_bundle_is_finalized(serve, tmp_path: Path, cap
 
 
 class Connection(SdkConnection):
-    """Keeps what it is asked."""
+    """A connection that stores its requests."""
 
     def __init__(self) -> None:
         super().__init__("worker", "environment")
@@ -87,7 +87,7 @@ class Clock:
         return self.now
 
 
-def test_bundles_that_are_never_finalized_are_forgotten():
+def test_bundles_never_finalized_are_dropped():
     warnings: list[str] = []
     clock, connection = Clock(), Connection()
     waiting = Finalizations(warnings.append, clock)
@@ -104,7 +104,7 @@ def test_bundles_that_are_never_finalized_are_forgotten():
     assert warnings == []
 
 
-def test_every_part_of_a_bundle_is_told():
+def test_bundle_parts_are_all_finalized():
     connection = Connection()
     waiting = Finalizations(pytest.fail)
     waiting.remember("b", connection, ["i1", "i2", "i3"])
@@ -112,7 +112,7 @@ def test_every_part_of_a_bundle_is_told():
     assert connection.asked == ["i1", "i2", "i3"]
 
 
-def test_the_later_of_two_attempts_counts():
+def test_later_attempt_replaces_earlier():
     connection = Connection()
     waiting = Finalizations(pytest.fail)
     waiting.remember("b", connection, ["first"])
@@ -121,7 +121,7 @@ def test_the_later_of_two_attempts_counts():
     assert connection.asked == ["second"]
 
 
-def test_a_lost_sdk_is_warned_of_or_forgotten():
+def test_lost_sdk_is_logged_or_ignored():
     warnings: list[str] = []
     lost, other = Connection(), Connection()
     waiting = Finalizations(warnings.append)

@@ -1,4 +1,4 @@
-"""The server works in a process that was forked after Beam and gRPC had been imported."""
+"""Tests that the server works in a process that was forked after the imports of Beam and gRPC."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PROGRAM = """
 """
 
 
-def test_two_forked_processes_run_pipelines(boot: Path, tmp_path: Path):
+def test_forked_processes_run_pipelines(boot: Path, tmp_path: Path):
     program = tmp_path / "program.py"
     tests = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
     program.write_text(textwrap.dedent(PROGRAM.format(tests=tests, boot=str(boot))))

@@ -1,4 +1,4 @@
-"""A guarded command leaves nothing, not even processes that have ended and that nobody has waited for."""
+"""Tests that a guarded command leaves no process, not even zombies."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ pytestmark = [
     ],
     ids=["sleeps", "has a child", "has ended", "does not hear"],
 )
-def test_nothing_is_left_where_orphans_come_to_the_one_that_has_started_it(
-    command: str, ends: bool
-) -> None:
-    """As in worker processes, which are subreapers: whoever loses its parent beneath one is its child."""
+def test_guarded_process_leaves_no_orphan_in_subreaper(command: str, ends: bool) -> None:
+    """Worker processes are subreapers: an orphaned descendant becomes a child of the subreaper."""
     program = textwrap.dedent(f"""
         import ctypes, os, subprocess
         from beam_runner_worker.fnapi.guarded import GuardedProcess

@@ -1,4 +1,4 @@
-"""Groups with many values: an SDK reads them as state, again and again, and keeps few at a time."""
+"""Tests of groups with many values: an SDK reads them repeatedly as state, and holds few values at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COUNT = 3000
 
 
 class ReadsTwice(beam.DoFn):
-    """Puts out what it has read of each group: how many characters, then how many values."""
+    """A DoFn that emits the number of characters and the number of values of each group."""
 
     def process(self, group):
         key, values = group
@@ -47,7 +47,7 @@ def groups_of(sizes: dict[str, int]) -> TinyHost:
 
 
 def reading_stage(host: TinyHost, serve: Any) -> tuple[HarnessStage, Any]:
-    """The stage that reads groups, after those before it have run."""
+    """Returns the stage that reads groups, after the previous stages have run."""
     server = serve(host)
     for spec in host.specs:
         harness = server.harness(spec.environment_id)
@@ -59,7 +59,7 @@ def reading_stage(host: TinyHost, serve: Any) -> tuple[HarnessStage, Any]:
 
 
 def with_capabilities(spec: HarnessStage, *capabilities: str, inside: bool = False) -> HarnessStage:
-    """The stage with an SDK that can do these, or with several of them to choose from."""
+    """Returns the stage with an SDK with these capabilities, or with several such SDKs."""
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
     environment = descriptor.environments[spec.environment_id]
     environment.capabilities[:] = capabilities
@@ -74,7 +74,7 @@ def with_capabilities(spec: HarnessStage, *capabilities: str, inside: bool = Fal
 
 
 @pytest.mark.parametrize("in_pieces", [False, True])
-def test_large_groups_between_small_ones(serve, in_pieces):
+def test_large_groups_between_small_groups_are_read(serve, in_pieces):
     sizes = {"a": 2, "b": COUNT, "c": 3, "d": 70}
     host = groups_of(sizes)
     spec, stage = reading_stage(host, serve)
@@ -84,21 +84,21 @@ def test_large_groups_between_small_ones(serve, in_pieces):
     ports = host.outputs(spec)
     stage.process_bundle("b", [chunk, Settle(), chunk], ports)
     (port,) = ports.values()
-    # Strings of less than 128 bytes have one byte for their length in front.
+    # Strings of less than 128 bytes have a length prefix of one byte.
     read = sorted((key[1:].decode(), value[1:].decode()) for key, value, _, _ in port.rows)
     expected = {key: f"{count * len(VALUE)} {count}" for key, count in sizes.items()}
     assert read == sorted([*expected.items()] * 2)
 
 
 def _cut(values: bytes) -> Pieces | bytes:
-    """In pieces of 100 values, each of which has its length in front."""
+    """Returns pieces of 100 length-prefixed values."""
     size = 100 * (len(VALUE) + 2)
     if len(values) < size:
         return values
     return Pieces(*(values[begin : begin + size] for begin in range(0, len(values), size)))
 
 
-def test_only_sdks_that_say_so_read_groups_as_state(serve):
+def test_groups_are_read_as_state_only_by_sdks_with_capability(serve):
     spec, _ = reading_stage(groups_of({"a": 1}), serve)
     for inside in (False, True):
         for capabilities, able in ((["other", CAPABILITY], True), (["other"], False)):
@@ -106,7 +106,7 @@ def test_only_sdks_that_say_so_read_groups_as_state(serve):
             assert plan_stage(one, "endpoint").large_groups is able
 
 
-def test_other_sdks_are_sent_all_values() -> None:
+def test_groups_are_sent_completely_to_other_sdks() -> None:
     values = Pieces(b"\x01a" * LARGE_BYTES, b"\x01b")
     chunk = GroupChunk([b"\x01k"], b"", [0], [LARGE_BYTES + 1], [values], b"\x0f")
     ((data, count),) = encode_groups(chunk, 1 << 20)
@@ -115,7 +115,7 @@ def test_other_sdks_are_sent_all_values() -> None:
     assert len(data) > 2 * LARGE_BYTES
 
 
-def test_what_can_neither_be_sent_nor_read_is_refused() -> None:
+def test_group_that_can_be_neither_sent_nor_read_is_refused() -> None:
     class Huge(Pieces):
         def __len__(self) -> int:
             return (1 << 31) - 1
@@ -125,7 +125,7 @@ def test_what_can_neither_be_sent_nor_read_is_refused() -> None:
         list(encode_groups(chunk, 1 << 20))
 
 
-def test_pages_are_given_as_often_as_asked_until_the_bundle_ends() -> None:
+def test_group_pages_can_be_requested_repeatedly_until_bundle_ends() -> None:
     groups = LargeGroups()
     names = [groups.add(Pieces(b"one", b"two"))[-1:], groups.add(b"three")[-1:]]
     for _ in range(2):
@@ -138,7 +138,7 @@ def test_pages_are_given_as_often_as_asked_until_the_bundle_ends() -> None:
     assert groups.add(b"four")[-1:] not in names
 
 
-def test_what_is_read_as_state_counts_as_sent() -> None:
+def test_values_read_as_state_count_as_sent() -> None:
     groups = LargeGroups()
     values = b"\x01a" * LARGE_BYTES
     chunk = GroupChunk([b"\x01k"] * 10, b"", [0] * 10, [LARGE_BYTES] * 10, [values] * 10, b"\x0f")

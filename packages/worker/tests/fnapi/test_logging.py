@@ -1,4 +1,4 @@
-"""What SDKs log reaches the host once."""
+"""Tests that log messages of SDKs reach the host once."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ GO = "/home/me/go/pkg/mod/github.com/apache/beam/sdks/v2@v2.77.0/go/pkg/beam"
 
 
 class Call:
-    """A call of the SDK that is let in as "1"."""
+    """An accepted call of the SDK with the ID "1"."""
 
     def invocation_metadata(self) -> list[tuple[str, str]]:
         return [("worker_id", "1")]
 
 
 def logged(**locations: str) -> str:
-    """What reaches the host of messages that are logged at these places."""
+    """Returns the messages that reach the host, for messages logged at these locations."""
     workers, logs = Workers(), Logs()
     workers.add(SdkConnection("1", "go"))
     entries = [
@@ -35,7 +35,7 @@ def logged(**locations: str) -> str:
     return logs.messages
 
 
-def test_messages_of_the_job_that_a_go_program_shows_are_not_sent_to_it_again() -> None:
+def test_job_messages_shown_by_go_program_are_not_sent_back() -> None:
     text = logged(
         shown=f"{GO}/runners/universal/runnerlib/job.go:152",
         of_the_user="/home/me/pipeline/main.go:7",
@@ -45,7 +45,7 @@ def test_messages_of_the_job_that_a_go_program_shows_are_not_sent_to_it_again() 
     assert text.split() == ["of_the_user", "of_the_harness", "of_nobody"]
 
 
-def test_channels_that_java_has_left_open_are_not_told_as_errors_of_the_job() -> None:
+def test_unclosed_java_channels_are_not_logged_as_job_errors() -> None:
     text = logged(
         orphan="org.apache.beam.vendor.grpc.v1p69p0.io.grpc.internal.ManagedChannelOrphanWrapper",
         of_the_user="my.Pipeline",

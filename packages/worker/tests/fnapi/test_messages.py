@@ -1,4 +1,4 @@
-"""Chunks become messages of useful size which hold exactly the elements that are meant."""
+"""Tests that chunks become messages of limited size with exactly the selected elements."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def test_small_chunks_are_joined():
     assert list(input_messages([], None)) == []
 
 
-def test_many_groups_make_several_messages():
+def test_many_groups_become_several_messages():
     messages = list(input_messages([groups(1500), groups(1500)], None))
     assert [len(each.data) >= PIECE_BYTES for each in messages] == [True, True, False]
     assert sum(each.count for each in messages) == 3000
     assert len({len(each.data) / each.count for each in messages}) == 1
 
 
-def test_input_is_pulled_as_messages_are():
+def test_input_is_pulled_message_by_message():
     pulled = itertools.count()
 
     def endless():
@@ -56,7 +56,7 @@ def test_input_is_pulled_as_messages_are():
 
 
 @pytest.mark.parametrize("size", [1, 1000, PIECE_BYTES, 3 * PIECE_BYTES])
-def test_a_large_chunk_is_split_between_elements(size: int):
+def test_large_chunk_is_split_between_elements(size: int):
     count = 5 * PIECE_BYTES // size + 3
     data = random.Random(size).randbytes(size * count)
     ends = range(size, size * count + 1, size)
@@ -71,7 +71,7 @@ def test_a_large_chunk_is_split_between_elements(size: int):
 
 @pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
 @pytest.mark.parametrize("with_ends", [False, True])
-def test_only_the_elements_that_are_meant_are_sent(windows: coders.Coder, with_ends: bool):
+def test_selected_elements_are_sent(windows: coders.Coder, with_ends: bool):
     rng = random.Random(5)
     values = [windowed(rng, "x" * rng.choice([0, 1, 127, 128, 300]), windows) for _ in range(40)]
     encoded = encode(values, TEXT, windows)
@@ -85,7 +85,7 @@ def test_only_the_elements_that_are_meant_are_sent(windows: coders.Coder, with_e
         assert sum(each.count for each in messages) == chunk.selected_count == len(meant)
 
 
-def test_a_chunk_with_fewer_elements_than_it_says_is_refused():
+def test_chunk_with_missing_elements_is_refused():
     data = b"".join(encode([windowed(random.Random(1), "abc", GLOBAL)] * 2, TEXT, GLOBAL))
     for cut in (data, data[:-1], data[:-5]):
         with pytest.raises(ValueError, match="fewer elements than its header states"):
@@ -96,7 +96,7 @@ def consumed(inputs: Iterable[InputChunk]) -> list[list[object]]:
     return [list(segment) for segment in segments(inputs)]
 
 
-def test_segments_are_what_comes_between_two_settles():
+def test_segments_end_at_settle_markers():
     a, b, c = ElementChunk(1, b"a"), ElementChunk(1, b"b"), TimerChunk(())
     assert consumed([a, b, Settle(), c, Settle()]) == [[a, b], [c]]
     assert consumed([a, Settle(), Settle(), b, c]) == [[a], [b, c]]
@@ -104,7 +104,7 @@ def test_segments_are_what_comes_between_two_settles():
     assert consumed([Settle()]) == consumed([]) == [[]]
 
 
-def test_a_segment_is_not_begun_before_the_last_one_is_used_up():
+def test_segment_starts_after_previous_segment_is_consumed():
     asked: list[int] = []
 
     def inputs() -> Iterator[InputChunk]:
@@ -119,7 +119,7 @@ def test_a_segment_is_not_begun_before_the_last_one_is_used_up():
         assert asked == list(range(number + 1))
 
 
-def test_timers_keep_their_place_between_elements():
+def test_timers_keep_their_position_between_elements():
     one, two = ElementChunk(1, b"a"), ElementChunk(2, b"b")
     timers = TimerChunk(())
     found = list(input_messages([one, two, timers, timers, one], None))

@@ -1,4 +1,4 @@
-"""Short ids are asked for once, and stand for full metrics from then on."""
+"""Tests that short IDs are requested once, and represent complete metrics from then on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Sdk:
         )
 
 
-def test_what_is_known_is_not_asked_again():
+def test_known_short_ids_are_not_requested_again():
     sdk = Sdk()
     short_ids = ShortIds(sdk.ask)
     expected = MonitoringInfo("u", "t", (("A", "1"), ("B", "2")), b"new")
@@ -40,14 +40,14 @@ def test_what_is_known_is_not_asked_again():
 
 
 @pytest.mark.parametrize("by_short_id", [{}, {"1": b"x"}])
-def test_nothing_is_asked_where_all_is_told_in_full(by_short_id):
+def test_complete_monitoring_infos_need_no_request(by_short_id):
     sdk = Sdk()
     expected = MonitoringInfo("u", "t", (("A", "1"), ("B", "2")), b"x")
     assert ShortIds(sdk.ask).resolve(by_short_id, [INFO]) == (expected,)
     assert sdk.asked == []
 
 
-def test_an_unknown_short_id_is_an_error():
+def test_unknown_short_id_is_error():
     with pytest.raises(HarnessError, match="'lost'"):
         ShortIds(Sdk().ask).resolve({"lost": b""}, [])
 
@@ -56,7 +56,7 @@ def info(urn: str, metric_type: str, payload: bytes) -> MonitoringInfo:
     return MonitoringInfo(urn, metric_type, (), payload)
 
 
-def test_what_means_nothing_after_a_bundle_is_left_out_and_what_is_unknown_is_named():
+def test_monitoring_infos_without_meaning_after_bundle_are_dropped():
     warned: list[str] = []
     lasting = LastingMetrics(warned.append)
     count = info(urns.ELEMENT_COUNT, urns.SUM_INT64_TYPE, b"\x05")

@@ -1,4 +1,4 @@
-"""Which process holds which end of a connection."""
+"""Tests that find the processes at both ends of a connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beam_runner_worker.fnapi.peers import common_process
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows its sockets")
 
 
-def test_a_connection_from_the_listening_process():
+def test_connection_from_listening_process_is_identified():
     with (
         socket.create_server(("127.0.0.1", 0)) as pool,
         socket.create_server(("127.0.0.1", 0)) as other,
@@ -29,7 +29,7 @@ def test_a_connection_from_the_listening_process():
         assert not common_process(f"localhost:{port}", peer)
 
 
-def test_a_connection_from_another_process():
+def test_connection_from_another_process_is_identified():
     with (
         socket.create_server(("127.0.0.1", 0)) as pool,
         socket.create_server(("127.0.0.1", 0)) as server,

@@ -1,4 +1,4 @@
-"""Worker pools that are not there, refuse, or whose workers are slow to come, or never do."""
+"""Tests of worker pools that are missing or refuse, or whose workers start late or never."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def one_stage(transform: beam.PTransform) -> TinyHost:
     return TinyHost(p)
 
 
-def test_a_pool_that_is_not_there_is_named():
+def test_unreachable_pool_is_named():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         endpoint = f"127.0.0.1:{free.getsockname()[1]}"
@@ -66,7 +66,7 @@ def test_a_pool_that_is_not_there_is_named():
 
 
 class FakePool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
-    """Starts no workers, but keeps what it is asked."""
+    """A pool that starts no workers, and stores its requests."""
 
     def __init__(self, error: str = "") -> None:
         self.error = error
@@ -98,7 +98,7 @@ def fake_pool() -> Iterator[tuple[FakePool, Environment]]:
     server.stop(0).wait(5)
 
 
-def test_a_pool_that_refuses_is_quoted(fake_pool: tuple[FakePool, Environment]):
+def test_refusal_of_pool_is_quoted(fake_pool: tuple[FakePool, Environment]):
     pool, environment = fake_pool
     pool.error = "Traceback:\n  in start\nno room\n"
     host = one_stage(beam.Map(print))
@@ -110,10 +110,10 @@ def test_a_pool_that_refuses_is_quoted(fake_pool: tuple[FakePool, Environment]):
         server.close()
 
 
-def test_a_worker_of_which_nothing_is_seen_is_waited_for_as_long_as_its_pool_answers(
+def test_invisible_worker_is_awaited_while_pool_responds(
     fake_pool: tuple[FakePool, Environment], monkeypatch: pytest.MonkeyPatch
 ):
-    """As on another machine."""
+    """The worker can run on another machine."""
     monkeypatch.setattr(external_module, "process_listening", lambda address: None)
     monkeypatch.setattr(arrival, "_TELL_SECONDS", 1.0)
     pool, environment = fake_pool
@@ -140,7 +140,7 @@ def test_a_worker_of_which_nothing_is_seen_is_waited_for_as_long_as_its_pool_ans
     )
 
 
-def test_a_pool_that_goes_while_its_worker_is_waited_for_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_lost_pool_is_reported_while_worker_is_awaited(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pool_watch, "_PAUSE_SECONDS", 0.1)
     pool, serving, environment = begin_pool()
     host = one_stage(beam.Map(print))
@@ -167,7 +167,7 @@ SlowPool = Callable[[str], Environment]
 
 @pytest.fixture(scope="module")
 def slow_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowPool]:
-    """A pool in a process of its own, and what its workers are to do before they boot."""
+    """Starts a pool in a separate process whose workers run a command before they boot."""
     folder = tmp_path_factory.mktemp("pool")
     first, command = folder / "first", folder / "slow-boot"
     command.write_text(f'#!/bin/sh\n. {first}\nexec {boot_command(folder)} "$@"\n')
@@ -191,8 +191,8 @@ def slow_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowPool]:
 
 
 @needs_proc
-def test_a_worker_that_is_at_work_is_waited_for(slow_pool: SlowPool):
-    """Its limit is in what it stands still, and half of what it burns first."""
+def test_active_worker_is_awaited(slow_pool: SlowPool):
+    """The limit applies to its idle time. The worker is first busy for half of the limit."""
     burn = "import time\nwhile time.process_time() < 4: pass"
     host = one_stage(beam.Map(print))
     environment = slow_pool(f"{sys.executable} -c '{burn}'")
@@ -209,8 +209,8 @@ def test_a_worker_that_is_at_work_is_waited_for(slow_pool: SlowPool):
     ["sleep 600", "sleep 1; exit 3", "exit 3"],
     ids=["stands still", "has ended", "was never seen"],
 )
-def test_a_worker_that_does_nothing_is_given_up(first: str, slow_pool: SlowPool):
-    """A pool keeps what has ended as a zombie, and does not tell."""
+def test_idle_worker_is_abandoned(first: str, slow_pool: SlowPool):
+    """The pool leaves exited workers as zombies, and doesn't report them."""
     host = one_stage(beam.Map(print))
     server = server_for(host, slow_pool(first), limits=HarnessLimits(connect=2.0))
     try:
@@ -223,7 +223,7 @@ def test_a_worker_that_does_nothing_is_given_up(first: str, slow_pool: SlowPool)
         server.close()
 
 
-def test_closing_ends_waiting_for_a_worker(fake_pool: tuple[FakePool, Environment]):
+def test_closing_ends_wait_for_worker(fake_pool: tuple[FakePool, Environment]):
     host = one_stage(beam.Map(print))
     server = server_for(host, fake_pool[1])
     thread, errors = failing_run(lambda: host.run(server.harness))

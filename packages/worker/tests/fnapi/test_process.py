@@ -1,4 +1,4 @@
-"""SDK harnesses started as processes: they boot, work, and never outlive their runner."""
+"""Tests of SDK harnesses as processes: they boot, work, and never outlive their runner."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def server_for(
     return FnApiServer(job, Artifacts(), logs or Logs(), limits=limits)
 
 
-def test_a_process_runs_a_pipeline_and_tears_down(boot: Path, tmp_path: Path):
+def test_process_runs_pipeline_and_tears_down(boot: Path, tmp_path: Path):
     life = tmp_path / "life"
     p = new_pipeline()
     p | beam.Create([1, 2, 3]) | beam.ParDo(RecordsLife(str(life)))
@@ -68,7 +68,7 @@ def test_a_process_runs_a_pipeline_and_tears_down(boot: Path, tmp_path: Path):
     assert not alive(pid)
 
 
-def test_options_and_staged_files_reach_the_harness(boot: Path, tmp_path: Path):
+def test_options_and_staged_files_reach_harness(boot: Path, tmp_path: Path):
     out = tmp_path / "out"
 
     def look(_, path=str(out)):
@@ -105,7 +105,7 @@ def test_options_and_staged_files_reach_the_harness(boot: Path, tmp_path: Path):
     assert out.read_text() == f"{len(content)} b'hello' seen"
 
 
-def test_what_a_process_logs_and_prints_reaches_the_sink(boot: Path):
+def test_process_log_and_output_reach_sink(boot: Path):
     def speak(_):
         import logging
 
@@ -129,7 +129,7 @@ def test_what_a_process_logs_and_prints_reaches_the_sink(boot: Path):
     assert abs(record.time_ms / 1000 - time.time()) < 100
 
 
-def test_a_process_that_ends_before_it_connects_is_reported_with_its_words(tmp_path: Path):
+def test_process_exit_before_connection_is_reported_with_its_output(tmp_path: Path):
     host = TinyHost(one_element())
     command = script(tmp_path / "boot", "echo no python here >&2; exit 3\n")
     server = server_for(host, process(command))
@@ -140,7 +140,7 @@ def test_a_process_that_ends_before_it_connects_is_reported_with_its_words(tmp_p
         server.close()
 
 
-def test_a_process_that_does_nothing_is_given_up_by_name(tmp_path: Path):
+def test_idle_process_is_abandoned_by_name(tmp_path: Path):
     pid = tmp_path / "pid"
     host = TinyHost(one_element())
     command = script(tmp_path / "boot", f"echo $$ >{pid}; echo waiting; exec sleep 600\n")
@@ -154,10 +154,10 @@ def test_a_process_that_does_nothing_is_given_up_by_name(tmp_path: Path):
         server.close()
 
 
-def test_a_process_that_is_at_work_is_waited_for_beyond_the_limit(
+def test_active_process_is_awaited_beyond_limit(
     boot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """As one that still imports Beam on an overloaded machine."""
+    """For example, the process still imports Beam on an overloaded machine."""
     monkeypatch.setattr(arrival, "_TELL_SECONDS", 1.0)
     starts = tmp_path / "starts"
     burn = "import time\nwhile time.process_time() < 3: pass"
@@ -178,7 +178,7 @@ def test_a_process_that_is_at_work_is_waited_for_beyond_the_limit(
     assert "did not connect" not in logs.messages
 
 
-def test_a_process_that_is_at_work_without_end_is_not_tried_again(tmp_path: Path):
+def test_endlessly_active_process_is_not_retried(tmp_path: Path):
     pid = tmp_path / "pid"
     host = TinyHost(one_element())
     command = script(tmp_path / "boot", f"echo $$ >{pid}; while :; do :; done\n")
@@ -191,7 +191,7 @@ def test_a_process_that_is_at_work_without_end_is_not_tried_again(tmp_path: Path
         server.close()
 
 
-def test_a_stage_tells_that_its_harness_starts(boot: Path, tmp_path: Path):
+def test_stage_reports_starting_harness(boot: Path, tmp_path: Path):
     go = tmp_path / "go"
     command = script(
         tmp_path / "slow", f'while [ ! -e {go} ]; do sleep 0.1; done; exec {boot} "$@"\n'
@@ -221,7 +221,7 @@ def one_element() -> beam.Pipeline:
     return p
 
 
-def test_a_missing_command_is_reported(tmp_path: Path):
+def test_missing_command_is_reported(tmp_path: Path):
     host = TinyHost(one_element())
     server = server_for(host, process(tmp_path / "nothing"))
     try:
@@ -246,7 +246,7 @@ def test_a_missing_command_is_reported(tmp_path: Path):
         ),
     ],
 )
-def test_environments_that_cannot_be_run_are_named(environment: Environment, words: str):
+def test_unsupported_environments_are_named(environment: Environment, words: str):
     host = TinyHost(one_element())
     server = server_for(host, environment)
     try:
@@ -256,8 +256,8 @@ def test_environments_that_cannot_be_run_are_named(environment: Environment, wor
         server.close()
 
 
-def test_a_harness_dies_with_its_runner(tmp_path: Path):
-    """The runner is killed by SIGKILL: the harness's whole process group and its files follow."""
+def test_harness_exits_with_its_runner(tmp_path: Path):
+    """After SIGKILL of the runner, the complete process group of the harness exits, and its files are removed."""
     pids, place = tmp_path / "pids", tmp_path / "place"
     command = script(
         tmp_path / "boot",
@@ -292,7 +292,7 @@ def test_a_harness_dies_with_its_runner(tmp_path: Path):
         runner.wait()
 
 
-def test_the_exit_code_of_a_process_that_dies_within_a_bundle_is_told(boot: Path):
+def test_exit_code_of_process_that_dies_in_bundle_is_reported(boot: Path):
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(lambda _: os.kill(os.getpid(), signal.SIGKILL))
     host = TinyHost(p)
@@ -304,7 +304,7 @@ def test_the_exit_code_of_a_process_that_dies_within_a_bundle_is_told(boot: Path
         server.close()
 
 
-def test_a_harness_tells_what_its_threads_do(boot: Path, tmp_path: Path):
+def test_harness_reports_stacks_of_its_threads(boot: Path, tmp_path: Path):
     go = tmp_path / "go"
     p = new_pipeline()
     p | beam.Create([1]) | beam.Map(_wait_for, str(go))

@@ -1,4 +1,4 @@
-"""How far a running bundle is: its metrics so far, and the elements that are done."""
+"""Tests of the progress of a running bundle: its current metrics, and its finished elements."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class CountsElements(beam.DoFn):
         self.desk.come_to(element.decode())
 
 
-def test_metrics_and_elements_of_a_running_bundle(serve, tmp_path):
+def test_metrics_and_elements_of_running_bundle_are_returned(serve, tmp_path):
     desk = Desk(tmp_path).hold(2)
     p = new_pipeline()
     p | beam.Impulse() | "Count" >> beam.ParDo(CountsElements(desk))
     last = LastStage(p, serve)
-    # Unless its harness is still being started, there is nothing to say.
+    # No progress is reported, unless the harness is still starting.
     assert last.stage.progress() in (None, BundleProgress((), 0.0, starts=True))
     bundle = last.run([elements(b"0", b"1", b"2", b"3")])
     desk.wait_for(2)
@@ -81,7 +81,7 @@ def test_metrics_and_elements_of_a_running_bundle(serve, tmp_path):
     assert last.stage.progress() is None
 
 
-def test_nothing_is_processed_before_the_first_element_is(serve, tmp_path):
+def test_progress_before_first_element_is_zero(serve, tmp_path):
     desk = Desk(tmp_path).hold(0)
     last = visiting([0, 1], desk, serve)
     bundle = last.run(last.inputs)
@@ -91,13 +91,13 @@ def test_nothing_is_processed_before_the_first_element_is(serve, tmp_path):
     bundle.result()
 
 
-def test_the_element_under_way_counts_in_part(serve, tmp_path):
+def test_current_element_counts_in_part(serve, tmp_path):
     desk = Desk(tmp_path).hold("40:10")
     last = counting_to([5, 40], Counts(desk), serve)
     bundle = last.run(last.inputs)
     desk.wait_for("40:10")
     assert 1.2 <= last.stage.progress().processed <= 1.3
-    # What is split off is no more part of it.
+    # Residuals no longer belong to the bundle.
     assert last.stage.split(0.5, 2) is not None
     assert 1.35 <= last.stage.progress().processed <= 1.5
     desk.go_on()

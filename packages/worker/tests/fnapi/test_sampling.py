@@ -1,4 +1,4 @@
-"""An SDK is asked for samples now and then, and no more once it has none to give."""
+"""Tests that an SDK is periodically asked for samples, until it has none."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Sdk:
         return answer
 
 
-def test_nothing_is_asked_unless_samples_are_wanted() -> None:
+def test_samples_are_requested_only_if_wanted() -> None:
     sdk = Sdk(samples=True)
     assert SdkSamples(sdk.ask, wanted=False).take() == ()
     assert sdk.asked == 0
 
 
-def test_not_more_than_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_are_requested_at_most_once_per_second(monkeypatch: pytest.MonkeyPatch) -> None:
     sdk = Sdk(samples=True)
     samples = SdkSamples(sdk.ask, wanted=True)
     (info,) = samples.take()
@@ -47,7 +47,7 @@ def test_not_more_than_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     assert samples.take()
 
 
-def test_one_that_has_none_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_harness_without_samples_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "_SECONDS_BETWEEN", 0.0)
     sdk = Sdk(samples=False)
     samples = SdkSamples(sdk.ask, wanted=True)

@@ -1,4 +1,4 @@
-"""Side inputs are given out in pages that end between elements."""
+"""Tests that side inputs are returned in pages that end between elements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNT = 5000
 
 
 class Reader:
-    """Holds the same values for every question, and counts the questions."""
+    """A reader with the same values for every request, and with counted requests."""
 
     def __init__(self) -> None:
         self.reads = 0
@@ -91,7 +91,7 @@ def read_all(pages: SideInputPages, state_key: beam_fn_api_pb2.StateKey) -> list
     ],
     ids=["iterable", "multimap"],
 )
-def test_elements_come_in_pages(state_key: beam_fn_api_pb2.StateKey):
+def test_side_input_elements_arrive_in_pages(state_key: beam_fn_api_pb2.StateKey):
     reader, pages = pages_of()
     found = read_all(pages, state_key)
     assert b"".join(found) == ELEMENT * COUNT
@@ -101,7 +101,7 @@ def test_elements_come_in_pages(state_key: beam_fn_api_pb2.StateKey):
     assert reader.reads == 1
 
 
-def test_a_page_can_be_read_again_after_others():
+def test_side_input_page_can_be_read_again():
     _, pages = pages_of()
     state_keys = [
         key("multimap_side_input", side_input_id="pairs", key=bytes([i])) for i in range(20)
@@ -111,7 +111,7 @@ def test_a_page_can_be_read_again_after_others():
     assert {data for data, _ in second} == {first[0][0]}
 
 
-def test_what_is_in_pieces_is_read_piece_by_piece():
+def test_side_input_pieces_are_read_one_by_one():
     values = Pieces(ELEMENT * 3, ELEMENT * COUNT, ELEMENT)
     pages = pieces_of(values)
     state_key = key("iterable_side_input", side_input_id="side")
@@ -120,18 +120,18 @@ def test_what_is_in_pieces_is_read_piece_by_piece():
     found = read_all(pages, state_key)
     assert b"".join(found) == ELEMENT * (3 + COUNT + 1)
     assert all(len(page) < 2 * PIECE_BYTES + len(ELEMENT) for page in found)
-    assert values.read == [0, 0, 1, 2], "a large piece is cut, and read once"
+    assert values.read == [0, 0, 1, 2], "a large piece is split and read once"
     again, _ = pages.page(state_key, token)
     assert again == found[1]
 
 
-def test_pieces_without_ends_are_pages():
+def test_side_input_pieces_without_end_marker_are_pages():
     values = Pieces(ELEMENT * COUNT, ELEMENT)
     found = read_all(pieces_of(values, OPAQUE), key("iterable_side_input", side_input_id="side"))
     assert found == [ELEMENT * COUNT, ELEMENT]
 
 
-def test_many_values_in_pieces_can_be_read_at_once():
+def test_side_input_pieces_can_be_read_concurrently():
     pages = pieces_of(Pieces(ELEMENT, ELEMENT))
     state_keys = [
         key("iterable_side_input", side_input_id="side", window=bytes([i])) for i in range(40)
@@ -141,17 +141,17 @@ def test_many_values_in_pieces_can_be_read_at_once():
         assert pages.page(state_key, token) == (ELEMENT, b"")
 
 
-def test_no_pieces_are_an_empty_page():
+def test_side_input_without_pieces_is_empty_page():
     pages = pieces_of(Pieces())
     assert read_all(pages, key("iterable_side_input", side_input_id="side")) == [b""]
 
 
-def test_elements_without_ends_come_in_one_page():
+def test_side_input_elements_without_end_marker_fit_one_page():
     _, pages = pages_of(OPAQUE)
     assert read_all(pages, key("iterable_side_input", side_input_id="side")) == [ELEMENT * COUNT]
 
 
-def test_groups_are_pairs_of_key_and_iterable():
+def test_side_input_groups_are_pairs_of_key_and_iterable():
     _, pages = pages_of()
     found = read_all(pages, key("multimap_keys_values_side_input", side_input_id="pairs"))
     count = COUNT.to_bytes(4, "big")
@@ -160,14 +160,14 @@ def test_groups_are_pairs_of_key_and_iterable():
     assert len(found) == 3
 
 
-def test_keys():
+def test_side_input_keys_are_listed():
     _, pages = pages_of()
     assert read_all(pages, key("multimap_keys_side_input", side_input_id="pairs")) == [
         b"\x01a\x01b"
     ]
 
 
-def test_other_state_is_refused_by_name():
+def test_other_state_key_is_refused_by_name():
     _, pages = pages_of()
     with pytest.raises(UnsupportedState, match="bag_user_state"):
         pages.page(key("bag_user_state", user_state_id="s"), b"")

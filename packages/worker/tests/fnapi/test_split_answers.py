@@ -1,4 +1,4 @@
-"""Splits that are answered late, never or with an error: nothing gets lost, and nobody waits long."""
+"""Tests of split responses that are late, missing or errors: no element is lost, and no caller waits long."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pickle_by_value(desk_module.__name__)
 
 
 class StubbornTracker(OffsetRestrictionTracker):
-    """Takes its time for a split, or fails."""
+    """A tracker whose split is slow, or fails."""
 
     def __init__(self, restriction: Any, desk: Desk) -> None:
         super().__init__(restriction)
@@ -47,7 +47,7 @@ class StubbornNumbers(Numbers):
         self.desk = desk
 
     def create_tracker(self, restriction: Any) -> Any:
-        # A tracker that waits in a split must not keep others from claiming.
+        # A tracker that waits in a split must not block claims of other threads.
         return StubbornTracker(restriction, self.desk)
 
 
@@ -67,7 +67,7 @@ def stubborn(desk: Desk) -> beam.DoFn:
     return Stubborn()
 
 
-def test_a_late_answer_goes_to_the_next_call(serve, tmp_path, monkeypatch):
+def test_late_split_response_goes_to_next_call(serve, tmp_path, monkeypatch):
     monkeypatch.setattr(splits, "_SPLIT_SECONDS", 0.3)
     desk = Desk(tmp_path).hold("50:10", "split")
     last = counting_to([50], stubborn(desk), serve)
@@ -87,7 +87,7 @@ def test_a_late_answer_goes_to_the_next_call(serve, tmp_path, monkeypatch):
     assert [each for each in desk.notes() if each != "split"] == [f"50:{i}" for i in range(50)]
 
 
-def test_a_bundle_whose_split_nobody_was_told_of_fails(serve, tmp_path, monkeypatch):
+def test_bundle_with_unreported_split_fails(serve, tmp_path, monkeypatch):
     monkeypatch.setattr(splits, "_SPLIT_SECONDS", 0.3)
     desk = Desk(tmp_path).hold("50:10", "split")
     last = counting_to([50], stubborn(desk), serve)
@@ -103,7 +103,7 @@ def test_a_bundle_whose_split_nobody_was_told_of_fails(serve, tmp_path, monkeypa
     assert len(desk.notes()) == 50
 
 
-def test_a_tracker_that_cannot_split_is_warned_of_once(serve, tmp_path):
+def test_unsplittable_tracker_is_logged_once(serve, tmp_path):
     desk = Desk(tmp_path).hold("50:10")
     (tmp_path / "fail").touch()
     last = counting_to([50], stubborn(desk), serve)
@@ -121,10 +121,10 @@ def test_a_tracker_that_cannot_split_is_warned_of_once(serve, tmp_path):
     assert len([each for each in desk.notes() if each != "split"]) == 50
 
 
-def test_a_harness_that_is_lost_during_a_split_ends_bundle_and_split(
+def test_lost_harness_ends_bundle_and_split(
     boot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The tracker would never answer; nobody waits for it."""
+    """The tracker would never respond, and no thread waits for it."""
     monkeypatch.setattr(splits, "_SPLIT_SECONDS", 60)
     payload = beam_runner_api_pb2.ProcessPayload(command=str(boot))
     environment = Environment("beam:env:process:v1", payload.SerializeToString())
@@ -155,7 +155,7 @@ def test_a_harness_that_is_lost_during_a_split_ends_bundle_and_split(
         servers[0].close()
 
 
-def test_an_answer_that_cannot_be_used_is_refused():
+def test_unusable_split_response_is_refused():
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(lambda x: x)
     plan = plan_stage(TinyHost(p).specs[0], "nowhere")
@@ -182,8 +182,8 @@ def test_an_answer_that_cannot_be_used_is_refused():
 
 
 @pytest.mark.parametrize("within", [False, True])
-def test_a_split_that_names_no_transform_is_one_of_the_only_channel(within: bool):
-    """As the Java SDK answers: what it has given away would be lost without a word."""
+def test_split_without_transform_applies_to_only_channel(within: bool):
+    """The Java SDK responds in this way. Otherwise its residuals would be lost silently."""
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(lambda x: x)
     plan = plan_stage(TinyHost(p).specs[0], "nowhere")
@@ -198,7 +198,7 @@ def test_a_split_that_names_no_transform_is_one_of_the_only_channel(within: bool
         splits.bundle_split(response, plan, 5)
 
 
-def test_residuals_are_told_in_whole_milliseconds():
+def test_residual_delays_are_reported_in_milliseconds():
     delayed = beam_fn_api_pb2.DelayedBundleApplication()
     delayed.application.transform_id = "head"
     assert splits.residual(delayed, {"head"}).watermark is None

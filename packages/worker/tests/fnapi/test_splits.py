@@ -1,4 +1,4 @@
-"""What a bundle gives away, in a split or by itself, and what it keeps: together, all of it once."""
+"""Tests that the residuals of a bundle, from splits or checkpoints, and its own output cover each element once."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ pickle_by_value(desk_module.__name__)
 
 
 @pytest.mark.parametrize(("keep", "first_residual"), [(0.0, 3), (0.4, 5), (0.5, 6), (1.0, None)])
-def test_whole_elements_are_given_away(serve, tmp_path, keep, first_residual):
-    """At 2.5 of 9 elements, of which 6.5 remain."""
+def test_split_gives_away_complete_elements(serve, tmp_path, keep, first_residual):
+    """The split is at 2.5 of 9 elements, of which 6.5 remain."""
     desk = Desk(tmp_path).hold(2)
     last = visiting(list(range(9)), desk, serve)
     assert last.stage.split(0.0, 9) is None
@@ -46,7 +46,7 @@ def test_whole_elements_are_given_away(serve, tmp_path, keep, first_residual):
 
 
 @pytest.mark.parametrize(("points", "first_residual"), [([2, 4, 8], 4), ([1, 8], 8), ([2], None)])
-def test_a_split_where_it_is_allowed(serve, tmp_path, points, first_residual):
+def test_split_happens_at_allowed_points_only(serve, tmp_path, points, first_residual):
     desk = Desk(tmp_path).hold(2)
     last = visiting(list(range(9)), desk, serve)
     bundle = last.run(last.inputs)
@@ -59,7 +59,7 @@ def test_a_split_where_it_is_allowed(serve, tmp_path, points, first_residual):
     assert desk.notes() == [str(i) for i in range(end)]
 
 
-def test_a_split_of_the_last_element_gives_nothing_away(serve, tmp_path):
+def test_split_of_last_element_gives_away_no_element(serve, tmp_path):
     desk = Desk(tmp_path).hold(2)
     last = visiting([0, 1, 2], desk, serve)
     bundle = last.run(last.inputs)
@@ -70,7 +70,7 @@ def test_a_split_of_the_last_element_gives_nothing_away(serve, tmp_path):
     bundle.result()
 
 
-def test_a_second_split_gives_away_more(serve, tmp_path):
+def test_second_split_gives_away_more_elements(serve, tmp_path):
     desk = Desk(tmp_path).hold(1)
     last = visiting(list(range(20)), desk, serve)
     bundle = last.run(last.inputs)
@@ -85,7 +85,7 @@ def test_a_second_split_gives_away_more(serve, tmp_path):
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.3])
-def test_an_element_is_split_within(serve, tmp_path, keep):
+def test_element_is_split_inside_restriction(serve, tmp_path, keep):
     desk = Desk(tmp_path).hold("100:20")
     last = counting_to([10, 100, 30], Counts(desk), serve)
     bundle = last.run(last.inputs)
@@ -106,14 +106,14 @@ def test_an_element_is_split_within(serve, tmp_path, keep):
         given = [ElementChunk(1, again.residuals[0].element), *given]
     last.run(given).result()
     assert desk.notes() == expected
-    # A primary is the beginning of the element, for whoever runs the bundle anew.
+    # A primary is the start of the element, for a retry of the bundle.
     (tmp_path / "notes").unlink()
     last.run([ElementChunk(1, (again or split).primaries[0])]).result()
     assert desk.notes() == expected[10 : 10 + kept]
 
 
 class CountsOn(Counts):
-    """Counts for ever, without being asked to stop: only a split ends it."""
+    """A DoFn that counts endlessly. Only a split ends it."""
 
     @beam.DoFn.unbounded_per_element()
     def process(self, element: int, tracker: Any = TRACKER) -> Any:
@@ -122,7 +122,7 @@ class CountsOn(Counts):
             time.sleep(0.001)
 
 
-def test_an_unbounded_element_is_checkpointed_and_resumed(serve, tmp_path):
+def test_unbounded_element_is_checkpointed_and_resumed(serve, tmp_path):
     desk = Desk(tmp_path)
     last = counting_to([10**12], CountsOn(desk), serve)
     inputs, reached = last.inputs, 0
@@ -138,7 +138,7 @@ def test_an_unbounded_element_is_checkpointed_and_resumed(serve, tmp_path):
     assert desk.notes() == [f"{10**12}:{i}" for i in range(reached)]
 
 
-def test_what_a_dofn_defers_comes_back_with_delay_and_watermark(serve):
+def test_deferred_element_returns_with_delay_and_watermark(serve):
     p = new_pipeline()
     deferred = p | beam.Impulse() | beam.FlatMap(lambda _: [1, 5]) | beam.ParDo(Defers())
     deferred | beam.Reshuffle() | beam.Map(lambda x: None)
@@ -150,7 +150,7 @@ def test_what_a_dofn_defers_comes_back_with_delay_and_watermark(serve):
     inputs = host.inputs(spec)
     for number in range(5):
         result = stage.process_bundle("b", inputs, host.outputs(spec))
-        # The element 1 has nothing left to do after its only number.
+        # The element 1 has no work left after its only number.
         assert len(result.residuals) == (1 if number < 4 else 0)
         for residual in result.residuals:
             assert residual.delay_ms == 1500
@@ -160,8 +160,8 @@ def test_what_a_dofn_defers_comes_back_with_delay_and_watermark(serve):
     assert len(rows.rows) == 6
 
 
-def test_input_after_the_split_is_not_sent(serve, tmp_path):
-    """More input than is ever in flight: the rest is not even pulled."""
+def test_input_after_split_is_not_sent(serve, tmp_path):
+    """The input exceeds the data in flight. The rest isn't even pulled."""
     desk = Desk(tmp_path).hold(3)
     last = visiting(list(range(10)), desk, serve)
     pulled = []
@@ -186,7 +186,7 @@ def test_input_after_the_split_is_not_sent(serve, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_everything_is_processed_once_whatever_is_split(serve, tmp_path, seed):
+def test_random_splits_process_each_element_once(serve, tmp_path, seed):
     rng = random.Random(seed)
     desk = Desk(tmp_path)
     numbers = [rng.randrange(1, 200) for _ in range(12)]
@@ -219,7 +219,7 @@ class Slow(Counts):
 
 
 def _single(chunks: list[ElementChunk]) -> list[ElementChunk]:
-    """Every element that is meant in a chunk of its own."""
+    """Yields each selected element in a separate chunk."""
     singles = []
     for chunk in chunks:
         stop = chunk.first + chunk.selected_count

@@ -1,4 +1,4 @@
-"""What a stage gives its host: results, metrics, progress, errors; and what it withstands."""
+"""Tests of a stage's results, metrics, progress and errors, and of its robustness."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Measures(beam.DoFn):
         Metrics.string_set("ns", "names").add(f"n{n}")
 
 
-def test_all_kinds_of_user_metrics(serve):
+def test_user_metrics_of_all_kinds_are_returned(serve):
     host, spec = one_stage(_then(beam.ParDo(Measures()), "Measure"))
     stage = serve(host).harness(spec.environment_id).stage(spec, host.side_inputs(spec))
     for lengths in ([1, 2, 9], [300 % 128, 3]):
@@ -89,7 +89,7 @@ def _then(transform: beam.PTransform, label: str) -> beam.Pipeline:
 
 
 class Waits(beam.DoFn):
-    """Counts an element, then waits until a file is there."""
+    """A DoFn that counts an element, then waits until a file exists."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -107,7 +107,7 @@ def fail_on_x(element):
     return element
 
 
-def test_an_exception_names_the_transform_and_leaves_the_harness_usable(serve):
+def test_exception_names_transform_and_leaves_harness_usable(serve):
     p = new_pipeline()
     p | beam.Impulse() | "Outer" >> _Composite() | beam.Map(lambda x: None)
     host, spec = one_stage(p)
@@ -126,7 +126,7 @@ class _Composite(beam.PTransform):
         return pcoll | "Inner" >> beam.Map(fail_on_x)
 
 
-def test_a_failure_ends_a_bundle_whose_input_has_no_end(serve):
+def test_failure_ends_bundle_with_endless_input(serve):
     host, spec = one_stage(_then(beam.Map(fail_on_x), "Fail"))
     stage = serve(host).harness(spec.environment_id).stage(spec, host.side_inputs(spec))
 
@@ -140,7 +140,7 @@ def test_a_failure_ends_a_bundle_whose_input_has_no_end(serve):
     stage.process_bundle("b", [elements(b"a")], {})
 
 
-def test_input_that_breaks_off_leaves_the_harness_usable(serve):
+def test_interrupted_input_leaves_harness_usable(serve):
     host = TinyHost(_then_keep())
     spec = host.specs[0]
     stage = serve(host).harness(spec.environment_id).stage(spec, host.side_inputs(spec))
@@ -159,7 +159,7 @@ def test_input_that_breaks_off_leaves_the_harness_usable(serve):
 
 
 def _then_keep() -> beam.Pipeline:
-    """Two stages: the first has one output."""
+    """Returns two stages, the first of which has one output."""
     p = new_pipeline()
     kept = p | beam.Impulse() | beam.Map(lambda x: x)
     kept | beam.Reshuffle() | beam.Map(lambda x: None)
@@ -175,7 +175,7 @@ class _AnyChunks(Chunks):
         self.chunks.append(chunk)
 
 
-def test_output_that_cannot_be_written_leaves_the_harness_usable(serve):
+def test_unwritable_output_leaves_harness_usable(serve):
     host = TinyHost(_then_keep())
     spec = host.specs[0]
     stage = serve(host).harness(spec.environment_id).stage(spec, host.side_inputs(spec))
@@ -192,8 +192,8 @@ def test_output_that_cannot_be_written_leaves_the_harness_usable(serve):
     assert sum(chunk.count for chunk in next(iter(sinks.values())).chunks) == 2
 
 
-def test_much_data_in_both_directions(serve):
-    """20 MB in, 60 MB out: more than all buffers hold. The host writes slowly; nobody waits for ever."""
+def test_large_data_flows_in_both_directions(serve):
+    """20 MB of input and 60 MB of output exceed all buffers. The host writes slowly, and no thread blocks forever."""
     p = new_pipeline()
     out = p | beam.Impulse() | beam.FlatMap(lambda x: [x] * 3)
     out | beam.Reshuffle() | beam.Map(lambda x: None)
@@ -214,7 +214,7 @@ def test_much_data_in_both_directions(serve):
     assert {edge.kind for edge in spec.outputs} == {OutputKind.KEYED}
 
 
-def test_bundles_at_the_same_time_on_one_harness(serve, tmp_path: Path):
+def test_harness_runs_concurrent_bundles(serve, tmp_path: Path):
     go_on = tmp_path / "go"
     p = new_pipeline()
     p | beam.Impulse() | "Wait" >> beam.ParDo(Waits(go_on))
@@ -243,7 +243,7 @@ class Stateful(beam.DoFn):
         yield len(list(bag.read()))
 
 
-def test_user_state_that_the_host_does_not_give_is_told_by_name(serve):
+def test_user_state_missing_on_host_is_reported_by_name(serve):
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(lambda x: (x, x)) | "Keep" >> beam.ParDo(Stateful())
     host = TinyHost(p)
@@ -253,7 +253,7 @@ def test_user_state_that_the_host_does_not_give_is_told_by_name(serve):
 
 
 @pytest.mark.parametrize("size", [10, 2000])
-def test_side_inputs_of_several_pages(serve, tmp_path: Path, size: int):
+def test_side_inputs_of_several_pages_are_read(serve, tmp_path: Path, size: int):
     """10,000 elements of 2,000 bytes are about 20 pages."""
     out = tmp_path / "out"
     p = new_pipeline()
@@ -293,9 +293,7 @@ def use_or_give_up(_, ones):
 
 
 @pytest.mark.parametrize("user", [use, use_or_give_up])
-def test_side_input_that_the_host_cannot_read_fails_the_bundle_with_the_error_of_the_host(
-    serve, user
-):
+def test_side_input_error_of_host_fails_bundle_unchanged(serve, user):
     p = new_pipeline()
     side = p | beam.Create([1])
     p | beam.Impulse() | "Use" >> beam.Map(user, beam.pvalue.AsIter(side))
@@ -311,7 +309,7 @@ def test_side_input_that_the_host_cannot_read_fails_the_bundle_with_the_error_of
         stage.process_bundle("b", host.inputs(spec), host.outputs(spec))
 
 
-def test_a_closed_harness_says_so(serve):
+def test_closed_harness_raises_clear_error(serve):
     host, spec = one_stage(_then(beam.ParDo(Measures()), "Measure"))
     harness = serve(host).harness(spec.environment_id)
     stage = harness.stage(spec, host.side_inputs(spec))
@@ -324,5 +322,5 @@ def test_a_closed_harness_says_so(serve):
         harness.stage(spec, host.side_inputs(spec))
 
 
-def test_the_impulse_header_is_the_least_time():
+def test_impulse_header_has_minimum_timestamp():
     assert struct.unpack(">Q", IMPULSE_HEADER[:8])[0] - (1 << 63) == -9_223_372_036_854_775

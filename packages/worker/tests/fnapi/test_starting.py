@@ -1,4 +1,4 @@
-"""A harness that starts slowly is waited for as long as it does anything; one that does nothing is not."""
+"""Tests that a slowly starting harness is awaited while it is active, and an idle harness isn't."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ LIMITS = StartLimits(still=60.0, unseen=300.0, most=900.0)
 
 @attrs.frozen
 class Step:
-    """What happens between two looks: seconds that pass, and on a core; and whether it wants one at the look."""
+    """The time between two checks: elapsed seconds, seconds on a core, and whether the process wants a
+    core at the check.
+    """
 
     seconds: float
     ran: float
@@ -27,7 +29,7 @@ STEPS = st.lists(
 
 
 def looks(steps: list[Step], limits: StartLimits = LIMITS) -> tuple[HarnessStart, list[Verdict]]:
-    """What was said at each look, up to the first that gives it up."""
+    """Returns the result of each check, up to the check that abandons the start."""
     start = HarnessStart(limits, 1000.0)
     now, ran, said = 1000.0, 0.0, []
     for step in steps:
@@ -39,7 +41,7 @@ def looks(steps: list[Step], limits: StartLimits = LIMITS) -> tuple[HarnessStart
 
 
 @given(STEPS)
-def test_it_is_given_up_only_by_what_it_has_used_up(steps: list[Step]) -> None:
+def test_start_is_abandoned_only_at_limits(steps: list[Step]) -> None:
     start, said = looks(steps)
     elapsed = sum(step.seconds for step in steps[: len(said)])
     stood = sum(max(0.0, s.seconds - s.ran) for s in steps[: len(said)] if not s.wants)
@@ -58,7 +60,9 @@ def test_it_is_given_up_only_by_what_it_has_used_up(steps: list[Step]) -> None:
 
 
 @given(STEPS, st.floats(0.0, 30.0), st.integers(0, 199))
-def test_who_does_more_is_not_given_up_sooner(steps: list[Step], more: float, place: int) -> None:
+def test_start_with_more_activity_is_not_abandoned_earlier(
+    steps: list[Step], more: float, place: int
+) -> None:
     if place < len(steps):
         eager = [*steps]
         eager[place] = attrs.evolve(steps[place], ran=steps[place].ran + more)
@@ -66,39 +70,39 @@ def test_who_does_more_is_not_given_up_sooner(steps: list[Step], more: float, pl
 
 
 @pytest.mark.parametrize("busy", [Step(1.0, 1.0, wants=False), Step(1.0, 0.0, wants=True)])
-def test_who_runs_or_waits_for_a_core_is_given_up_by_the_last_limit_alone(busy: Step) -> None:
+def test_start_that_runs_or_waits_for_core_ends_at_last_limit(busy: Step) -> None:
     _, said = looks([busy] * 2000)
     assert len(said) == 900
     assert said[-1] is Verdict.ENDLESS
 
 
-def test_who_does_nothing_is_given_up_after_a_minute() -> None:
+def test_start_without_activity_is_abandoned_after_one_minute() -> None:
     _, said = looks([Step(1.0, 0.0, wants=False)] * 2000)
     assert len(said) == 60
     assert said[-1] is Verdict.STOOD_STILL
 
 
-def test_who_only_looks_whether_something_has_changed_is_given_up_hardly_later() -> None:
-    """As what asks an address again and again at which nobody answers."""
+def test_start_that_only_polls_is_abandoned_soon_after_one_minute() -> None:
+    """For example, a process that connects repeatedly to an address without a listener."""
     _, said = looks([Step(1.0, 0.002, wants=False)] * 2000)
     assert len(said) == 61
 
 
-def test_time_on_a_core_does_not_make_up_for_standing_still_later() -> None:
-    """Eight threads of a machine that compiles itself, and then wait for each other."""
+def test_start_with_early_core_time_is_abandoned_when_idle_later() -> None:
+    """For example, eight threads of a process that compiles code, and then wait for each other."""
     start, said = looks([Step(1.0, 8.0, wants=False)] * 10 + [Step(1.0, 0.0, wants=False)] * 2000)
     assert len(said) == 70
     assert start.stood == 60.0
 
 
-def test_what_cannot_be_seen_has_a_limit_of_its_own() -> None:
+def test_start_of_invisible_process_has_separate_limit() -> None:
     start = HarnessStart(LIMITS, 0.0)
     assert start.look(299.9, None) is Verdict.MAY_COME
     assert start.look(300.0, None) is Verdict.UNSEEN
 
 
-def test_what_is_not_seen_any_more_is_not_taken_for_standing_still() -> None:
-    """It has ended, or an answer of the system was lost."""
+def test_start_that_becomes_invisible_does_not_count_as_idle() -> None:
+    """The process has exited, or a response of the system was lost."""
     start = HarnessStart(LIMITS, 0.0)
     assert start.look(1.0, HarnessActivity(0.9, wants=True)) is Verdict.MAY_COME
     assert start.look(400.0, None) is Verdict.MAY_COME

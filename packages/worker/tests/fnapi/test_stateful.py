@@ -1,4 +1,4 @@
-"""Stateful transforms get coders that the runner can read, and no others do."""
+"""Tests that stateful transforms get coders that the runner can read, and other transforms don't."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def coder(urn: str, *components: str) -> beam_runner_api_pb2.Coder:
 
 
 def stage(key_coder: str = "prefixed", **payload: Any) -> beam_fn_api_pb2.ProcessBundleDescriptor:
-    """A stage with one transform, ``t``, after an edge with the coder ``edge``."""
+    """Returns a stage with one transform, ``t``, after an edge with the coder ``edge``."""
     payload = beam_runner_api_pb2.ParDoPayload(**payload)
     return beam_fn_api_pb2.ProcessBundleDescriptor(
         transforms={
@@ -54,7 +54,7 @@ def families(*names: str) -> dict[str, beam_runner_api_pb2.TimerFamilySpec]:
     return {name: {"timer_family_coder_id": "custom"} for name in names}
 
 
-def test_timers_are_encoded_by_the_coders_of_the_edge():
+def test_timers_use_coders_of_edge():
     descriptor = stage(timer_family_specs=families("f", "g"))
     plan, payload = prepare(descriptor)
     assert plan.present
@@ -65,12 +65,12 @@ def test_timers_are_encoded_by_the_coders_of_the_edge():
     assert plan.timers["t", "f"].key(b"\x03abcd", 0) == 4
 
 
-def test_the_go_sdk_is_told_one_end_for_each_transform():
+def test_go_sdk_gets_one_timer_end_per_transform():
     plan, _ = prepare(stage(timer_family_specs=families("g", "f", "h"), do_fn={"urn": GO_DOFN}))
     assert plan.unended == {("t", "g"), ("t", "h")}
 
 
-def test_values_of_ordered_lists_have_their_length_in_front():
+def test_ordered_list_values_are_length_prefixed():
     specs = {
         "list": {"ordered_list_spec": {"element_coder_id": "varint"}},
         "prefixed": {"ordered_list_spec": {"element_coder_id": "prefixed"}},
@@ -89,7 +89,7 @@ def test_values_of_ordered_lists_have_their_length_in_front():
     assert payload.state_specs["bag"].bag_spec.element_coder_id == "varint"
 
 
-def test_stages_without_state_are_left_alone():
+def test_stages_without_state_are_unchanged():
     descriptor = stage()
     before = descriptor.SerializeToString(deterministic=True)
     plan, _ = prepare(descriptor, "keyless")
@@ -97,17 +97,17 @@ def test_stages_without_state_are_left_alone():
     assert descriptor.SerializeToString(deterministic=True) == before
 
 
-def test_what_has_no_keys_is_refused_by_name():
+def test_stateful_input_without_keys_is_refused_by_name():
     with pytest.raises(ValueError, match="'My/Transform' has no keys"):
         prepare(stage(timer_family_specs=families("f")), "keyless")
 
 
-def test_keys_that_cannot_be_told_apart_are_refused():
+def test_ambiguous_key_encodings_are_refused():
     with pytest.raises(UnknownCoder, match="timers of 't' can't be read.*'mine'"):
         prepare(stage("custom", timer_family_specs=families("f")))
 
 
-def test_a_stateful_transform_within_a_stage_is_refused():
+def test_stateful_transform_inside_stage_is_refused():
     descriptor = stage(timer_family_specs=families("f"))
     with pytest.raises(ValueError, match="'My/Transform' doesn't read the input"):
         prepare_stateful(descriptor, {"other"}, "edge")

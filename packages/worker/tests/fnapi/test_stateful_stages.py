@@ -1,4 +1,4 @@
-"""User code over the Fn API reads what it wrote, by key and window, and the host keeps it."""
+"""Tests that user code over the Fn API reads its written state, by key and window, and the host stores it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VARINT = coders.VarIntCoder()
 
 
 class Steps(beam.DoFn):
-    """Every element is a key and a step, which is taken and whose outcome is noted."""
+    """A DoFn whose elements are pairs of a key and a step. It runs the step and records the result."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -42,7 +42,7 @@ class Steps(beam.DoFn):
 def run(
     dofn: beam.DoFn, steps: Iterable[tuple[str, Any]], serve: Any, *, one_by_one: bool = False
 ) -> StatefulHost:
-    """Takes all steps, in one bundle or in one each."""
+    """Runs all steps, in one bundle or in one bundle each."""
     p = new_pipeline()
     steps = p | beam.Impulse() | beam.FlatMap(lambda _, all=list(steps): all)
     keyed = steps | beam.Map(lambda step: step).with_output_types(tuple[str, Any])
@@ -64,8 +64,8 @@ class Bags(Steps):
         self.note(key, *bag.read())
 
 
-def test_sdks_that_do_not_name_themselves_on_their_state_stream(serve, tmp_path, monkeypatch):
-    """As Python's before 2.63."""
+def test_sdks_without_identity_on_state_stream_are_served(serve, tmp_path, monkeypatch):
+    """The Python SDK before 2.63 behaves like this."""
 
     def nameless(state: sdk_worker.GrpcStateHandlerFactory, **arguments: Any) -> None:
         init(state, **arguments)
@@ -78,7 +78,7 @@ def test_sdks_that_do_not_name_themselves_on_their_state_stream(serve, tmp_path,
     assert desk.notes() == ["a 1", "b 7", "a 1 300"]
 
 
-def test_bags(serve, tmp_path):
+def test_bag_state_is_stored(serve, tmp_path):
     desk = Desk(tmp_path)
     steps = [("a", 1), ("b", 7), ("a", 300), ("a", "clear"), ("a", 3), ("b", "read")]
     host = run(Bags(desk), steps, serve)
@@ -103,8 +103,8 @@ class Lists(Steps):
         self.note(key, *(f"{time.micros // 1_000_000}{value}" for time, value in found))
 
 
-def test_ordered_lists(serve, tmp_path):
-    """In several bundles, so that most of it goes to the host and comes back."""
+def test_ordered_list_state_is_stored(serve, tmp_path):
+    """The list spans several bundles, so that most values go to the host and return."""
     desk = Desk(tmp_path)
     steps = [
         ("a", ("add", 5, -3, 4)),
@@ -132,7 +132,7 @@ def test_ordered_lists(serve, tmp_path):
 
 
 class Key:
-    """A key of no coder that a runner knows."""
+    """A key whose coder no runner knows."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -167,7 +167,7 @@ class NamesKeys(Bags):
 @pytest.mark.parametrize(
     "windows", [window.FixedWindows(60), NamedWindows()], ids=["fixed", "of its own coder"]
 )
-def test_cells_are_those_of_the_rows_of_a_keyed_edge(serve, tmp_path, windows):
+def test_state_cells_equal_rows_of_keyed_edge(serve, tmp_path, windows):
     desk = Desk(tmp_path)
     p = new_pipeline()
     pairs = (
@@ -190,7 +190,7 @@ def test_cells_are_those_of_the_rows_of_a_keyed_edge(serve, tmp_path, windows):
 
 
 class Hoards(Steps):
-    """Adds values of a kilobyte, and reads all of them."""
+    """A DoFn that adds values of one kilobyte, and reads all values."""
 
     KNOWN = userstate.BagStateSpec("known", coders.BytesCoder())
     OPAQUE = userstate.BagStateSpec("opaque", coders.PickleCoder())
@@ -211,7 +211,7 @@ class Hoards(Steps):
                     self.note(key, sum(1 for _ in values.read()), sum(map(int, values.read())))
 
 
-def test_long_bags_come_in_pages_and_can_be_read_again(serve, tmp_path):
+def test_long_bags_are_paged_and_can_be_read_again(serve, tmp_path):
     desk = Desk(tmp_path)
     host = run(Hoards(desk), [("a", 5000), ("a", 0)], serve, one_by_one=True)
     assert desk.notes() == [f"a 5000 {sum(range(5000))}"] * 4
@@ -219,7 +219,7 @@ def test_long_bags_come_in_pages_and_can_be_read_again(serve, tmp_path):
 
 
 class Full(ToyState):
-    """Can't keep any more; or can't find what it kept."""
+    """A state that can't store further values, or can't find stored values."""
 
     def __init__(self, *broken: str) -> None:
         super().__init__()
@@ -237,7 +237,7 @@ class Full(ToyState):
 
 
 class Careless(Steps):
-    """Goes on when state can't be read."""
+    """A DoFn that continues after state errors."""
 
     BAG = userstate.BagStateSpec("bag", VARINT)
 
@@ -251,7 +251,7 @@ class Careless(Steps):
         bag.add(1)
 
 
-def test_trouble_with_state_is_the_host_s_own_and_leaves_the_harness_usable(serve, tmp_path):
+def test_state_error_is_host_error_and_leaves_harness_usable(serve, tmp_path):
     desk = Desk(tmp_path)
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(lambda x: ("a", 1)) | "Steps" >> beam.ParDo(Careless(desk))
@@ -268,11 +268,11 @@ def test_trouble_with_state_is_the_host_s_own_and_leaves_the_harness_usable(serv
         state = ToyState()
         stage.process_bundle("b", host.inputs(spec), {}, state)
         assert list(state.bags.values()) == [b"\x01"]
-    # The SDK may still be about to note what it found when its bundle is given up here.
+    # The SDK may still record its result after the host abandons the bundle.
     assert sorted(desk.notes()) == sorted(["found", "nothing", "found"] * 2)
 
 
-def test_trouble_of_user_code_is_told_as_such(serve, tmp_path):
+def test_user_code_error_is_reported_with_transform(serve, tmp_path):
     with pytest.raises(BundleError, match="own trouble") as caught:
         run(Careless(Desk(tmp_path)), [("a", 13)], serve)
     assert caught.value.transform == "Steps"

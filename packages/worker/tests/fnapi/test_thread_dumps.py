@@ -1,4 +1,4 @@
-"""What SDK harnesses that keep no stream for being asked say of their threads, while they run a bundle that blocks."""
+"""Tests of thread dumps of SDK harnesses without a status stream, while they run a blocking bundle."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def block(element: bytes, begun: Path, go_on: Path) -> bytes:
     return element
 
 
-def test_threads_in_a_pools_own_process_are_told_while_one_blocks(
-    thread_pool: Environment, tmp_path: Path
-):
+def test_thread_dump_includes_threads_of_in_process_pool(thread_pool: Environment, tmp_path: Path):
     begun, go_on = tmp_path / "begun", tmp_path / "go on"
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(block, begun, go_on)
@@ -65,7 +63,7 @@ def test_threads_in_a_pools_own_process_are_told_while_one_blocks(
     ],
     ids=["refuses", "tells nothing", "does not answer"],
 )
-def test_a_harness_that_does_not_tell_is_no_error(
+def test_harness_without_thread_dump_is_no_error(
     answer: beam_fn_api_pb2.InstructionResponse | None,
 ):
     connection = SdkConnection("sdk", "python")

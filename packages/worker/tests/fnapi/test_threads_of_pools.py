@@ -1,4 +1,4 @@
-"""Workers of a pool that are threads of its process: how busy they are, and how they end."""
+"""Tests of pool workers that are threads: their load and their shutdown."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def spin(_, begun: Path, go_on: Path) -> None:
 
 
 @pytest.mark.parametrize(("work", "waits"), [(spin, False), (wait_for_file, True)])
-def test_threads_tell_whether_they_leave_time_to_others(
+def test_pool_threads_report_whether_interpreter_is_free(
     thread_pool: Environment, tmp_path: Path, work, waits: bool
 ):
     begun, go_on = tmp_path / "begun", tmp_path / "go on"
@@ -57,7 +57,7 @@ def test_threads_tell_whether_they_leave_time_to_others(
         sdk.waits()
         told = []
         while waits not in told and len(told) < 20:
-            time.sleep(0.5)  # of which a busy machine may give a process more or less
+            time.sleep(0.5)  # a busy machine can give a process more or less of this time
             told.append(sdk.waits())
         assert waits in told
     finally:
@@ -67,7 +67,7 @@ def test_threads_tell_whether_they_leave_time_to_others(
 
 
 class PoolOfGo(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
-    """Starts threads that keep their data stream open until they are stopped, as the Go SDK does."""
+    """A pool whose threads keep their data stream open until they are stopped, like the Go SDK."""
 
     def __init__(self) -> None:
         self.stopped: list[str] = []
@@ -92,7 +92,7 @@ class PoolOfGo(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
 
 
 class PoolOfJava(PoolOfGo):
-    """Starts threads that end their log when they have torn down, and never their data stream, as the Java SDK does."""
+    """A pool whose threads close their log after teardown, and never close their data stream, like the Java SDK."""
 
     def StartWorker(self, request, context):
         super().StartWorker(request, context)
@@ -103,7 +103,7 @@ class PoolOfJava(PoolOfGo):
 
         def log():
             with contextlib.suppress(grpc.RpcError):
-                list(control)  # until the runner ends it
+                list(control)  # until the runner closes the stream
             return
             yield
 
@@ -116,7 +116,7 @@ class PoolOfJava(PoolOfGo):
 
 
 @pytest.mark.parametrize("kind", [PoolOfGo, PoolOfJava])
-def test_threads_that_have_torn_down_are_not_waited_for(kind: type[PoolOfGo]):
+def test_pool_threads_after_teardown_are_not_awaited(kind: type[PoolOfGo]):
     pool = kind()
     threads = grpc.server(ThreadPoolExecutor(2))
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, threads)
@@ -126,7 +126,7 @@ def test_threads_that_have_torn_down_are_not_waited_for(kind: type[PoolOfGo]):
     server = FnApiServer(job, Artifacts(), Logs(), limits=HarnessLimits(teardown=300.0))
     try:
         connection = server.harness("go").sdk().connection
-        wait_until(lambda: not connection.wait_data_ended(0.5))  # once it has begun
+        wait_until(lambda: not connection.wait_data_ended(0.5))  # once the stream has started
     finally:
         before = time.monotonic()
         server.close()

@@ -1,4 +1,4 @@
-"""Timers are read and written byte by byte as Beam's own timer coder does it."""
+"""Tests that timers are encoded and decoded byte for byte like Beam's timer coder."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def random_timer(rng: random.Random) -> userstate.Timer:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_cut_anywhere_is_read_as_beam_reads_it(seed: int):
+def test_timer_bytes_split_anywhere_decode_as_by_beam(seed: int):
     rng = random.Random(seed)
     encoded = [ORACLE.encode_nested(random_timer(rng)) for _ in range(20)]
     reader = TimerReader({FAMILY: READABLE}, "stage")
@@ -73,7 +73,7 @@ def timer(family: str = "family", tag: str = "", key: bytes = b"\x01k") -> Stage
     return StageTimer("transform", family, tag, key, (b"",), 5, None, LAST_PANE)
 
 
-def test_a_timer_that_holds_nothing_is_told_again_as_one_that_puts_nothing_out():
+def test_timer_without_hold_is_sent_as_timer_without_output():
     beyond = Timestamp(micros=MAX_TIMESTAMP.micros + 1000)
     told = ORACLE.encode_nested(
         userstate.Timer(
@@ -85,7 +85,7 @@ def test_a_timer_that_holds_nothing_is_told_again_as_one_that_puts_nothing_out()
     assert encode_timer(read) == told
 
 
-def test_messages_are_of_one_family_and_of_useful_size():
+def test_timer_messages_have_one_family_and_limited_size():
     few = [timer("f"), timer("f"), timer("g"), timer("f")]
     messages = list(timer_messages(TimerChunk(tuple(few))))
     assert [(m.transform_id, m.timer_family_id) for m in messages] == [
@@ -99,7 +99,7 @@ def test_messages_are_of_one_family_and_of_useful_size():
     assert list(timer_messages(TimerChunk(()))) == []
 
 
-def test_broken_timers_are_told():
+def test_malformed_timers_are_reported():
     reader = TimerReader({FAMILY: READABLE}, "a stage")
     with pytest.raises(HarnessError, match="unknown family 'other'.*a stage"):
         list(reader.read(("transform", "other"), b"", is_last=True))

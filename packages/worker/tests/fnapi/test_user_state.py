@@ -1,4 +1,4 @@
-"""Every kind of state request reads and changes the cell that it names."""
+"""Tests that every kind of state request reads and changes its cell."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def ordered(start: int, end: int) -> beam_fn_api_pb2.StateKey:
     return key("ordered_list_user_state", range={"start": start, "end": end})
 
 
-def test_bags_append_and_clear():
+def test_bag_state_is_appended_and_cleared():
     state = ToyState()
     cells = UserStateCells(state, coders_of())
     cells.append(BAG, b"\x01a\x01b")
@@ -70,7 +70,7 @@ def test_bags_append_and_clear():
     assert read_all(cells, BAG) == [b""]
 
 
-def test_multimaps_by_key():
+def test_multimap_state_is_read_by_key():
     cells = UserStateCells(ToyState(), coders_of())
     cells.append(of_map_key(b"\x01x"), b"\x01a")
     cells.append(of_map_key(b"\x01y"), b"")
@@ -93,7 +93,7 @@ def filled(coders: StateCoders) -> UserStateCells:
     return cells
 
 
-def test_entries_are_pairs_of_key_and_iterable():
+def test_multimap_entries_are_pairs_of_key_and_iterable():
     known = coders_of(multimap_spec={"key_coder_id": "string", "value_coder_id": "string"})
     expected = b"\x01x\0\0\0\x02\x01a\x01b\x01y\0\0\0\x01\x01c"
     assert read_all(filled(known), ENTRIES) == [expected]
@@ -116,18 +116,18 @@ def test_entries_are_pairs_of_key_and_iterable():
     ],
     ids=["map", "set"],
 )
-def test_maps_and_sets_have_one_value_for_each_key(spec: dict[str, Any], expected: bytes):
+def test_map_and_set_state_has_one_value_per_key(spec: dict[str, Any], expected: bytes):
     assert read_all(filled(coders_of(**spec)), ENTRIES) == [expected]
 
 
 @pytest.mark.parametrize(("key_coder", "value_coder"), [("string", "opaque"), ("opaque", "string")])
-def test_entries_that_cannot_be_counted_are_refused(key_coder: str, value_coder: str):
+def test_multimap_entries_that_cannot_be_counted_are_refused(key_coder: str, value_coder: str):
     unknown = coders_of(multimap_spec={"key_coder_id": key_coder, "value_coder_id": value_coder})
     with pytest.raises(UnsupportedState, match="Can't read the entries"):
         filled(unknown).page(ENTRIES, b"")
 
 
-def test_ordered_lists_are_read_and_cleared_by_ranges():
+def test_ordered_list_state_is_read_and_cleared_by_range():
     state = ToyState()
     cells = UserStateCells(state, coders_of())
     least, entry = b"\x80" * 9 + b"\x01", b"\x03abc"
@@ -157,7 +157,7 @@ VALUE = b"\xe8\x07" + b"x" * 1000
         ({}, False),
     ],
 )
-def test_pages_end_between_elements_where_their_ends_are_known(spec: dict[str, Any], paged: bool):
+def test_state_pages_end_between_elements_if_ends_are_known(spec: dict[str, Any], paged: bool):
     state = ToyState()
     cells = UserStateCells(state, coders_of(**spec))
     cells.append(BAG, VALUE * 5000)
@@ -169,7 +169,7 @@ def test_pages_end_between_elements_where_their_ends_are_known(spec: dict[str, A
     assert state.gets == 1
 
 
-def test_entries_and_lists_are_paged_too():
+def test_multimap_entries_and_ordered_lists_are_paged():
     spec = coders_of(multimap_spec={"key_coder_id": "string", "value_coder_id": "string"})
     cells = UserStateCells(ToyState(), spec)
     for number in range(10):
@@ -180,7 +180,7 @@ def test_entries_and_lists_are_paged_too():
     assert len(read_all(cells, ALL_ORDERED)) == 5
 
 
-def test_what_is_read_anew_is_what_is_there_now():
+def test_repeated_state_read_returns_current_values():
     cells = UserStateCells(ToyState(), coders_of(bag_spec={"element_coder_id": "string"}))
     cells.append(BAG, VALUE * 2000)
     first, token = cells.page(BAG, b"")
@@ -192,7 +192,7 @@ def test_what_is_read_anew_is_what_is_there_now():
     assert read_all(cells, BAG) == [b"\x01a"]
 
 
-def test_other_state_keys_are_not_user_state():
+def test_other_state_keys_are_refused():
     assert is_user_state(BAG)
     assert not is_user_state(beam_fn_api_pb2.StateKey())
     for field in beam_fn_api_pb2.StateKey.DESCRIPTOR.oneofs_by_name["type"].fields:
@@ -222,12 +222,12 @@ def request(kind: str, state_key: beam_fn_api_pb2.StateKey) -> beam_fn_api_pb2.S
 
 
 @pytest.mark.parametrize("kind", ["get", "append", "clear"])
-def test_every_request_has_its_kind_of_answer(kind: str):
+def test_state_requests_get_matching_response(kind: str):
     answer = bundle_state(ToyState()).answer(request(kind, BAG), pytest.fail)
     assert (answer.id, answer.WhichOneof("response"), answer.error) == ("7", kind, "")
 
 
-def test_request_that_the_host_cannot_answer_fails_the_bundle_with_the_error_of_the_host():
+def test_state_request_error_of_host_fails_bundle_unchanged():
     failures: list[Exception] = []
     answer = bundle_state(None).answer(request("append", BAG), failures.append)
     assert "runs without user state" in answer.error
@@ -244,7 +244,7 @@ def test_request_that_the_host_cannot_answer_fails_the_bundle_with_the_error_of_
 
 
 class Slow(ToyState):
-    """Notes who is inside, and takes its time."""
+    """A slow state that records the threads inside its methods."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -269,7 +269,7 @@ class Slow(ToyState):
             yield from ()
 
 
-def test_the_host_is_asked_one_thing_at_a_time():
+def test_host_state_is_accessed_by_one_thread_at_once():
     state = Slow()
     shared = bundle_state(state)
     timer = StageTimer("t", "f", "", b"k", (b"",), 1, 1, b"\x0f")
@@ -293,7 +293,7 @@ def test_the_host_is_asked_one_thing_at_a_time():
     assert state.most == 1
 
 
-def test_timer_that_the_host_refuses_is_user_codes_error() -> None:
+def test_timer_refused_by_host_is_error_of_user_code() -> None:
     class Refusing(ToyState):
         def set_timer(self, timer: StageTimer) -> None:
             raise TimerRefused("not now")

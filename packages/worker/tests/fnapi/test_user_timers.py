@@ -1,4 +1,4 @@
-"""Timers that user code sets over the Fn API come to the host, and come back when they are due."""
+"""Tests that timers set over the Fn API reach the host, and return when they are due."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ pickle_by_value(desk_module.__name__)
 EVENT = userstate.TimerSpec("event", TimeDomain.WATERMARK)
 OTHER = userstate.TimerSpec("other", TimeDomain.WATERMARK)
 WALL = userstate.TimerSpec("wall", TimeDomain.REAL_TIME)
-# As the Python SDK names them in the pipeline.
+# The Python SDK uses these names in the pipeline.
 EVENT_FAMILY, OTHER_FAMILY = "ts-event", "ts-other"
 
 
 class Rings(beam.DoFn):
-    """Sets and clears timers as its elements say, and notes when they fire."""
+    """A DoFn that sets and clears the timers of its elements, and records fired timers."""
 
     BAG = userstate.BagStateSpec("bag", coders.StrUtf8Coder())
 
@@ -117,7 +117,7 @@ Step = tuple[str, tuple[Any, ...]]
 def prepared(
     steps: Iterable[Step], desk: Desk, windows: window.WindowFn | None = None
 ) -> StatefulHost:
-    """Steps at 5 s that a stateful transform takes; its outputs are grouped."""
+    """Returns a host with steps at 5 s for a stateful transform, whose outputs are grouped."""
     p = new_pipeline()
     keyed = p | beam.Impulse() | beam.FlatMap(lambda _, all=list(steps): all)
     keyed = keyed | beam.Map(lambda step: window.TimestampedValue(step, 5))
@@ -137,7 +137,7 @@ def ring(
 
 
 def rung(host: StatefulHost) -> list[tuple[bytes, int]]:
-    """Keys and event times of what the stateful stage has put out."""
+    """Returns keys and event times of the stateful stage's output."""
     (rows,) = (each for each in host.buffers.values() if isinstance(each, Rows))
     return [(key, time) for key, _, _, time in rows.rows]
 
@@ -147,7 +147,7 @@ def counted(infos: Iterable[MonitoringInfo], name: str) -> int:
     return decode_varint(info.payload, 0)[0]
 
 
-def test_a_timer_fires_once_with_its_time_and_state(serve, tmp_path):
+def test_timer_fires_once_with_its_timestamp_and_state(serve, tmp_path):
     desk = Desk(tmp_path)
     host = ring([("a", ("event", "", 20)), ("b", ("event", "", 10))], desk, serve)
     assert desk.notes() == ["b event at 10", "a event at 20"]
@@ -167,7 +167,7 @@ def test_a_timer_fires_once_with_its_time_and_state(serve, tmp_path):
     assert {cell.key for cell in host.state.bags} == {first.key, second.key}
 
 
-def test_the_last_setting_counts_and_cleared_timers_do_not_fire(serve, tmp_path):
+def test_last_timer_setting_counts_and_cleared_timers_do_not_fire(serve, tmp_path):
     desk = Desk(tmp_path)
     steps = [
         ("a", ("event", "x", 12)),
@@ -187,7 +187,7 @@ def test_the_last_setting_counts_and_cleared_timers_do_not_fire(serve, tmp_path)
     assert all(timer.hold is None and not timer.pane for timer in cleared)
 
 
-def test_processing_time_timers_hold_the_time_of_their_element(serve, tmp_path):
+def test_processing_time_timers_hold_timestamp_of_their_element(serve, tmp_path):
     desk = Desk(tmp_path)
     host = ring([("a", ("wall", "", 1_700_000_000))], desk, serve)
     assert desk.notes() == ["a wall at 1700000000", "a eventafter at 1700000001"]
@@ -196,8 +196,8 @@ def test_processing_time_timers_hold_the_time_of_their_element(serve, tmp_path):
     assert (second.fire_at, second.hold) == (1_700_000_001_000, 1_700_000_001_000)
 
 
-def test_a_bundle_that_settles_is_one_bundle_for_the_host(serve, tmp_path):
-    """Each time it settles begins a bundle of the SDK; what all of them say comes together."""
+def test_bundle_with_settle_markers_is_one_bundle_for_host(serve, tmp_path):
+    """Each settle marker starts a bundle of the SDK. The host gets one combined reply."""
     desk = Desk(tmp_path)
     host = prepared([("a", ("event", "loop", 20)), ("b", ("event", "", 11))], desk)
     server = serve(host)
@@ -220,7 +220,7 @@ def test_a_bundle_that_settles_is_one_bundle_for_the_host(serve, tmp_path):
 
 
 class Watched(ToyState):
-    """Says what was known at each moment when more input was asked for."""
+    """A state that records the known changes at each request for more input."""
 
     def __init__(self, desk: Desk, stage: Any) -> None:
         super().__init__()
@@ -236,7 +236,7 @@ class Watched(ToyState):
 
 
 def ready(host: StatefulHost, serve: Any) -> tuple[Any, Any]:
-    """The stateful stage and its spec, its input computed."""
+    """Returns the stateful stage and its specification, with computed input."""
     server = serve(host)
     for spec in host.specs:
         if "Ring" in spec.name:
@@ -245,7 +245,7 @@ def ready(host: StatefulHost, serve: Any) -> tuple[Any, Any]:
     raise AssertionError("no stateful stage")
 
 
-def test_nothing_is_asked_for_before_it_has_settled(serve, tmp_path):
+def test_segment_is_requested_only_after_previous_settle(serve, tmp_path):
     desk = Desk(tmp_path)
     host = prepared([("a", ("event", "loop", 20)), ("b", ("event", "", 11))], desk)
     stage, spec = ready(host, serve)
@@ -254,7 +254,7 @@ def test_nothing_is_asked_for_before_it_has_settled(serve, tmp_path):
     assert state.seen == [(2, 0), (2, 1), (3, 2), (4, 3), (4, 4)]
 
 
-def test_progress_counts_on_and_nothing_is_split(serve, tmp_path):
+def test_settled_bundle_accumulates_progress_and_is_not_split(serve, tmp_path):
     desk = Desk(tmp_path).hold("a event at 20")
     host = prepared([("a", ("event", "", 20)), ("b", ("event", "", 11))], desk)
     stage, spec = ready(host, serve)
@@ -271,7 +271,7 @@ def test_progress_counts_on_and_nothing_is_split(serve, tmp_path):
     assert desk.notes() == ["b event at 11", "a event at 20"]
 
 
-def test_several_timers_fire_in_their_order_with_elements_before_them(serve, tmp_path):
+def test_timers_fire_in_order_with_preceding_elements(serve, tmp_path):
     desk = Desk(tmp_path)
     host = prepared([("a", ("event", "", 20))], desk)
     stage, spec = ready(host, serve)
@@ -296,7 +296,7 @@ def test_several_timers_fire_in_their_order_with_elements_before_them(serve, tmp
     assert len(state.changes) == 2
 
 
-def test_a_timer_that_fails_names_its_transform(serve, tmp_path):
+def test_failing_timer_names_its_transform(serve, tmp_path):
     steps = [("a", ("event", "fails", 20)), ("a", ("event", "", 10))]
     host = prepared(steps, Desk(tmp_path))
     stage, spec = ready(host, serve)

@@ -1,4 +1,4 @@
-"""Text that can't be encoded ends a bundle with an error, also where the SDK can't send that."""
+"""Tests that unencodable text ends a bundle with an error, even if the SDK can't send the error."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ def log_and_fail(_: object) -> None:
     fail(_)
 
 
-def test_a_bundle_that_the_sdk_gives_up_without_a_word_fails(
-    serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bundle_dropped_silently_by_sdk_fails(serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_module, "_PROGRESS_SECONDS", 1.0)
     monkeypatch.setattr(vanished, "_RESPONSE_SECONDS", 0.5)
     p = new_pipeline()
@@ -51,7 +49,7 @@ def test_a_bundle_that_the_sdk_gives_up_without_a_word_fails(
         bundle.result()
 
 
-def test_our_own_boot_program_sends_such_text() -> None:
+def test_boot_program_sends_invalid_unicode_as_escaped_text() -> None:
     p = new_pipeline()
     p | beam.Impulse() | "Fail" >> beam.Map(log_and_fail)
     host = TinyHost(p)

@@ -1,4 +1,4 @@
-"""Virtual environments with staged packages: made once, shared, kept while in use, and removed."""
+"""Tests of virtual environments with staged packages: created once, shared, retained while in use, and removed."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def staged(tmp_path: Path) -> Path:
     return folder
 
 
-def test_processes_that_ask_at_once_share_one_environment(staged: Path, tmp_path: Path) -> None:
-    """It has what was staged, first of all, and what this interpreter has."""
+def test_concurrent_processes_share_one_environment(staged: Path, tmp_path: Path) -> None:
+    """The environment has the staged packages first, and then the packages of this interpreter."""
     make_wheel(staged, "needed_module", "WHO = 'needed'")
     make_wheel(staged, "forced_module", "WHO = 'forced'", needs="needed_module>=1")
     make_wheel(staged, "attrs", "WHO = 'staged'", version="99.0")
@@ -64,7 +64,7 @@ def test_processes_that_ask_at_once_share_one_environment(staged: Path, tmp_path
     used = subprocess.run([python, "-c", USE], stdout=subprocess.PIPE, text=True, check=True)
     place, *who = used.stdout.split()
     assert who == ["forced", "needed"]
-    assert not place.startswith(str(cache)), "what nobody asked for is not installed"
+    assert not place.startswith(str(cache)), "unrequested packages are not installed"
 
 
 def made_without_pip(place: Path, *others: object) -> None:
@@ -72,7 +72,7 @@ def made_without_pip(place: Path, *others: object) -> None:
     (place / "ready").touch()
 
 
-def test_environments_that_nobody_uses_are_removed(
+def test_unused_environments_are_removed(
     staged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(virtual_environments, "_make", made_without_pip)
@@ -91,7 +91,7 @@ def test_environments_that_nobody_uses_are_removed(
     assert {path.name for path in cache.iterdir() if path.is_dir()} == {"used", "young", key}
 
 
-def test_an_environment_in_use_is_held(
+def test_environment_in_use_is_retained(
     staged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(virtual_environments, "_make", made_without_pip)
@@ -102,7 +102,9 @@ def test_an_environment_in_use_is_held(
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_where_environments_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_folder_follows_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BEAM_RUNNER_CACHE_DIR", str(tmp_path / "named"))
     assert cache_folder() == tmp_path / "named" / "beam-runner" / "python-environments"
     monkeypatch.delenv("BEAM_RUNNER_CACHE_DIR")
@@ -115,7 +117,7 @@ def test_where_environments_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("theirs", ["a link", "a folder that others write to", "a file"])
-def test_what_others_have_put_into_a_shared_folder_is_not_taken(
+def test_files_of_other_users_in_shared_folder_are_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: str
 ) -> None:
     (tmp_path / "file").touch()
@@ -137,7 +139,9 @@ def test_what_others_have_put_into_a_shared_folder_is_not_taken(
     assert not list(tmp_path.glob("*/beam-runner"))
 
 
-def test_no_folder_to_install_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_install_folder_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("BEAM_RUNNER_CACHE_DIR", str(tmp_path / "file"))
     with pytest.raises(CannotInstall, match="BEAM_RUNNER_CACHE_DIR"):

@@ -1,7 +1,7 @@
-"""A host in one page: runs whole bounded pipelines, stage by stage, on any harness.
+"""A small host that runs bounded pipelines stage by stage on any harness.
 
-It keeps everything in memory and knows non-merging windows and the default trigger, which is all
-that tests of a harness need.
+The host stores all data in memory, and supports only non-merging windows and the default trigger.
+Tests of a harness need no more.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ IMPULSE_HEADER = (MIN_MS + SHIFT).to_bytes(8, "big") + b"\x00\x00\x00\x01" + LAS
 
 
 def elements(*values: bytes) -> ElementChunk:
-    """Impulses with other content than usual."""
+    """Returns impulses with other content than usual."""
     data = b"".join(IMPULSE_HEADER + _varint(len(value)) + value for value in values)
     return ElementChunk(len(values), data)
 
@@ -55,7 +55,7 @@ def _varint(number: int) -> bytes:
 
 
 class Logs:
-    """Keeps what was logged."""
+    """A sink that stores log records."""
 
     def __init__(self) -> None:
         self.records: list[LogRecord] = []
@@ -81,7 +81,7 @@ class Artifacts:
 
 
 def external(endpoint: str) -> Environment:
-    """An EXTERNAL environment."""
+    """Returns an EXTERNAL environment."""
     payload = beam_runner_api_pb2.ExternalPayload(
         endpoint=endpoints_pb2.ApiServiceDescriptor(url=endpoint)
     )
@@ -91,13 +91,13 @@ def external(endpoint: str) -> Environment:
 def job_with(
     environment: Environment, options_json: str = "{}", environments: Iterable[str] = ()
 ) -> JobContext:
-    """A job all of whose environments are ``environment``."""
+    """Returns a job in which all environments are ``environment``."""
     names = [*environments] or ["env"]
     return JobContext("job-1", "a job", options_json, dict.fromkeys(names, environment))
 
 
 class Rows:
-    """What was written to a keyed output; also a SideInputReader for one side input."""
+    """Rows written to a keyed output. Also a SideInputReader for one side input."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[bytes, bytes, bytes, int]] = []
@@ -140,7 +140,7 @@ class Rows:
 
 
 class Chunks:
-    """What was written to an output of elements."""
+    """Chunks written to an output of elements."""
 
     def __init__(self) -> None:
         self.chunks: list[ElementChunk] = []
@@ -157,7 +157,7 @@ class Chunks:
 
 
 class SideInputs:
-    """The side inputs of a stage, out of the rows of the outputs they come from."""
+    """The side inputs of a stage, from the rows of the outputs."""
 
     def __init__(self, rows: Mapping[tuple[str, str], Rows]) -> None:
         self._rows = rows
@@ -188,11 +188,11 @@ class SideInputs:
 
 
 class TinyHost:
-    """Runs a pipeline.
+    """A runner of one pipeline.
 
     Attributes:
-        specs: of all stages in order, once planned.
-        results: of the first bundle of every stage, by its name.
+        specs: specifications of all stages in order, after planning.
+        results: results of the first bundle of every stage, by stage name.
     """
 
     def __init__(self, pipeline: beam.Pipeline) -> None:
@@ -218,7 +218,7 @@ class TinyHost:
         return list(self._components.environments)
 
     def _find_side_inputs(self) -> dict[bytes, str]:
-        """Access pattern of every buffer that is read as a side input."""
+        """Finds the access pattern of every buffer that is read as a side input."""
         found = {}
         for stage in self._stages:
             for transform in stage.transforms:
@@ -275,7 +275,7 @@ class TinyHost:
         return OutputEdge(transform_id, OutputKind.ELEMENTS)
 
     def side_inputs(self, spec: HarnessStage) -> SideInputs:
-        """The side inputs of a stage, as far as they have been computed."""
+        """Returns the side inputs of a stage that are already computed."""
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
         rows = {}
         for transform_id, transform in descriptor.transforms.items():
@@ -286,7 +286,7 @@ class TinyHost:
         return SideInputs(rows)
 
     def inputs(self, spec: HarnessStage) -> list[InputChunk]:
-        """The main input of a stage."""
+        """Returns the main input of a stage."""
         buffer = self._reads[spec.input.transform_id]
         if buffer == translations.IMPULSE_BUFFER:
             return [elements(b"")]
@@ -299,7 +299,7 @@ class TinyHost:
         return list(held.elements())
 
     def outputs(self, spec: HarnessStage) -> dict[str, Rows | Chunks]:
-        """The ports of a stage's outputs."""
+        """Returns the ports of a stage's outputs."""
         return {
             edge.transform_id: self.buffers.setdefault(
                 self._reads[edge.transform_id],
@@ -309,7 +309,7 @@ class TinyHost:
         }
 
     def run_stage(self, spec: HarnessStage, harness: Harness) -> None:
-        """Runs one bundle with all the input of a stage, and others while elements are deferred."""
+        """Runs one bundle with all the input of a stage, and further bundles while elements are deferred."""
         stage = harness.stage(spec, self.side_inputs(spec))
         inputs = self.inputs(spec)
         for number in itertools.count():
@@ -322,17 +322,17 @@ class TinyHost:
             inputs = [ElementChunk(1, each.element) for each in result.residuals]
 
     def run(self, harness_of: Callable[[str], Harness]) -> None:
-        """Runs all stages; ``harness_of`` gives the harness of an environment."""
+        """Runs all stages. ``harness_of`` returns the harness of an environment."""
         for spec in self.specs:
             self.run_stage(spec, harness_of(spec.environment_id))
 
 
 def pickle_by_value(module_name: str) -> None:
-    """Lets a test module's own classes be used in SDK harnesses, which can't import it."""
+    """Pickles the classes of a test module by value, because SDK harnesses can't import the module."""
     cloudpickle.register_pickle_by_value(sys.modules[module_name])
     cloudpickle.register_pickle_by_value(life)
 
 
 def new_pipeline(*options: str) -> beam.Pipeline:
-    """A pipeline to be built and never run by Beam itself."""
+    """Returns a pipeline that Beam itself never runs."""
     return beam.Pipeline(options=PipelineOptions(list(options)))

@@ -1,4 +1,4 @@
-"""A host of stateful stages in one page: state in dictionaries, timers that fire when all is read."""
+"""A small host of stateful stages: state in dictionaries, and timers that fire after all input is read."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ TimerId = tuple[str, str, str, bytes, tuple[bytes, ...]]
 
 
 class ToyState:
-    """User state of one stage, for as many bundles as one likes.
+    """User state of one stage, for any number of bundles.
 
     Attributes:
-        bags: by cell.
-        maps: by cell, the values of each key.
-        lists: by cell, pairs of sort key and value.
-        timers: that are set, by what tells them apart.
-        changes: timers as they were set and cleared.
-        gets: how many times something was read.
+        bags: bags by cell.
+        maps: values of each key by cell.
+        lists: pairs of sort key and value by cell.
+        timers: set timers by identity.
+        changes: set and cleared timers in order.
+        gets: number of reads.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class ToyState:
             self.timers[name] = timer
 
     def fire_all(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
-        """The input, then one timer after the other as they are due, until none is left."""
+        """Yields the input, then due timers one by one, until none is left."""
         yield from inputs
         yield Settle()
         while self.timers:
@@ -101,12 +101,12 @@ class ToyState:
 
 
 class StatefulHost(TinyHost):
-    """A TinyHost whose only stateful stage gets state, and has all its timers fired.
+    """A TinyHost whose only stateful stage gets state, and fires all its timers.
 
     Attributes:
-        state: of that stage.
-        one_by_one: whether each element of that stage gets a bundle of its own.
-        stateful: that stage's result.
+        state: state of the stateful stage.
+        one_by_one: whether each element of the stateful stage gets a separate bundle.
+        stateful: result of the stateful stage.
     """
 
     def __init__(self, pipeline: beam.Pipeline, *, one_by_one: bool = False) -> None:
@@ -139,7 +139,7 @@ def _single(chunk: ElementChunk) -> list[InputChunk]:
 
 
 def is_stateful(spec: HarnessStage) -> bool:
-    """Whether a transform of the stage has state or timers."""
+    """Returns whether a transform of the stage has state or timers."""
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
     payloads = [
         beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
