@@ -33,7 +33,7 @@ _HEAD = """\
 
 This page lists the states of every kind of process, the messages and events that change them, the time limits, and the component
 that detects each failure. `tools/shutdown_page.py` generates the page from the package `beam_runner_runtime.shutdown` and from
-`beam_spark_executor.spark.shutdown`; the code reads its limits from the same tables. [Faults](../appendix/faults.md) describes what becomes of a job,
+`beam_spark_executor.spark.shutdown`. The code reads its time limits from the tables in these packages too. [Faults](../appendix/faults.md) describes what becomes of a job,
 and [ADR 0039](../adr/0039-a-table-of-shutdown.md) the reasons.
 
 The table of transitions drives three states: that of a job (`RunningJob`), of a worker process as the server sees it (`WorkerLink`), and of the

@@ -77,7 +77,7 @@ def test_payload_of_older_version_is_accepted_and_of_newer_refused() -> None:
 
 @pytest.mark.parametrize("payload", [b"[" * 100_000, b'{"format":' * 100_000])
 def test_deeply_nested_payload_is_refused(payload: bytes) -> None:
-    with pytest.raises(WrongTable, match="isn't a valid description of a table to be read"):
+    with pytest.raises(WrongTable, match="doesn't describe a table to be read"):
         TableSource.from_payload(payload)
 
 

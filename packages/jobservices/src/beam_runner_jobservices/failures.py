@@ -86,7 +86,7 @@ def failure_of(text: str, names: StepNames, record: MessageRecord = None) -> Fai
         named = _named(body[where.start("step") :][:_LONGEST_NAME], names)
         step = named or names.find(where["step"])
     before, found, after = body.partition(_TRACEBACK)
-    # In a chain of exceptions, the last exception counts.
+    # In a chain of exceptions, use the one that is printed last, which is the one that was raised.
     trace = (found + after).rpartition(_TRACEBACK)[2] if found else ""
     frames = tuple(
         Frame(

@@ -253,8 +253,7 @@ class Job:
                 )
             self.state(wish)
             if wish is JobState.CANCELLING and not self._begun:
-                # No other component would end the job before the resources that it waits for are
-                # available.
+                # Cancel the job here. While it waits for resources, nothing else would end it.
                 self.state(JobState.CANCELLED)
             handle = self._handle
             state = self.history.current.state

@@ -140,7 +140,7 @@ def put_note(connection: sqlite3.Connection, job_id: str, kind: str, note: Any) 
 
 
 def note_of(connection: sqlite3.Connection, job_id: str, kind: str) -> Any:
-    """Returns the last note that `put_note` stored, with records as mappings; None if no note exists.
+    """Returns a job's last record of one kind that `put_note` stored, as a mapping; None if none exists.
 
     Raises:
         Damaged: the note differs from the stored note.

@@ -77,8 +77,8 @@ class JobRegistry:
         self._waits_told: dict[str, str] = {}
 
     def run(self, preparation_id: str, retrieval_endpoint: str) -> str:
-        """Starts the prepared job and returns its id, which differs from the preparation's. The job is
-        recorded by then.
+        """Records and starts the prepared job; returns the job's id, which differs from the
+        preparation's id.
 
         A repeated Run starts nothing. It returns the answer to the first Run, so that a client can
         ask again after its connection broke.

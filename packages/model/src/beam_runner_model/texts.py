@@ -36,7 +36,7 @@ def format_timer(family: str, tag: str) -> str:
     >>> shown_timer("ts-alarm", "a")
     "the timer 'alarm' with the tag 'a'"
     """
-    # The Python SDK adds the prefix "ts-" to the name.
+    # The Python SDK adds the prefix "ts-" to the name of a timer.
     name = f"the timer {family.removeprefix('ts-')!r}"
     return f"{name} with the tag {tag!r}" if tag else name
 

@@ -42,8 +42,8 @@ def is_of_go(environment: _protos.Environment) -> bool:
 def heeds_prefix(components: _protos.Components) -> Callable[[_protos.Coder], bool]:
     """Returns a function that says whether all SDKs of a pipeline use a length prefix around a coder.
 
-    Go's SDK up to 2.64 silently omits the prefix around coders that it knows, which have no
-    payload. Go's SDK 2.77 writes the prefix. The runner treats the versions between as old.
+    Up to 2.64, Go's SDK ignores a length-prefix coder around any coder that it knows and that has
+    no payload. Go's SDK 2.77 writes the prefix. The runner treats the versions between as old.
     """
     always = all(map(_always_heeds_prefixes, components.environments.values()))
     return lambda coder: always or bool(coder.spec.payload)

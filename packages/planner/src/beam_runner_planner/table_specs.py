@@ -120,7 +120,7 @@ class _Payload:
             raise
         except (ValueError, AttributeError, TypeError, RecursionError) as error:
             raise WrongTable(
-                f"the payload isn't a valid description of a table to be {cls.KIND}"
+                f"the payload of the transform doesn't describe a table to be {cls.KIND}"
             ) from error
 
 

@@ -19,10 +19,10 @@ class NeverBegun(JobHandle):
     """Handle of a job that never ran on this server."""
 
     def cancel(self) -> None:
-        """Does nothing, because the job has ended."""
+        """Does nothing, because an ended job has nothing to cancel."""
 
     def drain(self) -> None:
-        """Does nothing, because the job has ended."""
+        """Does nothing, because an ended job has nothing to drain."""
 
     def metrics(self) -> JobMetrics:
         """Returns no metrics."""

@@ -59,7 +59,7 @@ def disk_unavailable(error: OSError, folder: Path) -> NeighbourUnavailable:
 
 @contextmanager
 def disk_of(folder: Path) -> Iterator[None]:
-    """Converts errors of a full or unavailable file system in its block to `NeighbourUnavailable`.
+    """Runs its `with` block; raises `NeighbourUnavailable` if the file system is full or unavailable.
 
     Args:
         folder: a folder of the file system, named if an error doesn't name a file.

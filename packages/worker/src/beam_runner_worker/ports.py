@@ -72,7 +72,7 @@ class UserState(Protocol):
         """Replaces the content of a bag with encoded values."""
 
     def clear(self, cell: StateCell) -> None:
-        """Clears a cell of any kind."""
+        """Clears one user state of any kind, for one key and window."""
 
     def map_keys(self, cell: StateCell) -> bytes:
         """Returns the distinct keys of a multimap, encoded and concatenated."""

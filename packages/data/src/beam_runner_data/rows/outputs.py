@@ -57,8 +57,8 @@ def row_port(
         turn: number of the writing bundle, which selects the first partition for rebalanced
             elements.
         sink: receiver of the rows.
-        windows: whether each row must be in one window and must name that window; chunks of
-            elements already do.
+        windows: whether each row must be in one window and must name that window. Chunks of
+            elements always fulfill this.
         restrictions: whether rebalanced elements are restrictions with their sizes.
     """
     match kind:

@@ -54,8 +54,8 @@ class PartialFile:
     def have(self, rows: Collection[int]) -> int:
         """Downloads the missing ones of some rows; returns the number of downloaded bytes.
 
-        If the file isn't a file of rows, or lacks these numbers, it is downloaded completely, and
-        its reader reports the error.
+        If the file isn't a file of rows, or doesn't have all of these rows, it is downloaded completely,
+        and its reader reports the error.
 
         Raises:
             StoreError: the store doesn't return it.

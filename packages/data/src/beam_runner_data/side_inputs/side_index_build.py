@@ -189,7 +189,7 @@ class _Builder:
         if self._count == 1:
             entries.tofile(self._partitions[0])
             return
-        # The highest 32 bits, as a fraction of their range.
+        # Scale the highest 32 bits of the key's hash to the number of partitions.
         numbers = ((entries["high"] >> np.uint64(32)) * np.uint64(self._count)) >> np.uint64(32)
         order = np.argsort(numbers, kind="stable")
         bounds = np.searchsorted(numbers[order], np.arange(self._count + 1, dtype=np.uint64))

@@ -60,7 +60,8 @@ class StateMerge:
         try:
             compaction = compact(self._folder, self._plan, name)
         except BaseException as error:
-            # The state stays in more segments. If they can't be read, a bundle will report it.
+            # Without the merge, the state only has more segments. If one is unreadable, the next
+            # bundle that reads it reports the error.
             _LOGGER.warning("Can't merge state: %s", error)
             self._result.set_exception(error)
         else:

@@ -39,7 +39,10 @@ def fetch_weights(
 
 
 def live_row(readers: Sequence[SegmentReader], cell: bytes, subkey: bytes) -> list[bytes]:
-    """Returns the data at a subkey, oldest first; empty if the subkey is absent."""
+    """Returns the values at a subkey that weren't replaced later, oldest first.
+
+    The list is empty if the subkey is absent.
+    """
     found: list[bytes] = []
     for reader in reversed(readers):
         row = reader.row(cell, subkey)

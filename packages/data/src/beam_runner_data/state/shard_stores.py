@@ -154,7 +154,7 @@ class LoopStores:
         return self._flushed
 
     def build_on_flushed(self) -> None:
-        """Makes the flushed changes part of the committed state for bundles; no bundle may run."""
+        """Lets later bundles read the flushed changes as committed state. Call it only while no bundle runs."""
         for place, commit in self._flushed.items():
             self._stores[place].begin_with(commit)
         self._flushed = {}

@@ -69,7 +69,7 @@ class SmallSegment:
     def weights(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
-        """Yields the same as `rows`, with the weight of the row in place of its data."""
+        """Yields the same as `rows`, with the size of the row in bytes in place of its data."""
         for subkey, replaces, data in self.rows(cell, start, end):
             yield subkey, replaces, None if data is None else weight_of(subkey, len(data))
 

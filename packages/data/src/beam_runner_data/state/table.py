@@ -211,7 +211,7 @@ class TableSegment:
         except (OverflowError, ValueError) as error:
             raise SegmentError.damaged(self._path, f"an offset is out of range: {error}") from error
         if len(data) != size:
-            raise SegmentError.damaged(self._path, "the file is too short")
+            raise SegmentError.damaged(self._path, f"the file ends before byte {at + size}")
         return data
 
 

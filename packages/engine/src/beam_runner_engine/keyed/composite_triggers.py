@@ -218,8 +218,8 @@ class EndOfWindowMachine:
         return (False, self._early.fire(early, at)[0], late), False
 
     def merge(self, states: Sequence[State], at: Instant) -> State:
-        """Merges states. If the merged window has not ended, the merged state has no on-time firing
-        yet.
+        """Merges the trigger states of merged windows. Forgets earlier on-time firings if the merged
+        window hasn't ended.
         """
         early = self._early.merge([state[1] for state in states], at)
         late = None if self._late is None else self._late.merge([s[2] for s in states], at)

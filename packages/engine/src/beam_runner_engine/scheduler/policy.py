@@ -128,8 +128,8 @@ class DefaultPolicy:
 
     def dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:
         """Checkpoints old and lingering bundles, and halves long or stalled bundles for idle slots."""
-        # Check for checkpoints first: half of an endless restriction never finishes, so a split
-        # commits nothing.
+        # Prefer a checkpoint to a split. After a split, the primary of an unbounded restriction still
+        # never ends, so the bundle never commits.
         if bundle.splittable and (bundle.lingers or bundle.elapsed >= self.checkpoint_after):
             return 0.0
         if bundle.splittable and not self.halves_restrictions:

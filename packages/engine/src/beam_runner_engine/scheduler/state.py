@@ -182,7 +182,7 @@ class SectionPhase(enum.Enum):
 
 @attrs.define(eq=False)
 class SectionState:
-    """Section and its phase."""
+    """Section (stages that run in one bundle), and the phase that it is in."""
 
     node: Section
     phase: SectionPhase = SectionPhase.WAITING

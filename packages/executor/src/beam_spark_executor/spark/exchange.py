@@ -80,7 +80,8 @@ def gathered(parcels: Exchanged, task: Callable[[Parcels], Iterator[bytes]]) -> 
     """Returns the results of a last task for each partition of the blocks, for the caller to collect."""
     last = parcels.mapPartitions(task)
     last._bypass_serializer = True
-    # PySpark selects the workers here, and not when the result is collected.
+    # PySpark chooses its Python workers at this access, with the current settings, and not when the
+    # result is collected.
     _ = last._jrdd
     return last
 

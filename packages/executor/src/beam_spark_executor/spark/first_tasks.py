@@ -105,7 +105,7 @@ def _wait(thread: threading.Thread, master: str, limit: float, give_up: Callable
 
 
 def explain(failure: BaseException) -> str:
-    """Returns one sentence for Spark's error about a task that Python could not start."""
+    """Explains in one sentence Spark's error that it could not start Python for a task."""
     error = str(failure)
     if re.search(r"No module named 'beam_(runner|spark)_", error):
         return (

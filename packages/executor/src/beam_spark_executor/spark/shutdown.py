@@ -1,4 +1,4 @@
-"""The rows of the shutdown table that need Spark: limits, states, transitions and detections of its processes.
+"""Spark's part of the shutdown tables: how its processes stop, the time limits, and how their loss is detected.
 
 The other rows are in ``beam_runner_runtime.shutdown``.
 """

@@ -149,7 +149,7 @@ def _format(target: TableTarget, table: Any) -> str:
             f" {', '.join(sorted(FILE_FORMATS))}"
         )
     if target.format and target.format != told:
-        raise WrongTable(f"{target.name} is a table of {told}: leave out the format")
+        raise WrongTable(f"{target.name} is an existing table of {told}: omit the format")
     if table.bucketSpec().isDefined():
         raise WrongTable(f"{target.name} has buckets; only Spark's INSERT can write such a table")
     return told

@@ -129,7 +129,8 @@ def publish(
 
 
 def _copy(session: SparkSession, target: TableTarget, columns: Sequence[str], table: str) -> str:
-    """Returns a statement that copies one attempt's rows of each partition."""
+    """Returns the SQL statement that copies one attempt's rows of each partition from a staging table to
+    the target."""
     dialect = _java(session).jdbc.JdbcDialects.get(target.option("url"))
     quoted = dialect.quoteIdentifier
     into = ", ".join(map(quoted, _columns_there(session, target, columns)))

@@ -106,7 +106,7 @@ class LocalBundle:
 
     @property
     def bundle_id(self) -> str:
-        """ID of the bundle for the harness."""
+        """The ID under which the harness knows this bundle."""
         return self._name
 
     @property

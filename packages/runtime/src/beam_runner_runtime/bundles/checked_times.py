@@ -1,8 +1,8 @@
-"""Checks that data is no earlier than its declared timestamp, and that groups respect the output
-watermark.
+"""Checks that no element is earlier than the minimum timestamp that its data declares, and that no group
+is behind the output watermark.
 
-The checks run only if the server's option enables them, see
-`beam_runner_runtime.driver.watermark_checks`.
+The checks are off by default; `beam_runner_runtime.driver.watermark_checks` describes how to enable
+them.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ class NeighbourWait:
     """Retry of a function while stores or disks are unavailable; thread-safe.
 
     Args:
-        send: function that reports the awaited neighbour to the server.
+        send: function that reports to the server which store or disk is awaited.
         seconds: maximum duration of a wait.
-        is_wanted: function that returns False if the job has ended, which ends the wait.
+        is_wanted: function that returns False once the job has ended. The wait then stops.
         folder: folder whose disk is named for the process's files.
         activity: activity counter, which records the wait.
     """

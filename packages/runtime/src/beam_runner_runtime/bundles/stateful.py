@@ -139,8 +139,7 @@ class StatefulBundle:
         """
         strategy = self._spec.strategy
         if isinstance(part.windows, bytes) and not (strategy.needs_merge or self._plan.time_sorted):
-            # All elements are in one window, which has expired for all of them or for none. So one
-            # row per key is enough.
+            # All elements are in one window, so they expire together, and one row per key is enough.
             count = len(part.keys)
             times = part.timestamps[:count].tolist()
             first = self._shard.admit(
@@ -221,8 +220,8 @@ class StatefulBundle:
 
         Args:
             values: encoded elements.
-            before: encoded previous windows of the elements; None if unknown.
-            windows: encoded new windows of the elements.
+            before: encoded windows of the elements before the change; None if unknown.
+            windows: encoded windows of the elements after the change.
         """
         skip_window = SKIP_WINDOW[self._spec.strategy.window_coder]
         parts: list[bytes] = []

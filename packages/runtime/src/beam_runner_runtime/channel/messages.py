@@ -322,7 +322,7 @@ class DumpStacks:
 
 @attrs.frozen
 class Finalize:
-    """Order to run the finalization callbacks of committed bundles that this process ran."""
+    """Command to a process: run the finalization callbacks of the committed bundles that it ran."""
 
     bundles: tuple[Attempt, ...]
 

@@ -50,7 +50,8 @@ OPTIONS = (
     # A lost host closes no connection. Keepalive pings detect the loss.
     ("grpc.keepalive_time_ms", round(LIMITS.keepalive_seconds * 1000)),
     ("grpc.keepalive_timeout_ms", _PING_MS),
-    # Without this option, gRPC waits one minute for the answer to a ping, despite the line above.
+    # Without `ping_timeout_ms`, gRPC waits one minute for the answer to a ping, despite
+    # `keepalive_timeout_ms`.
     ("grpc.http2.ping_timeout_ms", _PING_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),

@@ -43,7 +43,7 @@ class Tally:
 
 @attrs.frozen
 class LedgerState:
-    """Complete state of a ledger.
+    """Complete state of a ledger, which the journal saves and a restarted server restores.
 
     Attributes:
         plan: plan of the job.

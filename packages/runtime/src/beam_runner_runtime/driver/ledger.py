@@ -246,7 +246,7 @@ class Ledger:
             case SectionRefused(number, attempt) if self.is_open(Attempt(number, attempt)):
                 section = self._open.pop(number)
                 if event.ran:
-                    # The stages' user code runs again in bundles, so this attempt has no result.
+                    # Discard this attempt's result: the section's stages run again as separate bundles.
                     cause = f"a section is run as bundles instead: {event.reason}"
                     self.last_failure = BundleFailed(number, attempt, cause, FailureKind.OUTSIDE)
                     self._count(section, "failed")

@@ -51,8 +51,8 @@ class Silence:
 
 
 class JobProcesses:
-    """Worker processes of one job. Any thread can call the methods, but only one thread can call
-    `look`.
+    """Worker processes of one job. All methods are thread-safe except `look`, which must always be
+    called from the same thread.
 
     Args:
         folder: folder of the job, with one subfolder for each process.
@@ -183,7 +183,7 @@ class JobProcesses:
             return gone
 
     def _stop_external_workers(self) -> None:
-        """Stops the external SDK harnesses, because a killed process couldn't stop them itself."""
+        """Stops the external SDK harnesses, because a worker process that was killed couldn't stop its own."""
         with self._changed:
             started = [worker for workers in self._external.values() for worker in workers]
             self._external.clear()

@@ -101,7 +101,7 @@ class JobSlots:
 
     @property
     def may_ask(self) -> bool:
-        """Whether the job may request more lanes; see :meth:`SlotSharing.can_request`."""
+        """Whether the job may request more lanes (Spark tasks that run bundles); see `SlotSharing.can_request`."""
         with self._slots.lock:
             return self._slots.places.can_request(self._job_id)
 

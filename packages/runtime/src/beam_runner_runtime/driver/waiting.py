@@ -40,7 +40,7 @@ def job_waits(
     for wait in (*_of_runner(coordinator, plan, silent), *waits):
         counts[wait.stage, wait.kind] += 1
         if counts[wait.stage, wait.kind] <= _MOST_OF_A_KIND or not wait.stage:
-            found.append(_named(wait, plan))
+            found.append(_with_full_names(wait, plan))
     return tuple(found[:_MOST])
 
 
@@ -96,8 +96,8 @@ def _of_runner(
         yield Wait(WaitKind.HARNESS, count=len(starting), seconds=round(seconds, 1))
 
 
-def _named(wait: Wait, plan: JobPlan) -> Wait:
-    """Returns a wait with the full names of the waiting steps and of the steps that they wait for."""
+def _with_full_names(wait: Wait, plan: JobPlan) -> Wait:
+    """Returns the record of a wait, with stages replaced by the full names of their steps."""
     if not wait.stage or wait.steps:
         return wait
     stage = plan.stages[wait.stage]

@@ -23,7 +23,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class JobWatch:
-    """Watchdog of one job. Only the job's thread can use it.
+    """Watchdog of one job, which detects that the job makes no progress. Only the job's thread can use it.
 
     Args:
         job_id: id of the job.

@@ -1,4 +1,7 @@
-"""Base of placements that run only lanes: no sections, no tables and no stand-by process."""
+"""Base class of job placements that run bundles only on lanes.
+
+They support no sections, no Spark tables and no stand-by process.
+"""
 
 from __future__ import annotations
 

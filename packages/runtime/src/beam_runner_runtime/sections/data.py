@@ -70,11 +70,11 @@ class SectionData:
             inline = min(INLINE_BYTES, _INLINE_OF_ALL // self.shards)
             return self.outside.writer(buffer, pieces, name, inline)
         here = self.source % self.shards if buffer.kind is BufferKind.STORED else None
-        return _ToStage(buffer.buffer_id, reader.place, self.outbox, self.shards, here)
+        return _StageWriter(buffer.buffer_id, reader.place, self.outbox, self.shards, here)
 
 
-class _ToStage:
-    """Writer of rows for another stage of the section (`BufferWriter`).
+class _StageWriter:
+    """`BufferWriter` for rows that another stage of the same section reads.
 
     Args:
         buffer_id: ID of the buffer.

@@ -1,5 +1,6 @@
-"""Ports of sections: a process that runs their bundles, a placement that runs their tasks, and slots
-for these tasks.
+"""Interfaces that a section (stages that run as one Spark job) needs from its host.
+
+They are a process for the bundles, a placement that runs the tasks, and slots for these tasks.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ class SectionOutputs:
 
     Attributes:
         stage: index of the writing stage in the section.
-        source: number of the task.
-        outputs: outputs, in order.
+        source: index of the Spark task that wrote the outputs.
+        outputs: outputs of the stage, in order.
     """
 
     stage: int

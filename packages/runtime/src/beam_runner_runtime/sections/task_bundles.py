@@ -53,7 +53,7 @@ class TaskFailedError(Exception):
 
 
 class TaskBundles:
-    """Runner of all bundles of one task, and host of the engine's driver; used by one thread.
+    """Runner of all bundles of one Spark task of a section. It hosts the engine's driver. Not thread-safe.
 
     Args:
         host: process of the task.

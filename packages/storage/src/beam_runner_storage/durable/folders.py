@@ -1,6 +1,6 @@
-"""Folders of a server: marked as its own, held by a lock on a file, and written to the disk.
+"""Folders of a server: each has a marker file, is locked through a file, and is synced to the disk.
 
-A folder with anything in it that no server has marked belongs to somebody else and is never touched.
+If a folder has files but no marker, it isn't a server's folder, and this module never changes it.
 """
 
 from __future__ import annotations
@@ -18,32 +18,37 @@ from beam_runner_model.threads import run_together
 from beam_runner_storage.errors import StorageError
 
 MARKER = "beam-runner-folder.json"
-"""The file that says what a folder is for, and in which form."""
+"""Name of the marker file, which has the purpose and the format of a folder."""
 
 FORMAT = 1
-"""The form of the folders that this version writes."""
+"""The format of the folders that this version writes."""
 
 ARTIFACTS = "artifacts"
 STATE = "state"
 
 _OF_NOBODY = {f"{MARKER}.new", "lost+found"}
-"""What may be in a folder before it is marked: a marker half written, what a file system begins with."""
+"""Names that may exist in an unmarked folder: an incomplete marker, and a new file system's folder."""
 
 _SYNCS_AT_ONCE = 8
-"""File systems write together what several threads sync at the same time."""
+"""Number of syncs at the same time. File systems combine the syncs of several threads."""
 
 
 def hold_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
-    """Make `folder` where it is not there, mark it as ours, and lock `file_name` in it, without
-    waiting.
+    """Creates a folder if it doesn't exist, marks it, and locks a file in it. Doesn't wait.
 
-    The lock lasts until the returned file, open for reading and writing, is closed, or the process
-    ends. `purpose` is `ARTIFACTS` or `STATE`.
+    Args:
+        folder: the folder.
+        file_name: name of the file to lock.
+        purpose: `ARTIFACTS` or `STATE`.
+
+    Returns:
+        The locked file, open for reading and writing. The lock lasts until the file is closed or the
+        process ends.
 
     Raises:
-        StorageError: another server holds it, it cannot be made or written, or it is not ours:
-            something is in it and no marker, it is for another purpose or of a newer version, or
-            another user has put it, or a symbolic link that leads to it, into a shared folder.
+        StorageError: another server holds the lock; the folder can't be created or written; it has
+            files but no marker; it has another purpose or a newer format; or another user created
+            it, or a symbolic link on its path, in a shared folder.
     """
     try:
         _check_way(folder, purpose)
@@ -70,12 +75,12 @@ def hold_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
 
 
 def mark_folder(folder: Path, purpose: str) -> None:
-    """Mark a folder that is there as ours, unless it is marked: from then on it is this user's alone.
+    """Marks an existing folder, unless it is marked, and removes the access of other users.
 
-    For a folder that was just made, or is locked.
+    Call it only for a folder that was just created or is locked.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the folder can't be written.
     """
     marker = folder / MARKER
     if marker.exists():
@@ -100,7 +105,7 @@ def sync_files(paths: Sequence[Path]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names of the files in `folder` are on the disk."""
+    """Waits until the names of the files in a folder are on the disk."""
     _sync(folder)
 
 
@@ -113,8 +118,8 @@ def _sync(path: Path) -> None:
 
 
 def _check_way(folder: Path, purpose: str) -> None:
-    """Raise what `hold_folder` does where somebody else, in a folder that all may write to, has put
-    `folder` there or a symbolic link on the way to it.
+    """Raises an error if another user created the folder, or a symbolic link on its path, in a shared
+    folder.
     """
     path = folder.absolute()
     for step in (path, *path.parents):
@@ -129,7 +134,7 @@ def _check_way(folder: Path, purpose: str) -> None:
 
 
 def _check_is_ours(folder: Path, file_name: str, purpose: str) -> None:
-    """Raise what `hold_folder` does, before anything in the folder is touched."""
+    """Raises an error if the folder isn't a job server's folder; changes nothing in it."""
     marker = folder / MARKER
     if marker.is_symlink() or marker.exists():
         _check_marker(folder, marker, purpose)
@@ -162,7 +167,7 @@ def _check_marker(folder: Path, marker: Path, purpose: str) -> None:
 
 
 def _open_private(path: Path) -> int:
-    """Open a file of this user's own for reading and writing, made where it is not there."""
+    """Opens a file for reading and writing, and creates it if needed. Only this user can access it."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
@@ -171,7 +176,7 @@ def _cannot_use(folder: Path, purpose: str, reason: str) -> StorageError:
 
 
 def _some(names: set[str]) -> str:
-    """A few names, and how many more, with their verb."""
+    """Returns a phrase with up to three names, the number of the others, and a verb."""
     shown = sorted(names)[:3]
     more = len(names) - len(shown)
     listed = ", ".join(repr(name) for name in shown) + (f" and {more} more" if more else "")

@@ -84,8 +84,9 @@ class TransactionLog(Protocol):
         """Returns when all earlier transactions are durable.
 
         Raises:
-            LogAway: they are not durable after the time limit. They stay in the queue, in order.
-            LogFailed: their state is unknown.
+            LogAway: the transactions weren't durable within the time limit. They stay in the queue, in
+                order.
+            LogFailed: it is unknown whether the transactions are durable.
         """
 
 

@@ -199,7 +199,7 @@ def _keep(connection: sqlite3.Connection, seal: Seal) -> None:
 
 
 def _read(path: Path) -> _Pair | str:
-    """Returns the seals next to a database, or a description of what is wrong with them.
+    """Returns the seals (checksums) that are stored next to a database, or says why they are invalid.
 
     Early versions wrote one line, for the last completed transaction.
     """

@@ -85,7 +85,10 @@ class FolderStore(FileStore):
         write: Callable[[Path], object],
         give_name: Callable[[Path, Path], None],
     ) -> bool:
-        """Writes a file and then renames it; returns False if the name exists and must stay."""
+        """Writes a temporary file and renames it to its final name.
+
+        Returns False if that name exists and must not be replaced.
+        """
         path = self._folder / name
         part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:

@@ -124,7 +124,7 @@ def grown(name: str) -> Callable[[Figures], int | None]:
 
 
 class JobFollower:
-    """Follower of one job's messages, which requests the other data when a page asks for it.
+    """Follower of one job's messages. Requests the job's other data only when a page needs it.
     Thread-safe.
 
     `feed_client` is for the stream of messages only, and is closed with it. Create a watch when a
@@ -240,7 +240,7 @@ class JobFollower:
         return attrs.evolve(found, groups=tuple(groups))
 
     def _history(self) -> Mapping[str, tuple[SeriesPoint, ...]]:
-        """Returns the history before the page was opened, requested once, because later data is sampled here."""
+        """Returns the history before the page was opened. Requests it once: the watch samples later data itself."""
         if self._before is None:
             found = self._told("series", lambda: self._client.series(self._job_id), *_NOT_NOW) or ()
             began = self._samples[0].time

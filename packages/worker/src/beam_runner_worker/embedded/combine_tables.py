@@ -49,7 +49,7 @@ class TableCombine(PutsOutRuns, operations.PGBKCVOperation):
 
     def __init__(self, *args: Any, most_bytes: int) -> None:
         super().__init__(*args)
-        self._growth = _Growth(most_bytes)
+        self._growth = _MemoryGrowth(most_bytes)
         fn = self.combine_fn
         self._most_keys = _MOST_KEYS_OF_SMALL if _has_small_accumulators(fn) else _MOST_KEYS
         has_bulk = type(fn).add_inputs is not core.CombineFn.add_inputs
@@ -168,8 +168,11 @@ def _has_small_accumulators(fn: core.CombineFn) -> bool:
     return isinstance(fn, (combiners.CountCombineFn, combiners.MeanCombineFn))
 
 
-class _Growth:
-    """The growth of this process, sampled at intervals; 0 if the system doesn't report memory."""
+class _MemoryGrowth:
+    """The growth of this process's memory since the last restart of the measurement, sampled at intervals.
+
+    It is 0 if the system doesn't report memory.
+    """
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes

@@ -1,5 +1,7 @@
-"""Decoder of element chunks, which decodes runs of elements with the same header cheaply and others as
-Beam does.
+"""Decoder of element chunks.
+
+Consecutive elements with the same timestamp, windows and pane are decoded together. Beam's coder
+decodes the others.
 
 A windowed value is a header (timestamp, windows, pane) and a value. In bounded pipelines thousands
 of consecutive elements often have the same header. Comparing a header with the previous one costs

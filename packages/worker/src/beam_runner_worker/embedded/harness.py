@@ -50,7 +50,8 @@ class EmbeddedHarness:
         self._stages: dict[str, EmbeddedStage] = {}
         self._closed = False
         wanted = samples.is_wanted(job.options_json)
-        # Without a period the sampler starts no timers. Samples are taken with progress reports.
+        # A period of 0 makes Beam's sampler start no timers. The harness takes samples with progress
+        # reports.
         self._sampler = DataSampler(samples.MOST_SAMPLES, 0) if wanted else None
 
     def stage(self, spec: HarnessStage, side_inputs: SideInputReader) -> EmbeddedStage:

@@ -129,8 +129,9 @@ class PlainDoFn:
     run.
 
     Attributes:
-        function_for: returns the function from a value to its results, for elements like its
-            argument; if the DoFn ``maps``, the function from many values to their results.
+        function_for: takes an element and returns a function that processes elements with the same
+            timestamp, windows and pane. That function takes one value and returns its results. If
+            the DoFn ``maps``, it takes many values and returns one result for each.
         maps: whether each value has one result.
         receiver: the receiver of the main output.
         handle: handles results one by one, each for an element like the first argument.

@@ -56,7 +56,7 @@ class Sink(operations.Operation, metaclass=abc.ABCMeta):
         self._port: OutputPort | None = None
 
     def connect(self, port: OutputPort) -> None:
-        """Writes to ``port`` from now on."""
+        """Sets ``port`` as the destination of later writes."""
         self._port = port
         encoder = self._encoder()
         next(encoder)
@@ -199,7 +199,7 @@ class HeaderEncoder:
             or known.timestamp_micros != like.timestamp_micros
             or known.pane_info != like.pane_info
         ):
-            # A list could be changed in place.
+            # Remember only tuples, because the caller could change a list later.
             self._like = like if type(like.windows) is tuple else None
             self._header = self._encode(like.with_value(None))
         return self._header

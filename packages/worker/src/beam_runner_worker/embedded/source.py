@@ -84,8 +84,8 @@ class Source(operations.Operation):
 
         It skips elements that a split has given away.
         """
-        # Look the method up for each chunk, because a sink right after it gets another ``process``
-        # for each bundle.
+        # Look ``process`` up for each chunk, because a sink directly after the source replaces its
+        # ``process`` in each bundle.
         emit: Callable[[WindowedValue], None] = (
             self.targets[0].process if self._direct else self.receivers[0].receive
         )

@@ -72,8 +72,8 @@ class Launcher(Protocol):
     def waits(self, connection: SdkConnection) -> bool | None:
         """Returns whether the interpreter that the harness shares with others has been idle recently.
 
-        For example, user code sleeps or waits for an answer. The result is None if it is unknown;
-        two calls a short time apart are needed.
+        For example, it is idle if user code sleeps or waits for an answer. Each call compares with the
+        call before it, so the first call returns None.
         """
 
     def look(self, connection: SdkConnection) -> None:

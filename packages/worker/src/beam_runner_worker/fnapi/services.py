@@ -253,8 +253,9 @@ def _is_noise(entry: beam_fn_api_pb2.LogEntry) -> bool:
 def _is_echo(entry: beam_fn_api_pb2.LogEntry) -> bool:
     """Returns whether a Go program that hosts its own SDK harness prints a message of its job.
 
-    While the harness runs in the program, its whole log is sent here. If the server passed such a
-    message on, the program would print it again, in an endless loop.
+    With LOOPBACK, the SDK harness runs in the client's program and sends the program's whole log,
+    including messages from this server. If the server passed such a message on, the program would
+    print it again, in an endless loop.
     """
     return _GO_CLIENT in entry.log_location
 

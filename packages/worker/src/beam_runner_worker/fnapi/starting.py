@@ -41,9 +41,9 @@ class StartLimits:
     """The time limits for a harness to connect, in seconds.
 
     Attributes:
-        still: the total idle time.
-        unseen: the total time if its activity isn't visible.
-        most: the total time in any case.
+        still: how long the starting harness may be idle, in total.
+        unseen: how long the start may take if the harness's activity can't be observed.
+        most: how long the start may take in any case.
     """
 
     still: float

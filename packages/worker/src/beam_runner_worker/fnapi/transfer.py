@@ -74,8 +74,7 @@ class Transfer:
         return self._finish()
 
     def wants_more(self) -> bool:
-        """Returns whether input for another bundle may follow, which is not the case if the SDK has
-        given the rest away.
+        """Returns whether the SDK accepts the input of another bundle. After a split, it doesn't.
 
         Call it after the bundle has ended, without a split in progress.
 

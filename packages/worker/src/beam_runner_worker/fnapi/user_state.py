@@ -1,4 +1,4 @@
-"""Reads, appends and clears of stateful user code in one bundle, in the form of an SDK's requests.
+"""Answers to the state requests (get, append, clear) that an SDK sends during one bundle.
 
 Values stay as user code's coders encoded them, and are read page by page. Some SDKs read a set as a
 bag, others as the keys of a multimap. A map is a multimap with one value for each key.
