@@ -26,7 +26,7 @@ from beam_runner_runtime.channel.messages import (
 from beam_runner_runtime.driver.coherence import check
 from beam_runner_runtime.driver.coordinator import Coordinator
 from beam_runner_runtime.driver.job_folder import JobFolder
-from beam_runner_runtime.driver.kept import entries_of
+from beam_runner_runtime.driver.journal_codec import entries_of
 from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.metrics import MetricsTally
 from beam_runner_runtime.driver.recovery import recover

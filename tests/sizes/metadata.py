@@ -30,7 +30,7 @@ from beam_runner_model.buffers import BufferKind
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
-from beam_runner_runtime.driver.kept import encode_entries
+from beam_runner_runtime.driver.journal_codec import encode_entries
 from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.scheduling import roots_of
 from beam_runner_storage.journal.store import Store

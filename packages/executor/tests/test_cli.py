@@ -134,7 +134,7 @@ def test_state_folder_of_another_user_prints_one_sentence(folder: Path, tmp_path
     chapter.write_text("years of work")
     done = run_briefly(folder, *PLAIN, "--state-dir", str(tmp_path))
     assert done.returncode == 1
-    assert f"Can't use {tmp_path} as state folder: 'jobs' is in it" in done.stderr
+    assert f"Can't use {tmp_path} as state folder: the folder contains 'jobs'" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [chapter]
 

@@ -8,7 +8,7 @@ import pytest
 
 from beam_spark_executor import in_process
 from beam_spark_executor.in_process import NotStarted, server_here
-from beam_spark_executor.spark.ambient import SUBMITTED
+from beam_spark_executor.spark.existing_session import SUBMITTED
 from beam_spark_executor.spark.settings import SparkSettings
 
 SESSION: Any = SimpleNamespace()

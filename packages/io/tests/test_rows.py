@@ -80,9 +80,15 @@ def test_row_fields_can_have_any_name(names: list[str]) -> None:
     ("value", "said"),
     [
         ({"id": 1}, "no field 'text'"),
-        ({"id": "x", "text": "", "at": Timestamp(0), "many": []}, "the column 'id' is int64"),
-        ({"id": None, "text": "", "at": Timestamp(0), "many": []}, "'id' has no nulls"),
-        ({"id": 2**63, "text": "", "at": Timestamp(0), "many": []}, "the column 'id' is int64"),
+        (
+            {"id": "x", "text": "", "at": Timestamp(0), "many": []},
+            "the column 'id' has the type int64",
+        ),
+        ({"id": None, "text": "", "at": Timestamp(0), "many": []}, "'id' must not contain nulls"),
+        (
+            {"id": 2**63, "text": "", "at": Timestamp(0), "many": []},
+            "the column 'id' has the type int64",
+        ),
     ],
 )
 def test_row_value_that_column_cannot_store_is_reported(value: Any, said: str) -> None:

@@ -13,8 +13,8 @@ from beam_runner_model.errors import Unavailable
 from beam_runner_model.jobs import JobState, StateEvent
 
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
-from beam_runner_jobservices.ended import Ended
 from beam_runner_jobservices.errors import ExecutorFailed, JobRejected, NotFound
+from beam_runner_jobservices.finished_job import Ended
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.preparations import Peer, Preparations
 from beam_runner_jobservices.recorder import Unrecorded

@@ -112,5 +112,5 @@ def test_lifted_combine_with_groups_read_twice_is_refused_by_name() -> None:
     proto.components.pcollections["again"].CopyFrom(proto.components.pcollections[made])
     added.outputs["out"] = "again"
     proto.root_transform_ids.append("again")
-    with pytest.raises(UnsupportedPipeline, match=r"windows of .* merge.*Packed\[.*/Precombine"):
+    with pytest.raises(UnsupportedPipeline, match=r"merging windows.*Packed\[.*/Precombine"):
         translate(samples.job_of(proto))

@@ -22,7 +22,7 @@ from apache_beam.transforms.environments import (
 from beam_runner_model.jobs import StagedArtifact
 from beam_runner_urns import environments as environment_urns
 
-from beam_runner_planner import _protos, docker_here
+from beam_runner_planner import _protos, docker_check
 from beam_runner_planner.environments import (
     ResolvedEnvironment,
     resolve_environments,
@@ -275,7 +275,7 @@ def test_unusable_environments_are_rejected(
 def test_docker_command_without_daemon_is_rejected(
     script: str, reason: str, no_docker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(docker_here, "_SECONDS", 0.5)
+    monkeypatch.setattr(docker_check, "_SECONDS", 0.5)
     asked = no_docker / "asked"
     (no_docker / "docker").write_text(f"#!/bin/sh\necho asked >> {asked}\n{script}\n")
     (no_docker / "docker").chmod(0o755)

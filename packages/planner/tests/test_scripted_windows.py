@@ -69,6 +69,6 @@ def test_holders_of_another_python_version_are_refused() -> None:
     for environment in proto.components.environments.values():
         environment.capabilities[:] = ["beam:version:sdk_base:apache/beam_python3.13_sdk:2.76.0"]
     with pytest.raises(
-        UnsupportedPipeline, match="of Beam 2.76.0 and Python 3.13, the server's own"
+        UnsupportedPipeline, match="uses Beam 2.76.0 and Python 3.13, and the server"
     ):
         let_out_of_holders(proto)

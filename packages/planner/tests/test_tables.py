@@ -129,7 +129,8 @@ def test_invalid_table_payload_is_refused() -> None:
         if transform.spec.urn == urns.READ:
             transform.spec.payload = b"[]"
     with pytest.raises(
-        InvalidPipeline, match="'It': the payload of the transform doesn't describe a table to be read"
+        InvalidPipeline,
+        match="'It': the payload of the transform doesn't describe a table to be read",
     ):
         translate(samples.job_of(proto))
 

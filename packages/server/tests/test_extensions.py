@@ -4,7 +4,7 @@ import argparse
 import importlib.metadata
 
 import pytest
-from beam_runner_jobservices.door import Door
+from beam_runner_jobservices.local_access import Door
 
 from beam_runner_server import extensions, flags
 from beam_runner_server.plain import PlainProgram

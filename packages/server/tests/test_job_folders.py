@@ -30,7 +30,7 @@ def test_job_folder_on_one_machine_is_in_state_folder(tmp_path: Path) -> None:
 def test_job_folder_without_shared_store_leaves_no_files(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folders = JobFolders.of(None, tmp_path, at(tmp_path)).without_place("spark://host:7077")
+    folders = JobFolders.of(None, tmp_path, at(tmp_path)).jobs_without_folder("spark://host:7077")
     (told,) = caplog.messages
     assert told.startswith("spark://host:7077 runs bundles on other machines, and no --data-dir")
     assert (folders.folder, folders.spec) == (tmp_path / "jobs", NO_STORE)

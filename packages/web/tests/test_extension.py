@@ -6,8 +6,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from beam_runner_jobservices.door import Door
 from beam_runner_jobservices.guard import Guard
+from beam_runner_jobservices.local_access import Door
 
 from beam_runner_web.extension import WebExtension
 from beam_runner_web.server import WebError

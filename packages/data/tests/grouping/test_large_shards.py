@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from beam_runner_data.grouping.groups import group_chunks
 from beam_runner_data.grouping.large_shards import LargeShard
-from beam_runner_data.rows.spilling import ROW_BYTES, SpillFiles
+from beam_runner_data.rows.key_partitioning import ROW_BYTES, SpillFiles
 
 SHARDS = 2
 GLOBAL = encode_window(GLOBAL_WINDOW)

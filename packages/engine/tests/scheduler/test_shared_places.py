@@ -7,10 +7,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_runner_engine.dispatch.admission import JobAdmission
 from beam_runner_engine.dispatch.idling import select_slot_to_release
 from beam_runner_engine.dispatch.parallelism import Parallelism
 from beam_runner_engine.dispatch.sharing import SlotSharing
-from beam_runner_engine.dispatch.turns import JobAdmission
 
 from .graphs import Job, jobs
 from .placed_jobs import PATIENCE, PlacedJob, StartedPlace

@@ -15,7 +15,7 @@ from beam_runner_server.job_server import Server
 from beam_spark_io.sessions import session_here
 
 from beam_spark_executor.program import SparkProgram
-from beam_spark_executor.spark.ambient import SUBMITTED, refuse_connect
+from beam_spark_executor.spark.existing_session import SUBMITTED, refuse_connect
 from beam_spark_executor.spark.platform import SparkPlatform
 from beam_spark_executor.spark.settings import SparkSettings, SparkUnavailable
 

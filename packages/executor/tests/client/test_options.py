@@ -12,7 +12,7 @@ from beam_spark_executor.client.options import (
     MADE_THE_SERVER,
     BeamSparkOptions,
     ServerWishes,
-    in_terms_of_options,
+    replace_flags_by_options,
     server_wishes,
 )
 from beam_spark_executor.program import SparkProgram
@@ -76,7 +76,9 @@ def test_server_flag_error_names_pipeline_option(option: str) -> None:
     value = "1" if option == "beam_spark_web_port" else "a"
     flag, _, _ = wishes(f"--{option}={value}").flags[0].partition("=")
     said = f"argument {flag}: it is wrong ({flag}-not, x{flag}); see beam-spark-jobserver --help"
-    assert in_terms_of_options(said) == f"argument --{option}: it is wrong ({flag}-not, x{flag})"
+    assert (
+        replace_flags_by_options(said) == f"argument --{option}: it is wrong ({flag}-not, x{flag})"
+    )
 
 
 def test_option_names_do_not_collide_with_beam() -> None:

@@ -102,8 +102,8 @@ def test_catalog_table_read_before_write_is_refreshed(
     ("made", "said"),
     [
         ("TABLE {} (id BIGINT) USING parquet", "has the columns id, but the rows have id, day"),
-        ("TABLE {} (id INT, day STRING) USING parquet", "is int, and of rows bigint"),
-        ("TABLE {} (id BIGINT, day VARCHAR(9)) USING parquet", "is varchar(9), which only"),
+        ("TABLE {} (id INT, day STRING) USING parquet", "has the type int in"),
+        ("TABLE {} (id BIGINT, day VARCHAR(9)) USING parquet", "is varchar(9)"),
         ("VIEW {} AS SELECT 1 AS id, '' AS day", "is a view; expected a table"),
         (
             "TABLE {} USING jdbc OPTIONS (url 'jdbc:derby:memory:x;create=true', dbtable 'sysibm.sysdummy1')",

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_runtime.bundles.needs import Needs
+from beam_runner_runtime.bundles.preflight import Needs
 from beam_runner_runtime.channel.endpoints import KNOCK
 from beam_runner_runtime.channel.messages import Endpoint
 from beam_runner_runtime.channel.place import ChannelPlace

@@ -68,7 +68,7 @@ def test_table_read_counts_rows(job: TableJob) -> None:
         (TableSource(sql="SELEC 1"), "PARSE_SYNTAX_ERROR"),
         (TableSource(sql="SET spark.sql.ansi.enabled=false"), "PARSE_SYNTAX_ERROR"),
         (TableSource(sql="DROP TABLE mine"), "PARSE_SYNTAX_ERROR"),
-        (TableSource(sql="SELECT 1 AS one", columns=("two",)), "has no column 'two'; it has one"),
+        (TableSource(sql="SELECT 1 AS one", columns=("two",)), "the column 'two' is missing from"),
     ],
 )
 def test_table_source_error_names_transform(job: TableJob, source: TableSource, said: str) -> None:

@@ -13,8 +13,8 @@ import attrs
 import grpc
 
 from beam_runner_jobservices._protos import RetrievalServicer, StagingServicer
-from beam_runner_jobservices.answering import answering, streaming
 from beam_runner_jobservices.decoding import decoded
+from beam_runner_jobservices.error_statuses import answering, streaming
 from beam_runner_jobservices.errors import InvalidRequest, NotFound
 from beam_runner_jobservices.preparations import Preparation, Preparations
 from beam_runner_jobservices.staging import Embedded, Fetchable, Steps, stage

@@ -24,10 +24,10 @@ from beam_runner_jobservices._protos import JobStub, RetrievalStub, StagingStub
 from beam_runner_jobservices.channels import CHANNEL_OPTIONS, Credentials, open_channel
 from beam_runner_jobservices.error_log import Errors
 from beam_runner_jobservices.errors import JobApiError, JobServicesError
-from beam_runner_jobservices.following import NewEntries, follow
 from beam_runner_jobservices.history import Entry
 from beam_runner_jobservices.job_log import LogQuery, Logs
 from beam_runner_jobservices.observation_json import SERVICE, decode, encode, record_of
+from beam_runner_jobservices.resumed_streams import NewEntries, follow
 from beam_runner_jobservices.staging import Chunk, Dependency, Embedded, GetRequest, Resolved
 from beam_runner_jobservices.wire import artifacts as artifact_wire
 from beam_runner_jobservices.wire import jobs as wire

@@ -12,9 +12,9 @@ from beam_runner_model.errors import Unavailable
 from beam_runner_model.jobs import PipelineOption, StateEvent
 
 from beam_runner_jobservices._protos import JobServicer
-from beam_runner_jobservices.answering import answering, streaming
-from beam_runner_jobservices.ended import Ended
+from beam_runner_jobservices.error_statuses import answering, streaming
 from beam_runner_jobservices.errors import TooMany
+from beam_runner_jobservices.finished_job import Ended
 from beam_runner_jobservices.history import Entry, JobHistory
 from beam_runner_jobservices.job import Job
 from beam_runner_jobservices.metrics_answer import fitting

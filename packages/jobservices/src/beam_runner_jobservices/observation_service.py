@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 import grpc
 
-from beam_runner_jobservices.answering import answering
-from beam_runner_jobservices.ended import Ended
+from beam_runner_jobservices.error_statuses import answering
 from beam_runner_jobservices.errors import InvalidRequest, JobRejected
+from beam_runner_jobservices.finished_job import Ended
 from beam_runner_jobservices.job import Job
 from beam_runner_jobservices.job_log import LogQuery
 from beam_runner_jobservices.observation_json import SERVICE, decode, encode, record_of

@@ -17,9 +17,9 @@ from beam_runner_model.errors import RunnerError, Unavailable
 from beam_runner_model.jobs import Importance, JobSpec, JobState, StagedArtifact, StateEvent
 from beam_runner_urns import options as option_urns
 
-from beam_runner_jobservices.ended import Ended
 from beam_runner_jobservices.error_log import ErrorLog
 from beam_runner_jobservices.errors import ExecutorFailed, JobRejected, NotFound
+from beam_runner_jobservices.finished_job import Ended
 from beam_runner_jobservices.history import JobHistory
 from beam_runner_jobservices.job import Job
 from beam_runner_jobservices.limits import ServerLimits

@@ -24,11 +24,11 @@ from beam_runner_jobservices._protos import (
 from beam_runner_jobservices.artifact_services import RetrievalService, StagingService
 from beam_runner_jobservices.binding import bind, bind_socket
 from beam_runner_jobservices.decoding import Decoding
-from beam_runner_jobservices.door import Door
 from beam_runner_jobservices.guard import Guard
 from beam_runner_jobservices.job_file import JobFile
 from beam_runner_jobservices.job_service import JobService
 from beam_runner_jobservices.limits import ServerLimits
+from beam_runner_jobservices.local_access import Door
 from beam_runner_jobservices.observation_service import ObservationService
 from beam_runner_jobservices.ports import JobExecutor, StoryTeller
 from beam_runner_jobservices.preparations import Preparations

@@ -10,7 +10,7 @@ from apache_beam.runners.portability.fn_api_runner import translations
 from beam_runner_urns import coders as coder_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.sdks import heeds_prefix
+from beam_runner_planner.sdks import uses_length_prefix
 
 
 class Context(translations.TransformContext):
@@ -29,7 +29,7 @@ class Context(translations.TransformContext):
             for coder_id, coder in components.coders.items()
         }
         self._names: set[str] = set()
-        self._heeds_prefix = heeds_prefix(components)
+        self._heeds_prefix = uses_length_prefix(components)
         super().__init__(components, known_runner_urns)
 
     def add_or_get_coder_id(self, coder_proto: _protos.Coder, coder_prefix: str = "coder") -> str:

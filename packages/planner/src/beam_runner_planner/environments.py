@@ -25,7 +25,7 @@ from beam_runner_urns import options as option_urns
 from beam_runner_urns import protocols as protocol_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.docker_here import why_no_docker
+from beam_runner_planner.docker_check import why_no_docker
 from beam_runner_planner.errors import InvalidPipeline
 from beam_runner_planner.sdks import is_our_own, versions
 

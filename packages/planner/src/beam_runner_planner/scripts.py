@@ -20,7 +20,7 @@ from beam_runner_urns import coders as coder_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.plan import Clock, Elements, TestStreamPlan, Watermark
-from beam_runner_planner.sdks import heeds_prefix, is_of_go
+from beam_runner_planner.sdks import is_of_go, uses_length_prefix
 
 KIND = "script"
 """The kind of a TestStream's buffers, and the first part of their names."""
@@ -89,7 +89,7 @@ def brings_length(payload: _protos.TestStreamPayload, components: _protos.Compon
     """
     coder = components.coders[payload.coder_id]
     has_prefix = coder.spec.urn in (_GO_CUSTOM_CODER, coder_urns.LENGTH_PREFIX)
-    return has_prefix or not heeds_prefix(components)(coder)
+    return has_prefix or not uses_length_prefix(components)(coder)
 
 
 def _as_go_means_them(

@@ -39,17 +39,17 @@ def is_of_go(environment: _protos.Environment) -> bool:
     return any(capability.startswith(_GO) for capability in environment.capabilities)
 
 
-def heeds_prefix(components: _protos.Components) -> Callable[[_protos.Coder], bool]:
+def uses_length_prefix(components: _protos.Components) -> Callable[[_protos.Coder], bool]:
     """Returns a function that says whether all SDKs of a pipeline use a length prefix around a coder.
 
     Up to 2.64, Go's SDK ignores a length-prefix coder around any coder that it knows and that has
     no payload. Go's SDK 2.77 writes the prefix. The runner treats the versions between as old.
     """
-    always = all(map(_always_heeds_prefixes, components.environments.values()))
+    always = all(map(_always_uses_length_prefixes, components.environments.values()))
     return lambda coder: always or bool(coder.spec.payload)
 
 
-def _always_heeds_prefixes(environment: _protos.Environment) -> bool:
+def _always_uses_length_prefixes(environment: _protos.Environment) -> bool:
     for capability in environment.capabilities:
         if capability.startswith(_GO):
             image = _GO_IMAGE.match(capability.removeprefix(_GO))

@@ -9,7 +9,7 @@ import attrs
 import pytest
 from served_process import Serve, serving
 
-from beam_runner_runtime.bundles import telling as telling_module
+from beam_runner_runtime.bundles import progress_reporter as telling_module
 from beam_runner_runtime.tuning import TUNING
 
 

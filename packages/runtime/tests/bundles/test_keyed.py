@@ -10,8 +10,8 @@ import attrs
 import pyarrow as pa
 import pytest
 from beam_runner_data.rows.columns import to_batch
+from beam_runner_data.rows.key_partitioning import SpillFiles, by_key, fitting_runs
 from beam_runner_data.rows.refs import Segment
-from beam_runner_data.rows.spilling import SpillFiles, by_key, fitting_runs
 from beam_runner_data.state import shard_stores as stores_module
 from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.keyed.merging import SessionMerger

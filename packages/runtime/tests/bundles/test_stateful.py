@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 from beam_runner_data.grouping import key_runs
-from beam_runner_data.rows.spilling import SpillFiles, by_key
+from beam_runner_data.rows.key_partitioning import SpillFiles, by_key
 from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.keyed.merging import SessionMerger
 from beam_runner_engine.keyed.state import BagState, ValueState

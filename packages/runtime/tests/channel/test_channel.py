@@ -21,7 +21,6 @@ from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.log_records import LogRecord, Severity
 
 from beam_runner_runtime.channel import server as server_module
-from beam_runner_runtime.channel.births import birth_of
 from beam_runner_runtime.channel.client import ChannelClient, knock, open_channel, stand_by
 from beam_runner_runtime.channel.endpoints import KNOCK, to_job, to_stand_by
 from beam_runner_runtime.channel.identity import make_identity
@@ -39,6 +38,7 @@ from beam_runner_runtime.channel.messages import (
     Logged,
 )
 from beam_runner_runtime.channel.place import ChannelError, ChannelPlace
+from beam_runner_runtime.channel.process_identity import process_start_of
 from beam_runner_runtime.channel.server import SERVICE, ChannelServer, WorkerLink
 from beam_runner_runtime.channel.stand_by import LaneRef, ServeLane, StandByOrder, StandDown
 from beam_runner_runtime.channel.wire import encode_message
@@ -183,7 +183,7 @@ def test_worker_with_unexpected_message_is_disconnected(
     server: ChannelServer, job: FakeJob
 ) -> None:
     process = subprocess.Popen(["sleep", "600"])
-    hello = Hello("job-1", "host", process.pid, birth_of(process.pid))
+    hello = Hello("job-1", "host", process.pid, process_start_of(process.pid))
     said = iter([encode_message(hello), encode_message(Beat()), pickle.dumps(Exploding())])
     metadata = (("authorization", f"Bearer {job_endpoint(server).token}"),)
     try:
@@ -377,7 +377,7 @@ def test_process_that_ignores_exit_message_is_killed(job: FakeJob) -> None:
     deaf, hears = subprocess.Popen(["sleep", "600"]), subprocess.Popen(["sleep", "0.2"])
     try:
         for process in (deaf, hears):
-            link = WorkerLink(Hello("job-1", "host", process.pid, birth_of(process.pid)))
+            link = WorkerLink(Hello("job-1", "host", process.pid, process_start_of(process.pid)))
             link.send(ExitNow())
         assert deaf.wait(60) == -9
         assert hears.wait(60) == 0

@@ -21,5 +21,5 @@ def test_waiting_thread_is_reported_with_its_line() -> None:
         go.set()
         thread.join()
     frames = [frame for frame in found["the-one"].frames if frame.function == "wait_for_it"]
-    assert frames[0].code == "go.wait(60)  # here it is"
+    assert frames[0].code == "go.wait(60)  # the thread waits in this line"
     assert threading.current_thread().name not in found

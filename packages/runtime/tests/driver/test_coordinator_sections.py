@@ -33,7 +33,7 @@ from beam_runner_runtime.channel.messages import (
 )
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver import condition as condition_module
-from beam_runner_runtime.driver import litter as litter_module
+from beam_runner_runtime.driver import orphan_files as litter_module
 from beam_runner_runtime.driver.condition import STILL_SECONDS, JobCondition
 from beam_runner_runtime.driver.observing import JobObserving
 from beam_runner_runtime.driver.reporting import end_text

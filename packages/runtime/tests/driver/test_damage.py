@@ -17,7 +17,7 @@ from beam_runner_storage.journal.store import FILE, Store
 from journal_damages import JOBS, KILLED, left_folder, outcome, outcomes
 
 from beam_runner_runtime.channel.messages import BundleReply
-from beam_runner_runtime.driver.kept import encode_entries
+from beam_runner_runtime.driver.journal_codec import encode_entries
 
 DAMAGES = int(os.environ.get("BEAM_DAMAGES", "60"))
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 import time
 
-from beam_runner_runtime.driver.happenings import CancelAsked, DrainAsked, Suspend, Woken
 from beam_runner_runtime.driver.inbox import Inbox
+from beam_runner_runtime.driver.job_events import CancelRequested, DrainRequested, Suspend, Woken
 
 
 def test_inbox_returns_all_items_in_order() -> None:
     inbox = Inbox()
     assert inbox.all(0.0) == []
     assert inbox.next(0.0) is None
-    items = [DrainAsked(), Woken(), CancelAsked()]
+    items = [DrainRequested(), Woken(), CancelRequested()]
     for item in items:
         inbox.put(item)
     assert inbox.next(1.0) == items[0]
@@ -22,7 +22,7 @@ def test_inbox_returns_all_items_in_order() -> None:
 
 def test_inbox_is_silent_until_job_must_end_and_retains_all_items() -> None:
     inbox = Inbox()
-    inbox.put(DrainAsked())
+    inbox.put(DrainRequested())
     began = time.monotonic()
     assert inbox.is_quiet(0.05)
     assert time.monotonic() >= began + 0.05
@@ -32,5 +32,5 @@ def test_inbox_is_silent_until_job_must_end_and_retains_all_items() -> None:
     assert time.monotonic() < began + 30
     assert not inbox.is_quiet(60)
     inbox.put(Woken())
-    assert inbox.next(1.0) == DrainAsked()
+    assert inbox.next(1.0) == DrainRequested()
     assert inbox.all(1.0) == [Suspend(), Woken()]

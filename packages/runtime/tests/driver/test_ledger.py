@@ -27,7 +27,7 @@ from sample_buffers import buffer
 from small_plans import plan_of, stage
 
 from beam_runner_runtime.channel.attempts import Attempt
-from beam_runner_runtime.driver.kept import Kept, Tally
+from beam_runner_runtime.driver.journal_codec import Kept, Tally
 from beam_runner_runtime.driver.ledger import Ledger
 
 # Commits count once.

@@ -19,7 +19,7 @@ from ledger_jobs import (
 )
 
 from beam_runner_runtime.channel.attempts import Attempt, FailedStep
-from beam_runner_runtime.driver.kept import Kept, encode_entries, entries_of
+from beam_runner_runtime.driver.journal_codec import Kept, encode_entries, entries_of
 from beam_runner_runtime.driver.ledger import Ledger
 
 

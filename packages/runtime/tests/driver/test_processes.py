@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from beam_runner_runtime.channel.births import birth_of
 from beam_runner_runtime.channel.messages import (
     Beat,
     Closed,
@@ -23,6 +22,7 @@ from beam_runner_runtime.channel.messages import (
     LaneOpened,
     TearDown,
 )
+from beam_runner_runtime.channel.process_identity import process_start_of
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.channel.vitals import VitalsWriter
 from beam_runner_runtime.driver import processes
@@ -137,7 +137,7 @@ def running() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def silent_link(ours: JobProcesses, process: subprocess.Popen[bytes]) -> WorkerLink:
-    worker = WorkerLink(Hello("job", "host", process.pid, birth_of(process.pid)))
+    worker = WorkerLink(Hello("job", "host", process.pid, process_start_of(process.pid)))
     ours.attached(worker)
     assert ours.look() == []
     worker.heard -= LIMITS.silent_seconds

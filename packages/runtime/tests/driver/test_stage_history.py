@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from beam_runner_engine.scheduler.reports import StageReport
 
-from beam_runner_runtime.driver.kept import Tally
+from beam_runner_runtime.driver.journal_codec import Tally
 from beam_runner_runtime.driver.stage_history import POINT_SECONDS, StageHistory
 
 

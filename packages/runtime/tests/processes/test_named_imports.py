@@ -9,9 +9,9 @@ from pathlib import Path
 
 FORKS = """
 import os, sys
-from beam_runner_runtime.processes import warmth
-warmth.WARM_MODULES = ()
-warmth.import_what_workers_need()
+from beam_runner_runtime.processes import preload
+preload.WARM_MODULES = ()
+preload.import_worker_modules()
 print(os.getpid(), flush=True)
 for _ in range(3):
     if os.fork() == 0:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from beam_runner_data.rows.parcels import Head, ParcelKind, encode_parcel, encode_row
 from beam_runner_data.rows.row import Row, RowKind
+from beam_runner_data.rows.shuffle_blocks import Head, ParcelKind, encode_parcel, encode_row
 
 from beam_runner_runtime.sections.inbox import SectionInbox
 

@@ -18,7 +18,7 @@ from apache_beam.transforms import trigger, userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
 from beam_runner_data.rows.files import read_ref
-from beam_runner_data.rows.parcels import ParcelKind, read_head
+from beam_runner_data.rows.shuffle_blocks import ParcelKind, read_head
 from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_planner.plan import JobPlan
 from beam_runner_urns import metrics as metric_urns
@@ -28,8 +28,8 @@ from section_runs import SHARDS, Host, Parcels, Run, order_of
 from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
 from beam_runner_runtime.sections import task as section_task_module
 from beam_runner_runtime.sections.inbox import SectionInbox
-from beam_runner_runtime.sections.proof import mixed_level
 from beam_runner_runtime.sections.replies import SectionReply
+from beam_runner_runtime.sections.shuffle_consistency import mixed_level
 from beam_runner_runtime.sections.task_bundles import TaskFailedError
 
 FOUND: list[Any] = []

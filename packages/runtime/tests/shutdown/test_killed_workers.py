@@ -45,7 +45,7 @@ COMMANDS: dict[WorkerState, tuple[FromServer, ...]] = {
 }
 PEER = """
 import json, os, socket, sys, threading
-from beam_runner_runtime.channel.births import birth_of
+from beam_runner_runtime.channel.process_identity import process_start_of
 from beam_runner_runtime.channel.client import ChannelClient
 from beam_runner_runtime.channel.messages import Closed, EndJob, Endpoint, Hello
 
@@ -57,7 +57,7 @@ def obey(command):
 
 gone = threading.Event()
 pid = os.getpid()
-client.attach(Hello("job-1", socket.gethostname(), pid, birth_of(pid)), obey, gone.set)
+client.attach(Hello("job-1", socket.gethostname(), pid, process_start_of(pid)), obey, gone.set)
 gone.wait()
 """
 """A worker process that runs no bundle, and obeys only `EndJob`."""

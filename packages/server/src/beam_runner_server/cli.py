@@ -25,7 +25,7 @@ from beam_runner_runtime.shutdown.detections import Detector, notice
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_storage.stores.ports import StoreError
 
-from beam_runner_server import extensions, lifelines
+from beam_runner_server import extensions, parent_watch
 from beam_runner_server.flags import ServerSettings, parse
 from beam_runner_server.plain import PlainProgram
 from beam_runner_server.ports import Program
@@ -62,9 +62,9 @@ def _run(settings: ServerSettings, name: str) -> int:
         return say.failure(str(error))
     signals.on_hurry(server.kill)
     try:
-        lifelines.watch(sys.stdout.fileno(), settings.parent_pid, signals.on_orphaned)
+        parent_watch.watch(sys.stdout.fileno(), settings.parent_pid, signals.on_orphaned)
         server.placement.check()
-    except (lifelines.AlreadyGone, Unavailable) as error:
+    except (parent_watch.AlreadyGone, Unavailable) as error:
         server.stop()
         return say.failure(str(error))
     server.serve()

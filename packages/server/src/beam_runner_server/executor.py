@@ -19,10 +19,10 @@ from beam_runner_jobservices.wire.pipelines import check_pipeline
 from beam_runner_model.jobs import Importance, JobSpec
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
 from beam_runner_planner.file_reads import file_reads
-from beam_runner_planner.no_effect import without_effect
+from beam_runner_planner.ignored_options import without_effect
 from beam_runner_planner.plan import JobPlan
 from beam_runner_planner.translate import translate
-from beam_runner_runtime.bundles.needs import Needs
+from beam_runner_runtime.bundles.preflight import Needs
 from beam_runner_runtime.channel.endpoints import KNOCK
 from beam_runner_runtime.channel.identity import make_identity
 from beam_runner_runtime.channel.place import ChannelPlace
@@ -45,10 +45,10 @@ from beam_runner_storage.journal.codec import FormError
 from beam_runner_storage.journal.journal import Journal
 from beam_runner_storage.journal.store import Store
 
+from beam_runner_server.crash_loop_guard import count_start, reporting_unavailable
 from beam_runner_server.empty_reads import EmptyReadsReporter
 from beam_runner_server.job_folders import JobFolders
-from beam_runner_server.reach import out_of_reach
-from beam_runner_server.starts import counted_start, waited_for_later
+from beam_runner_server.loopback_check import find_loopback_address
 
 _PIECE = 1 << 20
 _LOGGER = logging.getLogger(__name__)
@@ -122,16 +122,16 @@ class PlacedJobExecutor:
             Unavailable: the job belongs to an earlier server, and a disk or a store is unavailable.
                 The job can be started later.
         """
-        with waited_for_later(self._settings.folders.folder) if job.resumed else nullcontext():
+        with reporting_unavailable(self._settings.folders.folder) if job.resumed else nullcontext():
             return self._start(job, reporter)
 
     def _start(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
-        unreachable = "" if job.resumed else out_of_reach(job, self._elsewhere)
+        unreachable = "" if job.resumed else find_loopback_address(job, self._elsewhere)
         if unreachable:
             raise JobRejected(unreachable, unsupported=False)
         journal = self._store.journal(job.job_id)
         files = self._settings.folders.of_job(job.job_id)
-        with counted_start(files.folder):
+        with count_start(files.folder):
             settings = self._settings_of(files)
             ledger = self._ledger(job, journal, files)
         self._check_tables(ledger.plan)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from beam_runner_jobservices.door import Door
+    from beam_runner_jobservices.local_access import Door
 
 GROUP = "beam_runner.extensions"
 

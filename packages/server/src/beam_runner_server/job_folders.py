@@ -65,7 +65,7 @@ class JobFolders:
         """
         mark(self.spec)
 
-    def without_place(self, master: str) -> JobFolders:
+    def jobs_without_folder(self, master: str) -> JobFolders:
         """Returns a copy without a shared store, for bundles on other machines, and logs a warning."""
         _LOGGER.warning(
             "%s runs bundles on other machines, and no --data-dir names storage that"

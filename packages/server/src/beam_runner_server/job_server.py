@@ -36,8 +36,8 @@ from beam_runner_storage.temporary import TemporaryFolder, remove_left
 from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor
 from beam_runner_server.flags import ServerSettings
 from beam_runner_server.job_folders import JobFolders
-from beam_runner_server.kept_streams import KeptStreams
 from beam_runner_server.placement_service import PlacementService
+from beam_runner_server.retained_streams import KeptStreams
 from beam_runner_server.waiting_jobs import NeverBegun, awaited
 
 _DRAIN_CHECK_SECONDS = 0.1
@@ -180,7 +180,7 @@ class Server:
         self._data.check()
         self.placement.start()
         if not self.placement.is_on_this_machine and self._settings.data is None:
-            self._data = self._data.without_place(self.placement.where)
+            self._data = self._data.jobs_without_folder(self.placement.where)
         if remark := BEAM.remark(beam_version):
             log.warning("%s", remark)
         log.info("%s is up at %s", self.placement.name, self.placement.where)

@@ -58,7 +58,7 @@ def disk_unavailable(error: OSError, folder: Path) -> NeighbourUnavailable:
 
 
 @contextmanager
-def disk_of(folder: Path) -> Iterator[None]:
+def reporting_disk_errors(folder: Path) -> Iterator[None]:
     """Runs its `with` block; raises `NeighbourUnavailable` if the file system is full or unavailable.
 
     Args:

@@ -11,7 +11,7 @@ from .flags import add_flags, settings_of
 from .settings import WebSettings
 
 if TYPE_CHECKING:
-    from beam_runner_jobservices.door import Door
+    from beam_runner_jobservices.local_access import Door
 
     from .server import WebServer
 

@@ -18,8 +18,8 @@ from waiting import eventually
 from beam_runner_web.causes.causes import causes_of
 from beam_runner_web.causes.facts import Facts, Weight
 from beam_runner_web.texts import MAX_TIMESTAMP
-from beam_runner_web.watch.figures import figures_of
-from beam_runner_web.watch.standing import Standing, thread_of
+from beam_runner_web.watch.stalled_stacks import StalledStacks, thread_of
+from beam_runner_web.watch.step_metrics import figures_of
 from beam_runner_web.watch.steps import StepTree
 from beam_runner_web.watch.threads import Thread
 from beam_runner_web.watch.watching import Sample, Snapshot
@@ -206,7 +206,7 @@ def test_closed_client_raises_no_error_in_stack_thread(
     thrown: list[object] = []
     monkeypatch.setattr(threading, "excepthook", thrown.append)
     server.client.close()
-    standing = Standing(server.client, job.id)
+    standing = StalledStacks(server.client, job.id)
     assert standing.threads(Execution((bundle(7, 23.0, 21.5),))) == ()
     assert eventually(lambda: not any(t.name == "beam-web-stacks" for t in threading.enumerate()))
     assert thrown == []

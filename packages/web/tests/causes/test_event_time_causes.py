@@ -10,7 +10,7 @@ from beam_runner_model.jobs import JobInfo, JobMetrics, JobState, MetricCell, St
 from beam_runner_web.causes.causes import causes_of
 from beam_runner_web.causes.facts import Facts
 from beam_runner_web.texts import MAX_TIMESTAMP
-from beam_runner_web.watch.figures import figures_of
+from beam_runner_web.watch.step_metrics import figures_of
 from beam_runner_web.watch.steps import StepTree
 from beam_runner_web.watch.watching import Sample, Snapshot
 

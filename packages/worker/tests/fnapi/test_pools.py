@@ -25,8 +25,8 @@ from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipelin
 from waiting import wait_until
 
 from beam_runner_worker.errors import BundleError, HarnessError, PoolUnreachable
-from beam_runner_worker.fnapi import arrival, pool_watch
 from beam_runner_worker.fnapi import external as external_module
+from beam_runner_worker.fnapi import pool_watch, start_watch
 from beam_runner_worker.fnapi.external import stop_external_worker
 from beam_runner_worker.fnapi.harness import HarnessLimits
 from beam_runner_worker.fnapi.server import FnApiServer
@@ -115,7 +115,7 @@ def test_invisible_worker_is_awaited_while_pool_responds(
 ):
     """The worker can run on another machine."""
     monkeypatch.setattr(external_module, "process_listening", lambda address: None)
-    monkeypatch.setattr(arrival, "_TELL_SECONDS", 1.0)
+    monkeypatch.setattr(start_watch, "_TELL_SECONDS", 1.0)
     pool, environment = fake_pool
     host = one_stage(beam.Map(print))
     logs = Logs()

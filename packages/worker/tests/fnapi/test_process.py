@@ -23,7 +23,7 @@ from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_
 from waiting import wait_until
 
 from beam_runner_worker.errors import BundleError, HarnessError, UnsupportedEnvironment
-from beam_runner_worker.fnapi import arrival
+from beam_runner_worker.fnapi import start_watch
 from beam_runner_worker.fnapi.harness import HarnessLimits
 from beam_runner_worker.fnapi.server import FnApiServer
 
@@ -158,7 +158,7 @@ def test_active_process_is_awaited_beyond_limit(
     boot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """For example, the process still imports Beam on an overloaded machine."""
-    monkeypatch.setattr(arrival, "_TELL_SECONDS", 1.0)
+    monkeypatch.setattr(start_watch, "_TELL_SECONDS", 1.0)
     starts = tmp_path / "starts"
     burn = "import time\nwhile time.process_time() < 3: pass"
     command = script(

@@ -15,7 +15,7 @@ from beam_runner_storage.durable.folders import sync_files
 from beam_runner_storage.stores.ports import MissingFileError, NoPlaceError, StoreError
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_storage.temporary import CommonFolder, TemporaryFolder
-from beam_runner_storage.unavailable import NeighbourUnavailable, disk_of
+from beam_runner_storage.unavailable import NeighbourUnavailable, reporting_disk_errors
 
 from beam_runner_data.fetching.access import folder_for_files
 from beam_runner_data.fetching.machine_files import MachineFiles
@@ -160,7 +160,7 @@ class FileCache:
         machine = self._machine
         if machine is None:
             if self._durable:
-                with disk_of(self.folder):
+                with reporting_disk_errors(self.folder):
                     sync_files([self.folder / name for name in names])
             return
         with self._lock:
@@ -202,7 +202,7 @@ class FileCache:
     def _reaching(self, machine: MachineFiles) -> Iterator[None]:
         """Converts errors of the store and of the disk to the errors of `need` and `keep`."""
         try:
-            with disk_of(self.folder):
+            with reporting_disk_errors(self.folder):
                 yield
         except NoPlaceError:
             raise

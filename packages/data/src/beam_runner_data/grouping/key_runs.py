@@ -15,7 +15,7 @@ from beam_runner_model.chunks import ElementChunk
 
 from beam_runner_data.grouping.groups import Integers, ShardRows, concatenate, runs_of
 from beam_runner_data.rows.columns import large_offsets, stable_order
-from beam_runner_data.rows.spilling import Dealing, fitting_runs
+from beam_runner_data.rows.key_partitioning import Dealing, fitting_runs
 
 _PART_ROWS = 64 * 1024
 """The maximum number of rows of a part. The Fn API needs two bundles for each part, and each end costs up to 0.2 s."""

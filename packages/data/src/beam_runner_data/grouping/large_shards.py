@@ -27,7 +27,7 @@ from beam_runner_model.window_coders import (
 
 from beam_runner_data.grouping.groups import ONLY_PANE, group_chunks
 from beam_runner_data.rows.columns import distinct_windows, in_windows, window_column
-from beam_runner_data.rows.spilling import Dealing, Run, SpillFiles, by_key, fitting_runs
+from beam_runner_data.rows.key_partitioning import Dealing, Run, SpillFiles, by_key, fitting_runs
 from beam_runner_data.rows.values import values_in_file
 
 

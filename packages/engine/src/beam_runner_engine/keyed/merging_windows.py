@@ -107,11 +107,11 @@ class MergingWindowTable(ABC):
         """
 
     def remove_before_growth(self, window: OpenWindow) -> None:
-        """Removes a window before the window grows; the caller must call `add_after_growth` afterwards."""
+        """Removes a window before the window grows; the caller must call `add_to_extended_window` afterwards."""
         self._leave(window)
         self._keys[window.key].remove(window)
 
-    def add_after_growth(self, window: OpenWindow) -> None:
+    def add_to_extended_window(self, window: OpenWindow) -> None:
         """Adds a window after it grew."""
         window.closes = self._windows.compute_closing_time(window.window)
         self._evict(window.key, window.encoded)

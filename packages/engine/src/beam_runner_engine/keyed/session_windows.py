@@ -74,7 +74,7 @@ class SessionWindowTable(MergingWindowTable):
                 of_key.remove(other)
             self.remove_before_growth(session)
             session.extend(hull)
-            self.add_after_growth(session)
+            self.add_to_extended_window(session)
             self._merge_into(others, session)
         return None
 

@@ -46,7 +46,7 @@ from beam_runner_engine.keyed.agenda import Agenda, Entry
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.columns import check_lengths
 from beam_runner_engine.keyed.commits import KeyedCommit
-from beam_runner_engine.keyed.endings import ExpiryTimers
+from beam_runner_engine.keyed.expiry_timers import ExpiryTimers
 from beam_runner_engine.keyed.holds import Holds
 from beam_runner_engine.keyed.lifetimes import WindowLifetimes
 from beam_runner_engine.keyed.merging import select_merger

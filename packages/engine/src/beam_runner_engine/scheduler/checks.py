@@ -104,7 +104,8 @@ def _check_done(
         )
     if stage.spec.joint_shards and event.summary != EMPTY_SUMMARY:
         raise IllegalEvent(
-            event, f"unexpected shard summary: a bundle of stage {name!r} processes several shards together"
+            event,
+            f"unexpected shard summary: a bundle of stage {name!r} processes several shards together",
         )
     if not stage.spec.keyed and event.summary is not None:
         raise IllegalEvent(event, f"unexpected shard summary: stage {name!r} is not keyed")

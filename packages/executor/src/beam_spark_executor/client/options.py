@@ -112,7 +112,7 @@ def server_wishes(options: PipelineOptions) -> ServerWishes:
     return ServerWishes(endpoint, tuple(_flags(wished)))
 
 
-def in_terms_of_options(sentence: str) -> str:
+def replace_flags_by_options(sentence: str) -> str:
     """Returns a server's message about its flags, with the names of the program's options in place of the flags."""
     for option, flag in _FLAGS.items():
         sentence = re.sub(rf"(?<![\w-]){flag}(?![\w-])", f"--{option}", sentence)

@@ -22,8 +22,8 @@ from apache_beam.runners.portability.stager import Stager
 from apache_beam.transforms.environments import Environment
 from beam_runner_worker import main_classes
 
+from beam_spark_executor.client.connecting import service_at
 from beam_spark_executor.client.main_classes import pickled_main_classes
-from beam_spark_executor.client.reaching import service_at
 from beam_spark_executor.client.recording import records_a_stream
 from beam_spark_executor.client.result import BeamSparkResult
 from beam_spark_executor.client.servers import GivenServer, server_for

@@ -16,7 +16,7 @@ from typing import Protocol
 import attrs
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_spark_executor.client.options import in_terms_of_options, server_wishes
+from beam_spark_executor.client.options import replace_flags_by_options, server_wishes
 from beam_spark_executor.client.server_process import ServerNotStarted, ServerProcess, python_path
 
 _LEAD_TO_SPARK = frozenset(("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
@@ -75,7 +75,7 @@ def server_for(options: PipelineOptions) -> RunningServer:
     try:
         return server_with(wishes.flags)
     except ServerNotStarted as error:
-        raise ServerNotStarted(in_terms_of_options(str(error))) from error.__cause__
+        raise ServerNotStarted(replace_flags_by_options(str(error))) from error.__cause__
 
 
 def server_with(flags: Sequence[str]) -> OwnServer:

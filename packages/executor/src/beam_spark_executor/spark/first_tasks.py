@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from beam_runner_runtime.bundles.needs import Needs, trouble_here
+from beam_runner_runtime.bundles.preflight import Needs, find_problem
 from beam_spark_io.spark.reasons import reason_of
 from pyspark import SparkContext
 
@@ -131,4 +131,4 @@ def _nothing() -> None:
 
 def _look_around(needs: Needs) -> tuple[str, str]:
     """Yields this host, and the problem that prevents bundles from running here; empty if none."""
-    return socket.gethostname(), trouble_here(needs)
+    return socket.gethostname(), find_problem(needs)

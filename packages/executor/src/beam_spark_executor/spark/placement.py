@@ -6,7 +6,7 @@ import contextlib
 import logging
 import subprocess
 
-from beam_runner_runtime.bundles.needs import Needs
+from beam_runner_runtime.bundles.preflight import Needs
 from beam_runner_runtime.channel.endpoints import Endpoints, to_job
 from beam_runner_runtime.channel.stand_by import StandByOrder
 from beam_runner_runtime.processes.zygote import Zygote

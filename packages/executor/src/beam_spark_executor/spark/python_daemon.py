@@ -28,7 +28,10 @@ from types import FrameType
 from typing import BinaryIO, NoReturn
 
 from beam_runner_runtime.processes import reaper
-from beam_runner_runtime.processes.warmth import be_killed_first, import_what_workers_need
+from beam_runner_runtime.processes.preload import (
+    import_worker_modules,
+    prefer_as_out_of_memory_victim,
+)
 from beam_runner_runtime.processes.zygote import Zygote
 
 from beam_spark_executor.spark import fork_server
@@ -154,7 +157,7 @@ def _send_nowhere(outfile: BinaryIO) -> None:
 
 
 def _import_what_tasks_need() -> None:
-    import_what_workers_need(_WARM_MODULES)
+    import_worker_modules(_WARM_MODULES)
     _forget_zip_importers()
 
 
@@ -209,7 +212,7 @@ def _run_daemon() -> None:
     """Forks workers until Spark closes the standard input or ends this process, or until the process is idle."""
     import pyspark.daemon
 
-    be_killed_first()
+    prefer_as_out_of_memory_victim()
     _watch_tasks()
     _end_when_idle()
     pyspark.daemon.manager()

@@ -21,8 +21,8 @@ from beam_runner_runtime.sections.ends import SectionEnd
 from beam_runner_runtime.sections.inbox import SectionInbox
 from beam_runner_runtime.sections.plan import SectionPlan, why_not
 from beam_runner_runtime.sections.process import section_process
-from beam_runner_runtime.sections.proof import mixed_level, refusal_text
 from beam_runner_runtime.sections.replies import SectionReply, merge_replies
+from beam_runner_runtime.sections.shuffle_consistency import mixed_level, refusal_text
 from beam_runner_runtime.sections.task import SectionOrder, SectionTask, prepared_once
 from beam_runner_runtime.sections.wire import decode_reply, encode_reply
 from beam_spark_io.spark.reasons import error_of_worker, reason_of

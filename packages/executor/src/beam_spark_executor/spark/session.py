@@ -31,11 +31,11 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from beam_spark_executor.spark.ambient import SUBMITTED, lacking, refuse_connect
 from beam_spark_executor.spark.class_sharing import to_share
+from beam_spark_executor.spark.existing_session import SUBMITTED, lacking, refuse_connect
+from beam_spark_executor.spark.health_check import SparkHealth
 from beam_spark_executor.spark.java import JavaProcess, check_java, set_in_environment
 from beam_spark_executor.spark.java_wheel import home_for_spark
-from beam_spark_executor.spark.pulse import Pulse
 from beam_spark_executor.spark.settings import (
     DEFAULT_MASTER,
     SparkSettings,
@@ -85,7 +85,7 @@ class RunningSpark:
         self._changing = threading.RLock()
         self._stopping = threading.Lock()
         self._killed = self._checked = False
-        self._pulse = Pulse(self._runs)
+        self._pulse = SparkHealth(self._runs)
 
     @property
     def context(self) -> SparkContext:

@@ -43,9 +43,9 @@ from pyspark.errors import (
     UnsupportedOperationException,
 )
 
+from beam_spark_executor.spark.micro_batches import StreamTurns
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.reading import TableData, write_rows
-from beam_spark_executor.spark.stream_turns import StreamTurns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -153,7 +153,8 @@ def _columns_there(
     if None in found:
         missing = columns[found.index(None)]
         raise WrongTable(
-            f"{target.name} has no column {missing!r}; it has {', '.join(sorted(there))}"
+            f"the column {missing!r} is missing from {target.name}, which has"
+            f" {', '.join(sorted(there))}"
         )
     return tuple(filter(None, found))
 

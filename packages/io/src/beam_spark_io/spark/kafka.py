@@ -44,7 +44,7 @@ def explained(source: TableSource, *, anew: bool = True) -> Iterator[None]:
 def _check_answers(addresses: str) -> None:
     reasons = []
     for address in filter(None, map(str.strip, addresses.split(","))):
-        if (reason := _reason_of_silence(address)) is None:
+        if (reason := _why_no_answer(address)) is None:
             return
         reasons.append(f"{address}: {reason}")
     if reasons:
@@ -53,7 +53,7 @@ def _check_answers(addresses: str) -> None:
         )
 
 
-def _reason_of_silence(address: str) -> str | None:
+def _why_no_answer(address: str) -> str | None:
     try:
         place = urlsplit(f"//{address}")
         host, port = place.hostname, place.port

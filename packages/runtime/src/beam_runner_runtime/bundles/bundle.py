@@ -14,8 +14,8 @@ from beam_runner_data.grouping.groups import group_chunks
 from beam_runner_data.grouping.key_runs import parts_of_large_shard
 from beam_runner_data.grouping.large_shards import LargeShard
 from beam_runner_data.rows.columns import from_bytes
+from beam_runner_data.rows.key_partitioning import ROW_BYTES, SpillFiles, by_key, fitting_runs
 from beam_runner_data.rows.outputs import RowPort, row_port
-from beam_runner_data.rows.spilling import ROW_BYTES, SpillFiles, by_key, fitting_runs
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.events import BundleDone, Residual, SplitDone

@@ -50,9 +50,9 @@ class NeighbourWait:
             Exception: ``work`` failed for another reason.
         """
         with self._activity.of(Doing.NEIGHBOUR):
-            return self._until_it_works(work)
+            return self._retry_until_success(work)
 
-    def _until_it_works(self, work: Callable[[], Result]) -> Result:
+    def _retry_until_success(self, work: Callable[[], Result]) -> Result:
         began = time.monotonic()
         pause, has_told = FIRST_PAUSE_SECONDS, False
         while True:

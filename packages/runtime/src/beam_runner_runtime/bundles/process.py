@@ -23,20 +23,19 @@ from beam_runner_worker.awaiting_commit import AwaitingCommit
 from beam_runner_worker.ports import StageHarness
 
 from beam_runner_runtime.bundles.activity import Activity
-from beam_runner_runtime.bundles.begun import BegunBundles
 from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import BundleData, FolderData
 from beam_runner_runtime.bundles.durability import CommittedFiles
 from beam_runner_runtime.bundles.failed_attempts import broke
-from beam_runner_runtime.bundles.giving_up import GivingUp
-from beam_runner_runtime.bundles.heart import start_heart
+from beam_runner_runtime.bundles.heartbeat import start_heart
+from beam_runner_runtime.bundles.interrupt_user_code import UserCodeInterrupter
 from beam_runner_runtime.bundles.keyed import Stores
 from beam_runner_runtime.bundles.loop import TaskLoop
 from beam_runner_runtime.bundles.neighbour_wait import NeighbourWait
+from beam_runner_runtime.bundles.progress_reporter import ProgressReporter
 from beam_runner_runtime.bundles.stages import JobStages
-from beam_runner_runtime.bundles.telling import ProgressTeller
+from beam_runner_runtime.bundles.started_bundles import BegunBundles
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke
-from beam_runner_runtime.channel.births import birth_of
 from beam_runner_runtime.channel.client import ChannelClient
 from beam_runner_runtime.channel.messages import (
     Beat,
@@ -62,6 +61,7 @@ from beam_runner_runtime.channel.messages import (
     SplitRequest,
     TearDown,
 )
+from beam_runner_runtime.channel.process_identity import process_start_of
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.job_options import is_loopback
 from beam_runner_runtime.shutdown.limits import LIMITS
@@ -96,9 +96,9 @@ class WorkerProcess:
         self._splitting = threading.Lock()
         self._running: LocalBundle | None = None
         self._closed = False
-        self._giving_up = GivingUp(lambda: self._running)
+        self._giving_up = UserCodeInterrupter(lambda: self._running)
         self._activity = Activity()
-        hello = Hello(job_id, socket.gethostname(), os.getpid(), birth_of(os.getpid()))
+        hello = Hello(job_id, socket.gethostname(), os.getpid(), process_start_of(os.getpid()))
         self.channel.attach(hello, self._obey, self._server_is_gone)
         self.work = self.channel.job_work()
         self.clock = ProcessingClock.showing(self.work.now)
@@ -132,7 +132,7 @@ class WorkerProcess:
             )
         )
         self.progress: Callable[[LocalBundle], BundleProgressed | None] = LocalBundle.progress
-        self._teller = ProgressTeller(
+        self._teller = ProgressReporter(
             lambda: self._running,
             lambda running: self.progress(running),
             self.channel.send,

@@ -150,11 +150,11 @@ class JobStages:
                 self._channel,
                 self,
                 limits=_harness_limits(),
-                on_external_worker=self._external_worker,
+                on_external_worker=self._connect_external_worker,
             )
         return self._fnapi
 
-    def _external_worker(self, endpoint: str, worker_id: str) -> None:
+    def _connect_external_worker(self, endpoint: str, worker_id: str) -> None:
         self._channel.send(ExternalWorkerStarted(endpoint, worker_id))
 
 

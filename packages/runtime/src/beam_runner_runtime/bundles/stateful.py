@@ -172,10 +172,10 @@ class StatefulBundle:
         while due := self._shard.take_due_work(
             self._end, _DUE_TOGETHER, looks_past=self._looks_past
         ):
-            yield from self._due_chunks(due)
+            yield from self._chunks_of_due_timers(due)
             yield Settle()
 
-    def _due_chunks(self, due: Sequence[DueWork]) -> Iterator[InputChunk]:
+    def _chunks_of_due_timers(self, due: Sequence[DueWork]) -> Iterator[InputChunk]:
         """Yields the due elements of several keys and windows, and then their timers."""
         timers: list[StageTimer] = []
         for one in due:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import grpc
 from beam_runner_storage.journal.codec import FormError
 
-from beam_runner_runtime.channel.births import kill
 from beam_runner_runtime.channel.endpoints import Endpoints, Tokens, to_job, to_stand_by
 from beam_runner_runtime.channel.messages import (
     Beat,
@@ -30,6 +29,7 @@ from beam_runner_runtime.channel.messages import (
     RunLoop,
 )
 from beam_runner_runtime.channel.place import ChannelError, ChannelPlace
+from beam_runner_runtime.channel.process_identity import kill
 from beam_runner_runtime.channel.stand_by import LaneRef, ServeLane, StandByOrder
 from beam_runner_runtime.channel.wire import decode_message, decode_request
 from beam_runner_runtime.shutdown.causes import Event, ShutdownMessage

@@ -44,7 +44,7 @@ from beam_runner_urns import metrics as metric_urns
 
 from beam_runner_runtime.driver.coordinator import Coordinator
 from beam_runner_runtime.driver.failure_reports import FailureMessages, OutageMessages
-from beam_runner_runtime.driver.kept import Tally
+from beam_runner_runtime.driver.journal_codec import Tally
 from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.patient_journal import Outage
 from beam_runner_runtime.driver.ports import RunReporter

@@ -44,13 +44,13 @@ from beam_runner_runtime.channel.messages import (
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.driver.finalizers import Finalizers
-from beam_runner_runtime.driver.kept import encode_entries
+from beam_runner_runtime.driver.journal_codec import encode_entries
 from beam_runner_runtime.driver.lane_failures import LaneFailures
 from beam_runner_runtime.driver.lanes import Lanes, Loss
 from beam_runner_runtime.driver.ledger import Ledger
-from beam_runner_runtime.driver.litter import Litter
 from beam_runner_runtime.driver.metrics import MetricsTally
 from beam_runner_runtime.driver.orders import Orders
+from beam_runner_runtime.driver.orphan_files import OrphanFiles
 from beam_runner_runtime.driver.patient_journal import PatientJournal
 from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.slots import JobSlots
@@ -132,7 +132,7 @@ class Coordinator:
             slots,
         )
         self._job_id = ledger.plan.context.job_id
-        self._litter = Litter(settings.files, settings.epoch)
+        self._litter = OrphanFiles(settings.files, settings.epoch)
         self._waiting: list[Entry] = []
         self._finalizers = Finalizers()
         self._since_snapshot = 0

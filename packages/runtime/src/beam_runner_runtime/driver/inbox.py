@@ -6,7 +6,7 @@ import queue
 import time
 from collections import deque
 
-from beam_runner_runtime.driver.happenings import CancelAsked, Item, Suspend
+from beam_runner_runtime.driver.job_events import CancelRequested, Item, Suspend
 
 
 class Inbox:
@@ -48,7 +48,7 @@ class Inbox:
         All events stay in the queue, in order.
         """
         until = time.monotonic() + seconds
-        while not any(isinstance(item, CancelAsked | Suspend) for item in self._seen):
+        while not any(isinstance(item, CancelRequested | Suspend) for item in self._seen):
             left = until - time.monotonic()
             if left <= 0:
                 return True

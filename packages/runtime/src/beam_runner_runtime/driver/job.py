@@ -27,32 +27,32 @@ from beam_runner_runtime.channel.messages import (
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver.condition import JobCondition
 from beam_runner_runtime.driver.coordinator import Coordinator
-from beam_runner_runtime.driver.happenings import (
-    CancelAsked,
-    DrainAsked,
+from beam_runner_runtime.driver.inbox import Inbox
+from beam_runner_runtime.driver.job_events import (
+    CancelRequested,
+    DrainRequested,
     Item,
     LaneEnded,
     Lost,
-    Said,
+    ProcessMessage,
     SectionEnded,
     Suspend,
     Woken,
     is_loss,
 )
-from beam_runner_runtime.driver.inbox import Inbox
+from beam_runner_runtime.driver.job_retention import JobRetention
+from beam_runner_runtime.driver.job_shutdown import end_processes, shut_down_job
 from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.metrics import MetricsTally
 from beam_runner_runtime.driver.observing import JobObserving
 from beam_runner_runtime.driver.patient_journal import Outage, PatientJournal
 from beam_runner_runtime.driver.ports import JobPlacement, RunReporter
 from beam_runner_runtime.driver.processes import JobProcesses
-from beam_runner_runtime.driver.remains import JobRemains
 from beam_runner_runtime.driver.reporting import end_text, ending_of, report_logs
 from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.slots import JobSlots
 from beam_runner_runtime.driver.waiting import neighbour_wait
 from beam_runner_runtime.driver.watch import JobWatch
-from beam_runner_runtime.driver.winding_up import end_processes, wind_up
 from beam_runner_runtime.shutdown.causes import Event
 from beam_runner_runtime.shutdown.life import Life
 from beam_runner_runtime.shutdown.limits import LIMITS
@@ -107,7 +107,7 @@ class RunningJob:
             self._plan, self._processes.links, lambda: placement.interface
         )
         self._inbox = Inbox()
-        self._remains = JobRemains(ledger, journal, settings)
+        self._remains = JobRetention(ledger, journal, settings)
         limit = ledger.limits.outage_limit
         seconds = None if limit is None else limit / 1000
         self._coordinator = Coordinator(
@@ -147,11 +147,11 @@ class RunningJob:
 
     def cancel(self) -> None:
         """Cancels the job, even during user code."""
-        self._inbox.put(CancelAsked())
+        self._inbox.put(CancelRequested())
 
     def drain(self) -> None:
         """Ends the job's sources. The job ends after it has processed their output."""
-        self._inbox.put(DrainAsked())
+        self._inbox.put(DrainRequested())
 
     def suspend(self) -> None:
         """Stops the job's work but not the job, so that another server can resume the job."""
@@ -207,7 +207,7 @@ class RunningJob:
             case Stacks():
                 self._observing.answered(link, message)
             case _ if not (self._processes.heard(link, message) or self._placement.heard(message)):
-                self._inbox.put(Said(link, message))
+                self._inbox.put(ProcessMessage(link, message))
 
     def _lane_ended(self, number: int, error: str) -> None:
         self._inbox.put(LaneEnded(number, error))
@@ -307,7 +307,7 @@ class RunningJob:
     def _end_without_journal(self, away: JournalUnavailable) -> None:
         """Ends or suspends the job while the journal is unavailable. Uncommitted work is lost."""
         wishes = self._inbox.all(0.0)
-        if any(isinstance(item, CancelAsked) for item in wishes):
+        if any(isinstance(item, CancelRequested) for item in wishes):
             self._ledger.end = self._ledger.end or FinishJob(Outcome.CANCELLED)
         elif any(isinstance(item, Suspend) for item in wishes):
             self._suspended_at = time.monotonic()
@@ -337,7 +337,7 @@ class RunningJob:
 
     def _take(self, item: Item) -> None:
         match item:
-            case Said(link, message):
+            case ProcessMessage(link, message):
                 self._coordinator.heard(link, message)
             case Lost(link):
                 self._coordinator.lost(link)
@@ -345,11 +345,11 @@ class RunningJob:
                 self._coordinator.lane_ended(number, error)
             case SectionEnded(end):
                 self._coordinator.section_ended(end)
-            case CancelAsked():
+            case CancelRequested():
                 self._cancelled_at = time.monotonic()
                 self._life.take(Event.CANCEL_REQUESTED)
                 self._coordinator.cancel()
-            case DrainAsked():
+            case DrainRequested():
                 self._coordinator.drain()
             case Suspend():
                 self._suspended_at = time.monotonic()
@@ -373,7 +373,7 @@ class RunningJob:
             # Give processes time to stop remote SDK harnesses: a killed process can't stop them.
             grace = LIMITS.give_up_seconds if self._plan.needs_sdks else 0.0
             parts = (self._coordinator, self._placement, self._inbox)
-            wind_up(*parts, LIMITS.abort_seconds, cancel=not in_order, grace=grace)
+            shut_down_job(*parts, LIMITS.abort_seconds, cancel=not in_order, grace=grace)
         # Send this only now: the placement retries a process that exits before its lane.
         for link in busy:
             link.send(ExitNow())

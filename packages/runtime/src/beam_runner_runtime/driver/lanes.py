@@ -28,10 +28,10 @@ from beam_runner_runtime.channel.messages import (
     LeaveLoop,
 )
 from beam_runner_runtime.channel.server import WorkerLink
+from beam_runner_runtime.cpu_contention import Slowness
 from beam_runner_runtime.driver.lane import Lane
 from beam_runner_runtime.driver.slots import JobSlots
 from beam_runner_runtime.driver.watchdog import Claim
-from beam_runner_runtime.slowness import Slowness
 from beam_runner_runtime.tuning import TUNING
 
 _PATIENCE = BlockedTimes(TUNING.blocked_seconds, TUNING.preparing_seconds, TUNING.unheard_seconds)
@@ -107,7 +107,7 @@ class Lanes:
         )
 
     @property
-    def without_place(self) -> int:
+    def jobs_without_folder(self) -> int:
         """Number of bundles that wait for a lane while requested lanes still start; 0 if no lane starts."""
         starting = any(lane.is_starting for lane in self._lanes.values())
         return len(self._waiting) + self._loop_waits if starting else 0
@@ -378,7 +378,7 @@ class Lanes:
 
     def _lacking(self) -> int:
         """Returns the number of additional lanes that the waiting bundles justify."""
-        if not self._slots.may_ask or time.monotonic() < self._not_before:
+        if not self._slots.can_request_lanes or time.monotonic() < self._not_before:
             return 0
         return self._parallelism.count_missing_slots(
             self._lanes.values(),

@@ -41,7 +41,7 @@ from beam_runner_worker.totals import Totals
 
 from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.channel.messages import BundleReply, Entry
-from beam_runner_runtime.driver.kept import LedgerState, Tally, encode_ledger
+from beam_runner_runtime.driver.journal_codec import LedgerState, Tally, encode_ledger
 from beam_runner_runtime.driver.scheduling import graph_of
 from beam_runner_runtime.sections.plan import stages_of
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from beam_runner_model.jobs import Importance, JobState, MessageLine, MessageRecord
 
-from beam_runner_runtime.bundles.needs import Needs
+from beam_runner_runtime.bundles.preflight import Needs
 from beam_runner_runtime.channel.endpoints import Endpoints
 from beam_runner_runtime.channel.stand_by import StandByOrder
 from beam_runner_runtime.sections.ports import SectionHost

@@ -8,7 +8,7 @@ from beam_runner_engine.scheduler.events import AttemptsLost
 from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_storage.journal.journal import Journal
 
-from beam_runner_runtime.driver.kept import Kept
+from beam_runner_runtime.driver.journal_codec import Kept
 from beam_runner_runtime.driver.ledger import Ledger
 
 

@@ -12,8 +12,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from beam_runner_engine.dispatch.admission import JobAdmission
 from beam_runner_engine.dispatch.sharing import SlotSharing
-from beam_runner_engine.dispatch.turns import JobAdmission
 
 from beam_runner_runtime.tuning import TUNING
 
@@ -100,7 +100,7 @@ class JobSlots:
             return self._slots.places.owes_slot(self._job_id, time.monotonic())
 
     @property
-    def may_ask(self) -> bool:
+    def can_request_lanes(self) -> bool:
         """Whether the job may request more lanes (Spark tasks that run bundles); see `SlotSharing.can_request`."""
         with self._slots.lock:
             return self._slots.places.can_request(self._job_id)

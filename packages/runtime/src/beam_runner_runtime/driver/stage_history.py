@@ -13,7 +13,7 @@ import attrs
 from beam_runner_engine.scheduler.reports import StageReport
 from beam_runner_model.observation import StageSeries
 
-from beam_runner_runtime.driver.kept import Tally
+from beam_runner_runtime.driver.journal_codec import Tally
 
 POINT_SECONDS = 10.0
 _POINTS = 360

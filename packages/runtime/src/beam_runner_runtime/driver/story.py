@@ -17,7 +17,7 @@ from beam_runner_storage.journal.journal import Journal
 from beam_runner_runtime.channel.attempts import FailedStep, LanePlace, LostProcess
 from beam_runner_runtime.channel.messages import BundleReply, Entry
 from beam_runner_runtime.driver.failure_reports import failure_of
-from beam_runner_runtime.driver.kept import Kept
+from beam_runner_runtime.driver.journal_codec import Kept
 from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.sections.plan import stages_of
 

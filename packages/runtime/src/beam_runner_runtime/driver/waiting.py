@@ -89,7 +89,7 @@ def _of_runner(
     for section in coordinator.sections.running():
         stage, steps = section.bundle.stage, _steps(plan, stages_of(section.bundle))
         yield Wait(WaitKind.TASKS, stage, steps, count=tasks.known, done=tasks.done)
-    if waiting := coordinator.lanes.without_place:
+    if waiting := coordinator.lanes.jobs_without_folder:
         yield Wait(WaitKind.SLOT, count=waiting)
     if starting := [lane for lane in coordinator.lanes.busy() if lane.prepares]:
         seconds = time.monotonic() - min(lane.began for lane in starting)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from beam_runner_runtime.bundles.needs import Needs
+from beam_runner_runtime.bundles.preflight import Needs
 from beam_runner_runtime.channel.attempts import SectionRefusal
 from beam_runner_runtime.channel.messages import FromWorker, JobWork, RunBundle
 from beam_runner_runtime.channel.stand_by import StandByOrder, StandDown

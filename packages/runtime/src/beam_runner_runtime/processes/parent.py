@@ -21,7 +21,10 @@ from types import FrameType
 from typing import NoReturn
 
 from beam_runner_runtime.processes import reaper
-from beam_runner_runtime.processes.warmth import be_killed_first, import_what_workers_need
+from beam_runner_runtime.processes.preload import (
+    import_worker_modules,
+    prefer_as_out_of_memory_victim,
+)
 
 READY = "ready"
 
@@ -90,8 +93,8 @@ def _tell(line: str) -> None:
 def serve() -> None:
     """Executes commands until the standard input ends; must be the first call of its process, or of a `Zygote`."""
     # Import first. A direct import of Beam adds a log handler, which workers would inherit.
-    import_what_workers_need()
-    be_killed_first()
+    import_worker_modules()
+    prefer_as_out_of_memory_victim()
     _tell(READY)
     parent = _Parent()
     signal.signal(signal.SIGCHLD, parent.bury)

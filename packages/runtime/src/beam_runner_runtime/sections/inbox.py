@@ -9,16 +9,16 @@ import attrs
 import pyarrow as pa
 import xxhash
 from beam_runner_data.rows.files import RowFile, RowFileWriter
-from beam_runner_data.rows.parcels import Head, ParcelKind, read_body, read_head, read_rows
 from beam_runner_data.rows.row import Row, RowKind
+from beam_runner_data.rows.shuffle_blocks import Head, ParcelKind, read_body, read_head, read_rows
 
-from beam_runner_runtime.sections.proof import (
+from beam_runner_runtime.sections.replies import SectionReply
+from beam_runner_runtime.sections.shuffle_consistency import (
     ExchangeError,
     Told,
     check_input,
     digest_of_input,
 )
-from beam_runner_runtime.sections.replies import SectionReply
 from beam_runner_runtime.sections.wire import decode_reply
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import attrs
 import xxhash
-from beam_runner_data.rows.parcels import Head, ParcelKind, encode_parcel, encode_row
 from beam_runner_data.rows.row import Row
+from beam_runner_data.rows.shuffle_blocks import Head, ParcelKind, encode_parcel, encode_row
 
-from beam_runner_runtime.sections.proof import Told, digest_of_all
 from beam_runner_runtime.sections.replies import SectionReply
+from beam_runner_runtime.sections.shuffle_consistency import Told, digest_of_all
 from beam_runner_runtime.sections.wire import encode_reply
 
 PARCEL_BYTES = 128 * 1024

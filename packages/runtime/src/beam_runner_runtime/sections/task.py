@@ -22,7 +22,7 @@ from beam_runner_runtime.sections.inbox import ReceivedRows, SectionInbox
 from beam_runner_runtime.sections.outbox import Outbox, Send
 from beam_runner_runtime.sections.plan import SectionPlan, SectionStage, shares
 from beam_runner_runtime.sections.ports import TaskHost
-from beam_runner_runtime.sections.pushing import pushed
+from beam_runner_runtime.sections.push_iterator import pushed
 from beam_runner_runtime.sections.replies import SectionReply, Seen, merge_replies
 from beam_runner_runtime.sections.task_bundles import TaskBundles
 

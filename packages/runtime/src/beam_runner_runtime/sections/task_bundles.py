@@ -37,7 +37,7 @@ from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_runtime.sections.data import SectionData
 from beam_runner_runtime.sections.plan import SectionStage
 from beam_runner_runtime.sections.ports import TaskHost
-from beam_runner_runtime.sections.pushing import NobodyPullsError
+from beam_runner_runtime.sections.push_iterator import ConsumerGoneError
 from beam_runner_runtime.sections.replies import SectionOutputs, SectionReply, merge_replies
 
 StageInputs = Sequence[tuple[SectionStage, Sequence[Input]]]
@@ -92,7 +92,7 @@ class TaskBundles:
 
         Raises:
             TaskFailedError: A bundle failed for an external reason, and Spark can retry the task.
-            NobodyPullsError: No reader consumes the task's output.
+            ConsumerGoneError: No reader consumes the task's output.
         """
         roots = tuple(
             Output(stage.plan.stage_id, one.data) for stage, some in self._inputs for one in some
@@ -115,7 +115,7 @@ class TaskBundles:
         )
         reply = self._host.run_bundle(order, stores, self._data)
         if not self._is_wanted():
-            raise NobodyPullsError  # The server doesn't need the result either.
+            raise ConsumerGoneError  # The server doesn't need the result either.
         if isinstance(reply, BundleBroke):
             self._broke(stage, reply)
         elif reason := self._why_not(reply.done):
@@ -191,7 +191,7 @@ class TaskBundles:
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK_SECONDS))
             if not self._is_wanted():
-                raise NobodyPullsError
+                raise ConsumerGoneError
         self._driver.record_entries((), now + wait)
 
     # Methods that the driver calls.

@@ -145,7 +145,7 @@ def _check_is_ours(folder: Path, file_name: str, purpose: str) -> None:
     raise _cannot_use(
         folder,
         purpose,
-        f"the folder contains {_some(names)} and isn't marked as a folder of a job"
+        f"the folder contains {_some(names)}, but isn't marked as a folder of a job"
         " server, which would remove these files; use an empty or a new folder",
     )
 
@@ -176,8 +176,7 @@ def _cannot_use(folder: Path, purpose: str, reason: str) -> StorageError:
 
 
 def _some(names: set[str]) -> str:
-    """Returns a phrase with up to three names, the number of the others, and a verb."""
+    """Returns a phrase with up to three names and the number of the others."""
     shown = sorted(names)[:3]
     more = len(names) - len(shown)
-    listed = ", ".join(repr(name) for name in shown) + (f" and {more} more" if more else "")
-    return f"{listed} {'are' if len(names) > 1 else 'is'}"
+    return ", ".join(repr(name) for name in shown) + (f" and {more} more" if more else "")

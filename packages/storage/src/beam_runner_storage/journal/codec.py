@@ -202,11 +202,11 @@ class Registry:
         if cls not in self._shared:
             return lambda _, values: build(*values)
 
-        def remembered(seen: dict[int, Any], values: tuple[Any, ...]) -> Any:
+        def cached_encoding(seen: dict[int, Any], values: tuple[Any, ...]) -> Any:
             value = seen[values[0]] = build(*values[1:])
             return value
 
-        return remembered
+        return cached_encoding
 
 
 def _fields(cls: type) -> tuple[str, ...]:

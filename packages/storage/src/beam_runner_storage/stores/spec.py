@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 import attrs
 
 from beam_runner_storage.stores.folder import FolderStore
-from beam_runner_storage.stores.nothing import NoStore
+from beam_runner_storage.stores.null_store import NoStore
 from beam_runner_storage.stores.ports import FileStore, StoreError
 
 _HDFS = ("hdfs", "viewfs")

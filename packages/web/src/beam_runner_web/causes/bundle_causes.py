@@ -8,8 +8,14 @@ from collections.abc import Callable, Iterator
 from beam_runner_model.observation import BundlePlace, ObservedBundle
 
 from beam_runner_web.texts import duration, number, one_line
-from beam_runner_web.watch.figures import StageFigures
-from beam_runner_web.watch.standing import OLD_SECONDS, STILL_SECONDS, is_silent, stands, thread_of
+from beam_runner_web.watch.stalled_stacks import (
+    OLD_SECONDS,
+    STILL_SECONDS,
+    is_silent,
+    is_stalled,
+    thread_of,
+)
+from beam_runner_web.watch.step_metrics import StageFigures
 
 from .facts import Cause, CauseKind, Facts, Weight
 
@@ -39,7 +45,7 @@ def _long_bundles(facts: Facts) -> Iterator[Cause]:
             of_stages[one.stage].append(one)
     stages = {stage.id: stage for stage in facts.snapshot.figures.stages}
     for key, bundles in list(of_stages.items())[:3]:
-        standing = [one for one in bundles if stands(one)]
+        standing = [one for one in bundles if is_stalled(one)]
         yield _of_bundles(facts, stages.get(key), standing or bundles)
 
 
@@ -58,7 +64,7 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[Observed
     usual = stage.bundle_msecs.mean / 1000 if stage and stage.bundle_msecs else 0.0
     straggles = 0 < usual < one.seconds / _STRAGGLES
     grouped = straggles and stage is not None and bool(facts.grouping(stage))
-    if stands(one):
+    if is_stalled(one):
         still = _no_further(facts, one, process)
         text = f"{name} {worked}, {still}"
         if grouped:

@@ -11,9 +11,9 @@ from beam_runner_model.failures import FailureCause
 from beam_runner_model.jobs import JobState
 
 from beam_runner_web.texts import duration, number, one_line, percent, size
-from beam_runner_web.watch.standing import stands
+from beam_runner_web.watch.stalled_stacks import is_stalled
 
-from .at_work import at_work
+from .activity import describe_activity
 from .bundle_causes import BUNDLE_RULES
 from .event_time_causes import EVENT_TIME_RULES
 from .facts import Cause, CauseKind, Facts, Weight
@@ -58,10 +58,10 @@ def _all_is_well(facts: Facts) -> str:
         case JobState.DRAINING:
             return (
                 "The job is being drained: it processes the remaining data of its"
-                f" sources; {at_work(facts)}."
+                f" sources; {describe_activity(facts)}."
             )
         case JobState.RUNNING:
-            return f"No problems: {at_work(facts)}."
+            return f"No problems: {describe_activity(facts)}."
         case _:
             return "The job hasn't started yet."
 
@@ -122,7 +122,7 @@ def _drain_waits(facts: Facts) -> Iterator[Cause]:
     execution = facts.snapshot.execution
     if facts.snapshot.state is not JobState.DRAINING or execution is None:
         return
-    standing = {one.stage for one in execution.bundles if stands(one)}
+    standing = {one.stage for one in execution.bundles if is_stalled(one)}
     stages = [stage for stage in facts.snapshot.figures.stages if stage.id in standing]
     if stages:
         names = " and ".join(dict.fromkeys(facts.name(stage) for stage in stages[:2]))

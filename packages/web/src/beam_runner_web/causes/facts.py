@@ -12,8 +12,8 @@ import attrs
 from beam_runner_jobservices.error_log import FailureGroup
 from beam_runner_model.waits import WaitKind
 
-from beam_runner_web.watch.figures import StageFigures
 from beam_runner_web.watch.states import StepState
+from beam_runner_web.watch.step_metrics import StageFigures
 from beam_runner_web.watch.watching import Sample, Snapshot
 
 _LATELY_SECONDS = 10.0

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from beam_runner_model.jobs import JobState
 
 from beam_runner_web.texts import duration, number, percent
-from beam_runner_web.watch.figures import StageFigures
-from beam_runner_web.watch.standing import stands
+from beam_runner_web.watch.stalled_stacks import is_stalled
+from beam_runner_web.watch.step_metrics import StageFigures
 
 from .facts import Cause, CauseKind, Facts, Weight
 
@@ -29,7 +29,7 @@ def _idle(facts: Facts) -> Iterator[Cause]:
         return
     if any(stage.waits or stage.backlog_bytes for stage in stages):
         return
-    if snapshot.execution and any(map(stands, snapshot.execution.bundles)):
+    if snapshot.execution and any(map(is_stalled, snapshot.execution.bundles)):
         return
     present = snapshot.figures.counts
     since = snapshot.taken

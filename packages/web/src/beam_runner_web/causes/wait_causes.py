@@ -10,8 +10,8 @@ from beam_runner_model.rendering import render, render_waits
 from beam_runner_model.waits import Wait, WaitKind
 
 from beam_runner_web.texts import duration, one_line
-from beam_runner_web.watch.figures import StageFigures
-from beam_runner_web.watch.standing import OLD_SECONDS, stands
+from beam_runner_web.watch.stalled_stacks import OLD_SECONDS, is_stalled
+from beam_runner_web.watch.step_metrics import StageFigures
 
 from .facts import Cause, Facts, Weight
 
@@ -44,7 +44,7 @@ def _is_short(facts: Facts, execution: Execution, wait: Wait) -> bool:
 
 def _bundles_are_told(facts: Facts, execution: Execution, wait: Wait) -> bool:
     # A source of a stream may run a bundle that waits for data, which needs no report.
-    return any(map(stands, execution.bundles)) or (
+    return any(map(is_stalled, execution.bundles)) or (
         facts.snapshot.streaming and bool(execution.bundles)
     )
 

@@ -13,10 +13,10 @@ from beam_runner_web.texts import whole_number
 from beam_runner_web.watch.threads import Thread
 from beam_runner_web.watch.watching import Watches
 
+from .graph_view import picture
 from .job_list import STATES, job_list, lines_of
 from .job_view import JobView
 from .logs import LogFilter, last_lines, steps_to_choose
-from .picture import picture
 
 Values = dict[str, Any]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
+from .graph_view import picture
 from .job_view import JobView
 from .logs import LogFilter, last_lines
-from .picture import picture
 from .rendering import Renderer
 
 _LAST_LINES = 1_000

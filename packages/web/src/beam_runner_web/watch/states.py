@@ -10,7 +10,7 @@ from beam_runner_model.jobs import JobState
 
 from beam_runner_web.texts import is_end
 
-from .figures import Figures, StageFigures
+from .step_metrics import Figures, StageFigures
 from .steps import StepTree
 
 

@@ -17,9 +17,9 @@ from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.jobs import JobInfo, JobMessage, JobState, StateEvent
 from beam_runner_model.observation import Execution, SeriesPoint
 
-from .figures import Figures, figures_of
 from .masking import option
-from .standing import Standing
+from .stalled_stacks import StalledStacks
+from .step_metrics import Figures, figures_of
 from .steps import StepTree
 from .threads import Thread
 
@@ -143,7 +143,7 @@ class JobFollower:
         self._lock = threading.Lock()
         self._samples: deque[Sample] = deque(maxlen=_SERIES_LENGTH)
         self._feed = _Feed(feed_client, job_id)
-        self._standing = Standing(client, job_id)
+        self._standing = StalledStacks(client, job_id)
         self._latest: Snapshot | None = None
         self._asked = 0.0
         self._cost = 0.0

@@ -32,7 +32,7 @@ class Callback:
     call: Callable[[], object]
 
 
-def take_callbacks(ops: Iterable[operations.Operation]) -> list[Callback]:
+def take_finalization_callbacks(ops: Iterable[operations.Operation]) -> list[Callback]:
     """Returns the callbacks that the last bundle has registered, in order."""
     callbacks: list[Callback] = []
     with _collecting() as collected:

@@ -16,7 +16,7 @@ from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
 from beam_runner_worker.embedded.counts import Counts
 from beam_runner_worker.embedded.edges import Edges
-from beam_runner_worker.embedded.finalizers import Callback, take_callbacks
+from beam_runner_worker.embedded.finalizers import Callback, take_finalization_callbacks
 from beam_runner_worker.embedded.our_operations import our_operations
 from beam_runner_worker.embedded.replacing import replaced
 from beam_runner_worker.embedded.runs import is_of_user_code
@@ -123,9 +123,11 @@ class Processor(BundleProcessor):
                 if not is_empty(record):
                     yield record
 
-    def take_callbacks(self) -> list[Callback]:
+    def take_finalization_callbacks(self) -> list[Callback]:
         """Returns the finalization callbacks that the last bundle has registered."""
-        return take_callbacks(self.ops.values()) if self.requires_finalization() else []
+        return (
+            take_finalization_callbacks(self.ops.values()) if self.requires_finalization() else []
+        )
 
     def tear_down(self) -> None:
         """Tears down all operations that were set up, once; an error in one doesn't stop the others."""

@@ -82,7 +82,7 @@ class EmbeddedStage:
                 partial(run_bundle, processor, bundle_id, inputs, outputs, self._spec.title)
             )
             self._show(None)
-            callbacks = processor.take_callbacks()
+            callbacks = processor.take_finalization_callbacks()
             if callbacks:
                 self._finalizers.keep(bundle_id, callbacks)
             return BundleResult(

@@ -14,7 +14,6 @@ from beam_runner_model.threads import start_helper
 from beam_runner_urns import environments as urns
 
 from beam_runner_worker.errors import BundleError, HarnessError
-from beam_runner_worker.fnapi.arrival import Arrival
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.descriptors import plan_stage
 from beam_runner_worker.fnapi.launchers import Launcher, launcher_for
@@ -22,6 +21,7 @@ from beam_runner_worker.fnapi.metrics import ShortIds
 from beam_runner_worker.fnapi.sampling import SdkSamples
 from beam_runner_worker.fnapi.services import Workers
 from beam_runner_worker.fnapi.stage import FnApiStage
+from beam_runner_worker.fnapi.start_watch import Arrival
 from beam_runner_worker.fnapi.starting import StartLimits, Verdict
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink, SideInputReader

@@ -17,6 +17,7 @@ from beam_runner_model.bundles import (
 from beam_runner_model.chunks import InputChunk
 
 from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.fnapi.abandoned_bundles import VanishedBundle
 from beam_runner_worker.fnapi.bundle import SdkBundle
 from beam_runner_worker.fnapi.bundle_state import BundleStores
 from beam_runner_worker.fnapi.connection import SdkConnection
@@ -30,7 +31,6 @@ from beam_runner_worker.fnapi.sampling import SdkSamples
 from beam_runner_worker.fnapi.side_inputs import SideInputPages
 from beam_runner_worker.fnapi.splits import Splitter, residual
 from beam_runner_worker.fnapi.transfer import Transfer
-from beam_runner_worker.fnapi.vanished import VanishedBundle
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink, OutputPort, SideInputReader, UserState
 from beam_runner_worker.totals import Totals

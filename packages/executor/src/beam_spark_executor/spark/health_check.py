@@ -1,0 +1,66 @@
+"""Health check of Spark with a time limit, because its Java process may be stopped, or busy with garbage collection."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from beam_runner_model.threads import start_essential
+
+from beam_spark_executor.spark.shutdown import SPARK_LIMITS
+
+log = logging.getLogger(__name__)
+
+
+class SparkHealth:
+    """A thread that asks one question at a time, as often as callers want to know the answer.
+
+    Args:
+        ask: the question; it may block without end, but it must not raise.
+        limit: the limit in seconds for one answer; None is `pulse_seconds`.
+    """
+
+    def __init__(self, ask: Callable[[], bool], limit: float | None = None) -> None:
+        self._ask = ask
+        self._limit = SPARK_LIMITS.pulse_seconds if limit is None else limit
+        self._changed = threading.Condition()
+        self._wanted = self._told = False
+        self._answer: bool | None = None
+        self._thread: threading.Thread | None = None
+
+    def answer(self) -> bool | None:
+        """Returns the current answer; None if it didn't arrive in time, which is logged once. Any
+        thread may call it.
+        """
+        with self._changed:
+            self._wanted, self._answer = True, None
+            if self._thread is None:
+                self._thread = start_essential(self._run, "pulse", self._broke)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._answer is not None, self._limit)
+            if (self._answer is None) != self._told:
+                self._told = not self._told
+                if self._told:
+                    log.warning("Spark's Java process has not responded for %g s", self._limit)
+                else:
+                    log.info("Spark's Java process responds again")
+            return self._answer
+
+    def _broke(self, error: BaseException) -> None:
+        with self._changed:
+            self._thread = None  # the next question starts another thread
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._changed.wait_for(
+                    lambda: self._wanted, SPARK_LIMITS.pulse_rest_seconds
+                ):
+                    self._thread = None
+                    return
+                self._wanted = False
+            answer = self._ask()
+            with self._changed:
+                self._answer = answer
+                self._changed.notify_all()

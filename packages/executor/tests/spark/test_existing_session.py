@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from beam_runner_runtime.tuning import TUNING
+from beam_spark_io.sessions import session_here
+
+from beam_spark_executor.spark.existing_session import lacking, refuse_connect
+from beam_spark_executor.spark.session import RunningSpark, start_spark
+from beam_spark_executor.spark.settings import SparkSettings, SparkUnavailable, default_conf
+
+
+def session_with(**changed: str) -> Any:
+    conf = default_conf("local[1]", Path(tempfile.gettempdir())) | changed
+    context = SimpleNamespace(master="local[1]", getConf=lambda: SimpleNamespace(getAll=conf.items))
+    return SimpleNamespace(sparkContext=context)
+
+
+def test_session_is_none_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pyspark.sql.session", raising=False)
+    assert session_here() is None
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_session_is_found(spark: RunningSpark) -> None:
+    found = session_here()
+    assert found is not None
+    assert found.sparkContext is spark.session.sparkContext
+
+
+def test_missing_session_setting_is_reported_with_setting_name() -> None:
+    assert lacking(session_with()) == ""
+    session = session_with(**{"spark.scheduler.mode": "FIFO"})
+    assert lacking(session) == "spark.scheduler.mode=FAIR"
+
+
+def test_session_without_worker_reuse_is_refused() -> None:
+    session = session_with(**{"spark.python.worker.reuse": "False"})
+    with pytest.raises(SparkUnavailable, match="has spark.python.worker.reuse=false"):
+        lacking(session)
+
+
+def test_connect_session_is_refused_with_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    refuse_connect({"spark.master": "local"})
+    with pytest.raises(SparkUnavailable, match=r"Spark Connect \(spark.remote=sc://h\) is not"):
+        refuse_connect({"spark.remote": "sc://h"})
+    here = SimpleNamespace(_default_session=SimpleNamespace(is_stopped=False))
+    module = SimpleNamespace(SparkSession=here)
+    monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", module)
+    with pytest.raises(SparkUnavailable, match="the session of this program"):
+        refuse_connect({})
+    here._default_session.is_stopped = True
+    refuse_connect({})
+    monkeypatch.setenv("SPARK_REMOTE", "sc://h:1")
+    with pytest.raises(SparkUnavailable, match=r"\(SPARK_REMOTE=sc://h:1\)"):
+        refuse_connect({})
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_active_session_is_used_and_left_running(spark: RunningSpark) -> None:
+    taken = start_spark(SparkSettings())
+    assert taken.session.sparkContext is spark.session.sparkContext
+    taken.stop()
+    assert spark.is_alive
+    assert spark.session.range(3).count() == 3
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_session_settings_are_applied(spark: RunningSpark) -> None:
+    conf = dict(spark.session.sparkContext.getConf().getAll())
+    assert spark.master == f"local[{2 * TUNING.slots_per_core},4]"
+    assert conf["spark.sql.adaptive.enabled"] == "false"
+    assert conf["spark.driver.host"] == "127.0.0.1"
+    assert conf["spark.ui.showConsoleProgress"] == "false"
+    assert spark.session.sparkContext.uiWebUrl is None

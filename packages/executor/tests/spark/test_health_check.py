@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from beam_spark_executor.spark.health_check import SparkHealth
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_pulse_returns_answer_of_spark(answer: bool) -> None:
+    pulse = SparkHealth(lambda: answer, limit=60.0)
+    assert [pulse.answer(), pulse.answer()] == [answer, answer]
+
+
+def test_pulse_answer_is_current() -> None:
+    answers = iter([True, False])
+    pulse = SparkHealth(lambda: next(answers), limit=60.0)
+    assert [pulse.answer(), pulse.answer()] == [True, False]
+
+
+def test_unresponsive_spark_is_reported_once_and_queried_by_one_thread(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    go_on = threading.Event()
+    asking: list[threading.Thread] = []
+
+    def ask() -> bool:
+        asking.append(threading.current_thread())
+        return go_on.wait()
+
+    pulse = SparkHealth(ask, limit=0.05)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda _: pulse.answer(), range(8))) == [None] * 8
+    assert len(asking) == 1
+    go_on.set()
+    while pulse.answer() is None:
+        pass
+    assert set(asking) == {asking[0]}
+    told = [record.getMessage() for record in caplog.records]
+    assert told[0] == "Spark's Java process has not responded for 0.05 s"
+    assert told[-1] == "Spark's Java process responds again"
+
+
+def test_pulse_responds_after_query_thread_ended_by_error() -> None:
+    questions: list[bool] = []
+
+    def ask() -> bool:
+        questions.append(True)
+        if len(questions) == 1:
+            raise SystemExit(0)
+        return True
+
+    pulse = SparkHealth(ask, limit=0.5)
+    assert pulse.answer() is None
+    while (answer := pulse.answer()) is None:
+        pass  # On a busy machine the new thread may need longer than the limit.
+    assert answer

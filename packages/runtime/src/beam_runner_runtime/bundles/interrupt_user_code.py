@@ -1,0 +1,42 @@
+"""Interruption of user code in the process of a client: with LOOPBACK, the runner must not kill that process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from beam_runner_runtime.bundles.bundle import LocalBundle
+from beam_runner_runtime.shutdown.limits import LIMITS
+
+_AGAIN_SECONDS = 0.02
+
+
+class UserCodeInterrupter:
+    """Interruption of the current bundle by a split, and refusal of later bundles; thread-safe.
+
+    Args:
+        running: function that returns the current bundle of the process, or None.
+    """
+
+    def __init__(self, running: Callable[[], LocalBundle | None]) -> None:
+        self._running = running
+        self.has_begun = False
+        """Whether the process refuses new bundles for external SDKs."""
+
+    def begin(self) -> None:
+        """Refuses new bundles for external SDKs; otherwise a loop would continue with the residuals of
+        the interrupted bundle.
+        """
+        self.has_begun = True
+
+    def stop(self) -> None:
+        """Splits off the remainder of the current bundle.
+
+        The split is retried for up to `give_up_seconds`, because the SDK can't split a bundle that
+        it doesn't know yet.
+        """
+        until = time.monotonic() + LIMITS.give_up_seconds
+        while (running := self._running()) is not None and not running.embedded:
+            if running.split(0.0).done.residuals or time.monotonic() > until:
+                return
+            time.sleep(_AGAIN_SECONDS)

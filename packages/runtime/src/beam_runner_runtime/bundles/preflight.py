@@ -1,0 +1,72 @@
+"""Requirements of bundles on their machines, which a first task checks before any bundle runs."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping
+
+import attrs
+from beam_runner_data.fetching.access import trouble_with_files
+from beam_runner_storage.stores.spec import StoreSpec
+
+from beam_runner_runtime.channel.client import knock
+from beam_runner_runtime.channel.messages import Endpoint
+
+_KNOCK_SECONDS = 10.0
+_ALIKE = (
+    "apache-beam",
+    "beam-runner-data",
+    "beam-runner-engine",
+    "beam-runner-model",
+    "beam-runner-planner",
+    "beam-runner-runtime",
+    "beam-runner-storage",
+    "beam-runner-worker",
+    "beam-spark-executor",
+    "beam-spark-io",
+)
+"""Packages that need the same version on both sides, because each side unpickles data of the other."""
+
+
+@attrs.frozen
+class Needs:
+    """Requirements of bundles on their machine.
+
+    Attributes:
+        endpoint: the server's channel.
+        store: store of the job files.
+        versions: the server's versions of the packages that must be the same.
+    """
+
+    endpoint: Endpoint
+    store: StoreSpec
+    versions: Mapping[str, str] = attrs.field(factory=lambda: _versions())
+
+
+def find_problem(needs: Needs) -> str:
+    """Returns the first unmet requirement on this machine and its fix, or an empty text if all are met."""
+    here = _versions()
+    for name, version in needs.versions.items():
+        if here.get(name) != version:
+            return (
+                f"{name} is {here.get(name) or 'missing'} on the executor and {version}"
+                " on the server: give executors the server's environment, installed on"
+                " their machines or shipped with spark.archives"
+            )
+    reason = knock(needs.endpoint, _KNOCK_SECONDS)
+    if reason:
+        return (
+            f"the server's channel at {needs.endpoint.address} is not to be reached from there ({reason}):"
+            " --channel-host, --channel-port and --channel-advertise say where it is"
+        )
+    return trouble_with_files(needs.store)
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _ALIKE:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,160 @@
+"""Progress reports of the bundle that runs in this process: every half second, and sooner for some
+sources.
+
+The output of a streaming source becomes visible only when its bundle ends. The server checkpoints
+the bundle on a progress report. The engine decides the time of that report. This module detects
+whether the source is idle.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Container
+
+import attrs
+from beam_runner_engine.dispatch.reporting import ReportTiming
+from beam_runner_urns import metrics as urns
+from beam_runner_worker.core_times import core_time
+
+from beam_runner_runtime.bundles.bundle import LocalBundle
+from beam_runner_runtime.channel.messages import BundleProgressed
+from beam_runner_runtime.cpu_contention import Slowness
+from beam_runner_runtime.tuning import TUNING
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class _Turn:
+    """State of the progress reports of a source's bundle.
+
+    Attributes:
+        running: the bundle.
+        reports: schedule of the reports.
+        wanted: seconds of CPU time that the bundle's thread had requested at the first check; None
+            if unknown.
+        seen: elapsed seconds of the bundle at the first check.
+    """
+
+    running: LocalBundle
+    reports: ReportTiming
+    wanted: float | None
+    seen: float
+
+    @classmethod
+    def beginning(cls, running: LocalBundle, least: float) -> _Turn:
+        """Returns the state of a bundle at its first check; ``least`` is the minimum duration (ms) of
+        a source's bundle.
+        """
+        latest = int(1000 * TUNING.progress_seconds)
+        told = core_time(running.thread)
+        wanted = None if told is None else told.wanted
+        reports = ReportTiming(TUNING.lingers_ms, latest, least)
+        return cls(running, reports, wanted, running.elapsed / 1000)
+
+
+class ProgressReporter:
+    """Reporter of bundle progress, which owns a separate thread; other threads call only
+    :meth:`begins`.
+
+    Args:
+        running: function that returns the current bundle, or None.
+        progress: function that returns the progress of a bundle, or None if unknown.
+        send: function that sends a report to the server.
+        sources: IDs of stages whose bundles can run without end.
+        in_turns: whether bundles share the GIL of one interpreter, so that reports are sent sooner.
+    """
+
+    def __init__(
+        self,
+        running: Callable[[], LocalBundle | None],
+        progress: Callable[[LocalBundle], BundleProgressed | None],
+        send: Callable[[BundleProgressed], None],
+        sources: Container[str],
+        *,
+        in_turns: bool,
+    ) -> None:
+        self._running = running
+        self._progress = progress
+        self._send = send
+        self._sources = sources
+        # If bundles share the GIL, the server must learn soon that a bundle leaves time to other
+        # bundles.
+        self._after = TUNING.progress_in_turns_ms if in_turns else 1000 * TUNING.progress_seconds
+        self._begun = threading.Event()
+        self._turn: _Turn | None = None
+        self._slowness = Slowness()
+
+    def begins(self, stage_id: str) -> None:
+        """Called when a bundle of a stage starts."""
+        if stage_id in self._sources:
+            self._begun.set()
+
+    def run(self) -> None:
+        """Sends reports until the process exits."""
+        while True:
+            running = self._running()
+            if self._turn is not None and self._turn.running is not running:
+                self._turn = (
+                    None  # Drop the reference: a finished bundle retains all of its data in memory.
+                )
+            if self._begun.wait(self._pause(running)):
+                self._begun.clear()
+            elif running is not None and running is self._running():
+                try:
+                    self.look(running)
+                except Exception:
+                    # The bundle's own thread reports its failure.
+                    _LOGGER.debug(
+                        "can't read the progress of bundle %s", running.bundle_id, exc_info=True
+                    )
+
+    def _pause(self, running: LocalBundle | None) -> float:
+        """Returns the time (s) to the next check of the current bundle, if a bundle runs."""
+        is_source = running is not None and running.stage_id in self._sources
+        return TUNING.source_look_seconds if is_source else TUNING.progress_seconds
+
+    def look(self, running: LocalBundle) -> None:
+        """Sends a progress report of the current bundle if a report is due."""
+        if running.stage_id in self._sources:
+            self._look_at_source(running)
+            return
+        if running.elapsed < self._after:
+            return
+        progress = self._progress(running)
+        if progress is not None:
+            self._send(progress)
+
+    def _look_at_source(self, running: LocalBundle) -> None:
+        elapsed, least = running.elapsed, 1000 * self._slowness.turn(0.0)
+        turn = self._turn
+        if turn is None:
+            turn = self._turn = _Turn.beginning(running, least)
+        embedded = running.embedded
+        if not turn.reports.is_due(elapsed, least, lambda: embedded and _is_busy(turn)):
+            return
+        progress = self._progress(running)
+        if progress is None:
+            return
+        # For an external SDK, only the progress report itself can show whether the SDK is idle.
+        waits = not _is_busy(turn) if embedded else progress.waits is True
+        lingers = waits and _has_output(progress)
+        if turn.reports.should_report(elapsed, least, lingers=lingers):
+            self._send(attrs.evolve(progress, lingers=lingers))
+
+
+def _is_busy(turn: _Turn) -> bool:
+    """Returns True if user code in this process requests at least half a core, or if the CPU time is unknown."""
+    told = core_time(turn.running.thread)
+    if told is None or turn.wanted is None:
+        return True
+    since = turn.running.elapsed / 1000 - turn.seen
+    return told.wanted - turn.wanted > TUNING.source_busy_share * since
+
+
+def _has_output(progress: BundleProgressed) -> bool:
+    """Returns True if any PCollection, except the bundle's input, has an element."""
+    return any(
+        info.urn == urns.ELEMENT_COUNT and info.payload != b"\x00" for info in progress.metrics
+    )

@@ -1,0 +1,81 @@
+"""Events of a running job, for the job's thread."""
+
+from __future__ import annotations
+
+import attrs
+
+from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.channel.messages import FromWorker
+from beam_runner_runtime.channel.server import WorkerLink
+from beam_runner_runtime.sections.ends import SectionEnd
+
+
+@attrs.frozen
+class ProcessMessage:
+    """Message of a worker process."""
+
+    link: WorkerLink
+    message: FromWorker
+
+
+@attrs.frozen
+class Lost:
+    """Exit or loss of a worker process."""
+
+    link: WorkerLink
+
+
+@attrs.frozen
+class LaneEnded:
+    """End of a lane. `error` is empty after a normal end."""
+
+    number: int
+    error: str
+
+
+@attrs.frozen
+class SectionEnded:
+    """End of a section attempt."""
+
+    end: SectionEnd
+
+
+@attrs.frozen
+class CancelRequested:
+    """Request to cancel the job."""
+
+
+@attrs.frozen
+class DrainRequested:
+    """Request to drain the job."""
+
+
+@attrs.frozen
+class Suspend:
+    """Request to suspend the job at server shutdown. Another server resumes the job."""
+
+
+@attrs.frozen
+class Woken:
+    """Signal that the job can check again whether it may start."""
+
+
+Item = (
+    ProcessMessage
+    | Lost
+    | LaneEnded
+    | SectionEnded
+    | CancelRequested
+    | DrainRequested
+    | Suspend
+    | Woken
+)
+
+
+def is_loss(item: Item) -> bool:
+    """Returns whether an item reports the loss of a process, a lane or a section that the placement
+    should keep alive.
+    """
+    if isinstance(item, SectionEnded):
+        return isinstance(item.end, BundleBroke) and item.end.failure is None
+    return isinstance(item, Lost) or (isinstance(item, LaneEnded) and item.error != "")

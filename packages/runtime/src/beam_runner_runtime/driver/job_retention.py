@@ -1,0 +1,118 @@
+"""Journal and files of an ended job. The server deletes them, or retains them for a limited time."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
+from beam_runner_engine.scheduler.events import FailureKind
+from beam_runner_model.failures import EndingKind
+from beam_runner_storage.journal.errors import JournalError, JournalFenced
+from beam_runner_storage.journal.journal import Journal
+
+from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.settings import JobSettings
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class JobRetention:
+    """Journal and files of an ended job. Only one thread at a time can use it.
+
+    Args:
+        ledger: committed state of the job.
+        journal: journal of the job.
+        settings: settings of the job.
+    """
+
+    def __init__(self, ledger: Ledger, journal: Journal, settings: JobSettings) -> None:
+        self._ledger = ledger
+        self._journal = journal
+        self._settings = settings
+        self._is_kept = False
+
+    def prepare(self, end: FinishJob | FailJob) -> str:
+        """Marks the state for retention, or frees space on the disk. Call this method before the
+        report of the end.
+
+        If the server dies before the report, the job counts as running. The mark has no effect
+        then, and a job without its data fails again.
+
+        Returns:
+            Message about the retained state; empty if the state isn't retained.
+        """
+        seconds = self._settings.keep_seconds
+        if seconds and self._ledger.plan.is_endless and _is_premature(end):
+            return self._keep(seconds)
+        if self._may_lack_room(end) and self._is_ours():
+            # Otherwise, the disk can be too full for the report.
+            self._settings.files.make_room()
+        return ""
+
+    def _keep(self, seconds: float) -> str:
+        """Marks the state for retention, and returns a message. Returns "" if the mark failed."""
+        now = time.time()
+        try:
+            self._journal.keep(int(now))
+        except JournalFenced:
+            raise
+        except JournalError as error:
+            _LOGGER.warning("Can't retain the state of job %s: %s", self._journal.job_id, error)
+            return ""
+        self._is_kept = True
+        until = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now + seconds))
+        return f"the state of this stream is kept until {until} (--keep-failed-streams)"
+
+    def _may_lack_room(self, end: FinishJob | FailJob) -> bool:
+        """Returns whether the job failed because the disk of its data or its journal is full or unavailable."""
+        if not isinstance(end, FailJob):
+            return False
+        last = self._ledger.last_failure
+        away = last is not None and last.kind is FailureKind.UNAVAILABLE
+        return away or end.kind is EndingKind.JOURNAL
+
+    def _is_ours(self) -> bool:
+        """Returns whether the journal is readable, and no other server has taken over its folder."""
+        try:
+            _ = self._journal.exists  # Reading this property checks the epoch.
+        except JournalError:
+            return False
+        return True
+
+    def leave(self) -> None:
+        """Deletes all data that isn't retained. Call this method after the report of the end."""
+        if self._is_kept:
+            self._tidy()
+        else:
+            self._remove()
+
+    def _tidy(self) -> None:
+        """Retains the ledger and the files that it needs, and deletes the rest."""
+        try:
+            self._journal.snapshot(self._ledger.snapshot())
+        except JournalFenced:
+            raise
+        except JournalError as error:
+            # Without the snapshot, the journal contains equivalent entries.
+            _LOGGER.warning(
+                "Can't write the last snapshot of job %s: %s", self._journal.job_id, error
+            )
+        self._settings.files.sweep(self._ledger.files())
+
+    def _remove(self) -> None:
+        """Deletes the journal first, because only the owner of the job can delete it. Then deletes all data."""
+        try:
+            self._journal.delete()
+        except JournalFenced:
+            raise
+        except JournalError:
+            # The journal's disk can be full too. Free space on it: data uses most of the disk.
+            self._settings.files.remove_all()
+            self._journal.delete()
+        self._settings.files.remove_all()
+
+
+def _is_premature(end: FinishJob | FailJob) -> bool:
+    """Returns whether a job ended before its work was complete."""
+    return isinstance(end, FailJob) or end.outcome is Outcome.CANCELLED

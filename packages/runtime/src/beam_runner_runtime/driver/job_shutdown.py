@@ -1,0 +1,84 @@
+"""End of a job: waits for the end of its lanes and sections, then ends its processes."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from beam_runner_runtime.channel.messages import LaneOpened
+from beam_runner_runtime.driver.coordinator import Coordinator
+from beam_runner_runtime.driver.inbox import Inbox
+from beam_runner_runtime.driver.job_events import LaneEnded, ProcessMessage, SectionEnded
+from beam_runner_runtime.driver.ports import JobPlacement
+from beam_runner_runtime.driver.processes import JobProcesses
+from beam_runner_runtime.shutdown.causes import Event
+from beam_runner_runtime.shutdown.detections import Detector, notice
+from beam_runner_runtime.shutdown.life import Life
+from beam_runner_runtime.shutdown.limits import LIMITS
+from beam_runner_runtime.shutdown.states import JobPhase
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def shut_down_job(
+    coordinator: Coordinator,
+    placement: JobPlacement,
+    inbox: Inbox,
+    seconds: float,
+    *,
+    cancel: bool,
+    grace: float = 0.0,
+) -> None:
+    """Waits until the placement has ended all lanes and sections of a job.
+
+    A Spark job that starts during the cancellation of its job group isn't in that group yet.
+    Therefore, the cancellation repeats until no Spark job is left.
+
+    Args:
+        coordinator: coordinator of the job, with closed lanes.
+        placement: placement of the job.
+        inbox: events of the job.
+        seconds: maximum wait in seconds.
+        cancel: whether to cancel all lanes at once; otherwise only lanes that don't end by
+            themselves.
+        grace: seconds before the first cancellation.
+    """
+    lanes, sections = coordinator.lanes, coordinator.sections
+    began = time.monotonic()
+    again = began + grace
+    while (lanes.alive or sections.alive) and time.monotonic() < began + seconds:
+        # A lane without a slot never opens, and therefore can't be closed.
+        stuck = lanes.are_busy or time.monotonic() > began + LIMITS.lane_close_seconds
+        if (cancel or stuck or sections.alive) and time.monotonic() >= again:
+            again = time.monotonic() + LIMITS.job_look_seconds
+            try:
+                placement.cancel()
+            except Exception as failure:
+                # The placement itself may be broken. Report the end of the job anyway.
+                why = str(failure).partition("\n")[0]
+                _LOGGER.warning("Can't cancel the lanes of a job: %s", why)
+                return
+        match inbox.next(LIMITS.job_look_seconds):
+            case LaneEnded(number, _):
+                lanes.ended(number)
+            case SectionEnded(end):
+                sections.ended(end)
+            case ProcessMessage(link, LaneOpened(lane)):
+                lanes.opened(lane, link)
+            case _:
+                pass
+
+
+def end_processes(processes: JobProcesses, life: Life[JobPhase]) -> bool:
+    """Ends all processes of a job, with an orderly teardown if required. Returns whether all processes exited."""
+    if life.state is JobPhase.TEARING_DOWN:
+        # Tear down even if the job failed, because callbacks of committed bundles still have to
+        # run.
+        gone = processes.end(abort=False, seconds=LIMITS.teardown_seconds)
+        life.take(Event.ALL_GONE if gone else Event.LATE)
+        if gone:
+            return True
+        notice(Detector.TEARDOWN, f"processes of {life.name}")
+    gone = processes.end(abort=True, seconds=LIMITS.abort_seconds)
+    life.take(Event.ALL_GONE if gone else Event.LATE)
+    return gone

@@ -1,0 +1,16 @@
+"""Tests of the number of started bundles that a process reports to the server."""
+
+from __future__ import annotations
+
+from beam_runner_runtime.bundles.started_bundles import BegunBundles
+
+
+def test_changed_bundle_counts_are_reported_once() -> None:
+    begun = BegunBundles()
+    for stage in ("b", "a", "b"):
+        begun.note(stage)
+    assert begun.take_untold() == (("a", 1), ("b", 2))
+    assert begun.take_untold() == ()
+    begun.note("b")
+    assert begun.take_untold() == (("b", 3),)
+    assert begun.all() == (("a", 1), ("b", 3))

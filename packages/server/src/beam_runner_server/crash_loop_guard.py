@@ -1,0 +1,80 @@
+"""Crash-loop guard: a job that crashes the server while it starts must not crash the next servers,
+too.
+
+While the server translates a job, or recovers it from its journal, a file in the job's folder
+counts the starts. A server that crashes meanwhile leaves the file to the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from beam_runner_jobservices.errors import JobRejected
+from beam_runner_model.errors import Unavailable
+from beam_runner_runtime.bundles.failed_attempts import unavailability
+from beam_runner_storage.journal.errors import JournalUnavailable
+from beam_runner_storage.unavailable import NeighbourUnavailable
+
+_NAME = "starts"
+_SUDDEN_ENDS = 2
+
+
+@contextmanager
+def count_start(folder: Path) -> Iterator[None]:
+    """Counts a start of a job while it is in progress.
+
+    Args:
+        folder: the job's folder, which is created if it doesn't exist.
+
+    Raises:
+        JobRejected: two servers have crashed while they started the job.
+    """
+    count = folder / _NAME
+    ends = _read(count)
+    if ends >= _SUDDEN_ENDS:
+        count.unlink(missing_ok=True)
+        raise JobRejected(
+            f"{ends} servers in a row crashed while they started this job, so this"
+            " server doesn't start it; look for the cause, such as too little memory,"
+            " in their logs and in the system's log",
+            unsupported=False,
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    count.write_text(str(ends + 1))
+    try:
+        yield
+    except BaseException:
+        count.unlink(missing_ok=True)
+        with suppress(OSError):
+            folder.rmdir()
+        raise
+    count.unlink(missing_ok=True)
+
+
+def _read(count: Path) -> int:
+    try:
+        return int(count.read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+@contextmanager
+def reporting_unavailable(folder: Path) -> Iterator[None]:
+    """Raises errors of unavailable disks and stores as `Unavailable`, so that the server starts the
+    job later.
+
+    Args:
+        folder: the folder of the jobs.
+
+    Raises:
+        Unavailable: a disk or a store is unavailable.
+    """
+    try:
+        yield
+    except (JournalUnavailable, NeighbourUnavailable, OSError) as error:
+        away = error if isinstance(error, JournalUnavailable) else unavailability(error, folder)
+        if away is None:
+            raise
+        raise Unavailable(str(away)) from error

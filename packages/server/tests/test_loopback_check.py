@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+from beam_runner_model.jobs import JobSpec
+
+from beam_runner_server.loopback_check import find_loopback_address
+
+
+def job_of(environment_type: str) -> JobSpec:
+    options = {"beam:option:environment_type:v1": environment_type}
+    return JobSpec("job-1", "job", b"", options, "{}", {}, "localhost:1")
+
+
+@pytest.mark.parametrize(
+    ("environment_type", "elsewhere", "refused"),
+    [
+        ("LOOPBACK", {"worker-2", "worker-1"}, True),
+        ("LOOPBACK", set(), False),
+        ("PROCESS", {"worker-1"}, False),
+        ("EXTERNAL", {"worker-1"}, False),
+    ],
+)
+def test_loopback_is_unreachable_from_other_machines(
+    environment_type: str, elsewhere: set[str], refused: bool
+) -> None:
+    said = find_loopback_address(job_of(environment_type), elsewhere)
+    assert bool(said) is refused
+    assert ("such as worker-1," in said) is refused

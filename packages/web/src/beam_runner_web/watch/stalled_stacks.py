@@ -1,0 +1,70 @@
+"""Stacks of bundles without progress, collected automatically so that the reason is visible at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError
+from beam_runner_model.observation import Execution, ObservedBundle, ThreadStack
+
+from .threads import Thread
+
+STILL_SECONDS = 5.0
+OLD_SECONDS = 10.0
+_PAUSE_SECONDS = 10.0
+
+
+def is_stalled(bundle: ObservedBundle) -> bool:
+    """Returns whether a bundle has run for long without progress."""
+    return bundle.seconds >= OLD_SECONDS and bundle.still > STILL_SECONDS
+
+
+def is_silent(bundle: ObservedBundle) -> bool:
+    """Returns whether the process that runs a bundle no longer answers."""
+    return bundle.silent > STILL_SECONDS
+
+
+class StalledStacks:
+    """Collector of the stacks of a job with a bundle without progress. Thread-safe.
+
+    A separate thread requests the stacks, because a worker may take seconds to answer.
+    """
+
+    def __init__(self, client: JobClient, job_id: str) -> None:
+        self._client = client
+        self._job_id = job_id
+        self._asked = float("-inf")
+        self._asking = threading.Lock()
+        self._threads: tuple[Thread, ...] = ()
+
+    def threads(self, execution: Execution | None) -> tuple[Thread, ...]:
+        """Returns the threads that were in user code at the last request; none if no bundle is stuck."""
+        if execution is None or not any(map(is_stalled, execution.bundles)):
+            self._threads = ()
+        elif time.monotonic() - self._asked >= _PAUSE_SECONDS and self._asking.acquire(False):
+            self._asked = time.monotonic()
+            threading.Thread(target=self._ask, name="beam-web-stacks", daemon=True).start()
+        return self._threads
+
+    def _ask(self) -> None:
+        try:
+            found: Sequence[ThreadStack] = self._client.stacks(self._job_id)
+            self._threads = tuple(one for one in map(Thread.of, found) if one.is_users)
+        except (JobApiError, ValueError):
+            # The server has no such call or is unavailable, which other calls report. Or the client
+            # was closed
+            # meanwhile, because no page is open.
+            self._threads = ()
+        finally:
+            self._asking.release()
+
+
+def thread_of(bundle: ObservedBundle, threads: Sequence[Thread]) -> Thread | None:
+    """Returns the thread whose user code belongs to a bundle; None if several threads are possible."""
+    found = [one for one in threads if (one.host, one.pid) == (bundle.host, bundle.pid)]
+    found = found or [one for one in threads if one.sdk and one.host == bundle.host]
+    places = {(one.own[0].file, one.own[0].line): one for one in found}
+    return next(iter(places.values())) if len(places) == 1 else None
