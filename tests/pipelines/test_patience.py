@@ -102,7 +102,7 @@ def test_stream_with_a_temporarily_failing_step_is_exact(
     assert f"ValueError: not yet: {COUNT // 2}" in failed.error
     (tmp_path / "mended").touch()
     assert job.wait() is JobState.DONE
-    found = [text for text in texts(job) if "failed, and it is tried again in" in text]
+    found = [text for text in texts(job) if "failed and will be retried" in text]
     assert len(found) >= 2
     assert any("not yet" in text and "Fails" in text for text in found)
 

@@ -346,7 +346,8 @@ def test_damaged_state_file_is_moved_aside_and_reported(
         else:
             assert client.wait_until_finish(job.job_id, 60) is JobState.FAILED
             texts = [m.text for m in client.messages(job.job_id) if isinstance(m, JobMessage)]
-            assert "lost" in texts[-1]
+            assert "journal" in texts[-1]
+            assert "is missing" in texts[-1]
     # The server itself is well.
     again = pipelines.new()
     (tmp_path / "again").mkdir()

@@ -151,6 +151,6 @@ def test_table_rows_that_differ_from_the_declared_schema_fail_the_job(
     job = embedded.job(p)
     assert job.wait() is JobState.FAILED
     said = job.messages()[-1].text
-    assert "the column 'name' is string" in said and "Out/Batches" in said
+    assert "the column 'name' has the type string" in said and "Out/Batches" in said
     with pytest.raises(FileNotFoundError):
         pyarrow.parquet.read_table(tmp_path / "out")

@@ -17,6 +17,7 @@ from pathlib import Path
 from attempts import AttemptsCheck
 from beam_runner_runtime.driver.watermark_checks import VARIABLE
 from beam_runner_runtime.shutdown import life
+from beam_runner_storage.stores.probe import MARK
 from processes import FORKED, marked, parent, threads
 from waiting import wait_until
 
@@ -136,8 +137,12 @@ class JobServerProcess:
         """Returns the files of jobs: staged artifacts, outputs of jobs, folders of harnesses."""
         found = [p for p in self.temporary.iterdir() if not p.name.startswith("beam-spark-")]
         for folder in self.temporary.glob("beam-spark-jobserver-*/"):
-            found += [path for path in files_in(folder) if not path.name.startswith(_BOOKS)]
-            found += folder.glob("jobs/*")
+            found += [
+                path
+                for path in files_in(folder)
+                if not path.name.startswith(_BOOKS) and path.name != MARK
+            ]
+            found += (path for path in folder.glob("jobs/*") if path.name != MARK)
         return found
 
     def wait_until_idle(self, seconds: float = 60.0) -> None:

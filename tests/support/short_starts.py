@@ -6,4 +6,4 @@ from functools import partial
 
 from beam_runner_worker.fnapi import server
 
-server.Limits = partial(server.Limits, connect=2.0)  # type: ignore[misc]
+server.HarnessLimits = partial(server.HarnessLimits, connect=2.0)  # type: ignore[misc]

@@ -83,6 +83,6 @@ def test_uninstallable_packages_fail_bundle(tmp_path: Path) -> None:
             host.run(server.harness)
     finally:
         server.close()
-    assert "exit code 78" in failed.value.trace
+    assert "exited with code 78" in failed.value.trace
     assert "Could not find a version that satisfies" in failed.value.trace
     assert not list((tmp_path / "cache").rglob("ready")), "a failed environment is not reused"

@@ -96,7 +96,9 @@ def test_docker_errors_are_reported(commands: Path) -> None:
     host = TinyHost(p)
     server = FnApiServer(job_with(docker(), environments=host.environment_ids), Artifacts(), Logs())
     try:
-        with pytest.raises(HarnessError, match=r"(?s)sdk:1.*exit code 125.*no daemon is running"):
+        with pytest.raises(
+            HarnessError, match=r"(?s)sdk:1.*exited with code 125.*no daemon is running"
+        ):
             host.run(server.harness)
     finally:
         server.close()

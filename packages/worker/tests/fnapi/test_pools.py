@@ -122,7 +122,7 @@ def test_invisible_worker_is_awaited_while_pool_responds(
     server = server_for(host, environment, logs, limits=HarnessLimits(connect=0.2, start=3.0))
     try:
         with pytest.raises(
-            BundleError, match=r"within 3 seconds, though a  may existworker of the pool at"
+            BundleError, match=r"within 3 seconds, although a worker of the pool at"
         ) as caught:
             host.run(server.harness)
         assert re.search(
@@ -216,7 +216,7 @@ def test_idle_worker_is_abandoned(first: str, slow_pool: SlowPool):
     try:
         with pytest.raises(
             HarnessError,
-            match=r"its worker of the pool at .* neither ran nor waited .*the worker pool at .* its log",
+            match=r"its worker of the pool at .* neither ran nor waited .*the worker pool at .* the pool's log",
         ):
             host.run(server.harness)
     finally:

@@ -134,7 +134,7 @@ def test_process_exit_before_connection_is_reported_with_its_output(tmp_path: Pa
     command = script(tmp_path / "boot", "echo no python here >&2; exit 3\n")
     server = server_for(host, process(command))
     try:
-        with pytest.raises(HarnessError, match=r"(?s)exit code 3.*no python here"):
+        with pytest.raises(HarnessError, match=r"(?s)exited with code 3.*no python here"):
             host.run(server.harness)
     finally:
         server.close()
@@ -298,7 +298,7 @@ def test_exit_code_of_process_that_dies_in_bundle_is_reported(boot: Path):
     host = TinyHost(p)
     server = server_for(host, process(boot))
     try:
-        with pytest.raises(HarnessError, match=r"closed its \w+ stream: .*exit code -9"):
+        with pytest.raises(HarnessError, match=r"closed its \w+ stream: .*exited with code -9"):
             host.run(server.harness)
     finally:
         server.close()

@@ -103,7 +103,7 @@ def test_stateful_input_without_keys_is_refused_by_name():
 
 
 def test_ambiguous_key_encodings_are_refused():
-    with pytest.raises(UnknownCoder, match="timers of 't' can't be read.*'mine'"):
+    with pytest.raises(UnknownCoder, match="the timers of 't'.*'mine'"):
         prepare(stage("custom", timer_family_specs=families("f")))
 
 
