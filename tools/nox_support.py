@@ -113,11 +113,12 @@ ON_SPARK = tuple(
         "logging.py::test_log_records_reach_the_message_stream[embedded]",
         "many_jobs.py",
         *(
-            f"sections.py::test_{name}[embedded]"
+            f"sections.py::test_section_{name}[embedded]"
             for name in (
-                *("a_tree_of_groupings_is_one_spark_job", "a_process_that_dies_in_one"),
-                "it_is_cancelled_within_five_seconds",
-                "user_code_that_raises_in_one_is_told_by_its_name",
+                "with_a_tree_of_groupings_is_one_spark_job",
+                "with_a_killed_process_is_exact",
+                "is_cancelled_within_five_seconds",
+                "failure_in_user_code_names_the_step",
             )
         ),
         "sections.py::test_section_with_state_timers_and_side_inputs_is_exact",

@@ -79,7 +79,7 @@ def test_existing_spark_session_is_used_and_not_stopped(program: Any) -> None:
     assert found["seen"] == ""  # the program's own Spark tasks run in no worker of the runner
     assert found["handled"]
     assert "PYTHONPATH" not in found["environment"]
-    assert told.count("give it spark.scheduler.mode=FAIR") == 1
+    assert told.count("spark.scheduler.mode=FAIR") == 1
 
 
 @pytest.mark.slow
