@@ -18,7 +18,7 @@ def test_turn_duration_grows_with_slowness(monkeypatch: pytest.MonkeyPatch) -> N
         (4.0, 0.5, 0.5),
         (20.0, 0.5, 1.0),
     ):
-        monkeypatch.setattr(cpu_contention, "now", lambda factor=factor: factor)
+        monkeypatch.setattr(slowness, "now", lambda factor=factor: factor)
         assert slowness.turn(least) == pytest.approx(lasts)
 
 
