@@ -80,7 +80,7 @@ def patch_coordinator(module: ModuleType) -> None:
         """The server's; loops in tasks have theirs."""
 
     module.Driver = Driver  # type: ignore[attr-defined]
-    around(Driver, "carry_out", "before commands", "after commands")
+    around(Driver, "execute", "before commands", "after commands")
     around(module.Coordinator, "begin", "before begin", "after begin")
     commit = module.Coordinator.record
 
@@ -138,11 +138,11 @@ def patch_written(module: ModuleType) -> None:
 
 
 def patch_stores(module: ModuleType) -> None:
-    around(module.CommittingStore, "write_commit", "before state", "after state")
+    around(module.MergingStore, "write_commit", "before state", "after state")
 
 
 def patch_bundle(module: ModuleType) -> None:
-    around(module.RunningBundle, "split", "before split", "after split")
+    around(module.LocalBundle, "split", "before split", "after split")
 
 
 def patch_loop(module: ModuleType) -> None:
