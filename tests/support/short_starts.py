@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
+from beam_runner_runtime.shutdown.limits import LIMITS
 
-from beam_runner_worker.fnapi import server
-
-server.HarnessLimits = partial(server.HarnessLimits, connect=2.0)  # type: ignore[misc]
+LIMITS.harness_connect_seconds = 2.0
