@@ -23,7 +23,7 @@ import victims
 from cluster_site import PREFIX, Site, Store
 from harness_commands import boot_command
 from hdfs_machine import hdfs_machine
-from job_server import ServerEnded
+from job_server import ServerEnded, unmarked
 from jobs import Pipelines, pickle_by_value
 from lives import Lives, lives
 from machines import Layout, Network, network, reason_not_to
@@ -134,7 +134,9 @@ def running(site: Site) -> Iterator[Lives]:
         with lives(*places, *site.flags(PREFIX), environment=site.environment) as made:
             yield made
             print(f"KILLED {dict(made.kills)}", flush=True)
-            wait_until(lambda: not site.store.names(f"{PREFIX}/"), 60, "data of jobs goes")
+            wait_until(
+                lambda: not unmarked(site.store.names(f"{PREFIX}/")), 60, "data of jobs goes"
+            )
             made.server.stop()
     except ServerEnded:
         print(site.spark.last_words())

@@ -14,6 +14,7 @@ import victims
 from beam_runner_storage.stores.spec import StoreSpec
 from crash_points import check, submit
 from hdfs_servers import NAMENODE, HdfsServers
+from job_server import unmarked
 from jobs import Job, Pipelines, pickle_by_value
 from lives import Lives, lives
 from victims import Victim, bounded, unbounded
@@ -36,7 +37,7 @@ def running(hdfs: HdfsServers) -> Iterator[Lives]:
     ):
         yield made
         data = StoreSpec(f"{hdfs.url}/data").open()
-        wait_until(lambda: not list(data.names()), 60, "data of jobs goes")
+        wait_until(lambda: not unmarked(data.names()), 60, "data of jobs goes")
         made.server.stop()
 
 

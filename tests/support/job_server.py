@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -53,6 +53,11 @@ def files_in(folder: Path) -> Iterator[Path]:
 
 FAILING_SOON = "--max-stream-attempts=2"
 """Flag for test servers whose streams should not fail: a stream with a failed assertion ends instead of a hang."""
+
+
+def unmarked(names: Iterable[str]) -> list[str]:
+    """Returns the names of files in a store, except the mark by which workers recognize the store."""
+    return [name for name in names if name.rpartition("/")[2] != MARK]
 
 
 class ServerEnded(AssertionError):

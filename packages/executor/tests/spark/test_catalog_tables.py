@@ -127,7 +127,9 @@ def test_catalog_table_with_other_properties_is_refused(
 ) -> None:
     table = f"{database}.events"
     job.write(target(table, partition_by=("day",)), ROWS)
-    assert "is an existing table of parquet" in refused(job, target(table, format="csv", mode="append"))
+    assert "is an existing table of parquet" in refused(
+        job, target(table, format="csv", mode="append")
+    )
     dealt = target(table, mode="append", partition_by=("id",))
     assert "is partitioned by day" in refused(job, dealt)
     add = f"ALTER TABLE {table} ADD PARTITION (day = 'sun') LOCATION '{tmp_path / 'elsewhere'}'"

@@ -126,7 +126,8 @@ def test_invisible_worker_is_awaited_while_pool_responds(
         ) as caught:
             host.run(server.harness)
         assert re.search(
-            r"environment '.*logged nothing; the worker pool at .* the pool's log", caught.value.trace
+            r"environment '.*logged nothing; the worker pool at .* the pool's log",
+            caught.value.trace,
         )
         (request,) = pool.started
         assert request.control_endpoint.url == server.endpoint
