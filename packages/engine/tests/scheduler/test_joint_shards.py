@@ -97,7 +97,7 @@ def test_split_inside_a_shard_raises_illegal_event() -> None:
 
 def test_joint_shard_with_a_summary_raises_illegal_event() -> None:
     scheduler, _ = opened(A0)
-    with pytest.raises(IllegalEvent, match="'group' has joint shards"):
+    with pytest.raises(IllegalEvent, match="several shards"):
         scheduler.handle(BundleDone(0, 1, summary=ShardSummary({5: 1})))
 
 
