@@ -81,7 +81,7 @@ class HarnessStage:
 
     Attributes:
         stage_id: unique ID in the job, also the ID of the bundle descriptor.
-        name: the names of all transforms of the stage, joined by `` + ``; see :attr:`title`.
+        name: the names of all transforms of the stage, joined by ``"+"`` with a space on each side; see :attr:`title`.
         environment_id: the key of the environment in the pipeline.
         descriptor: a serialized ``ProcessBundleDescriptor`` without endpoints. ``input`` and
             ``outputs`` name its data sources (``beam:runner:source:v1``) and sinks

@@ -1,10 +1,8 @@
 """Encodings of windows: the standard window coders of Beam's model, as pure functions.
 
-| coder | URN | bytes |
-|---|---|---|
-| `GLOBAL` | `beam:coder:global_window:v1` | none |
-| `INTERVAL` | `beam:coder:interval_window:v1` | end (instant), span in ms (varint) |
-| `CUSTOM` | `beam:coder:custom_window:v1` | last timestamp (instant), length (varint), encoded window |
+- `GLOBAL` (`beam:coder:global_window:v1`): no bytes.
+- `INTERVAL` (`beam:coder:interval_window:v1`): end (instant), span in ms (varint).
+- `CUSTOM` (`beam:coder:custom_window:v1`): last timestamp (instant), length (varint), encoded window.
 
 An instant is eight big-endian bytes with an inverted sign bit, so the byte order equals the order
 of times.

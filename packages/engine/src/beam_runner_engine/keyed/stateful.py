@@ -1,7 +1,7 @@
 """Stateful processing: the engine's part in running user code with state and timers.
 
 The host runs user code. The shard returns the next work, and receives the user code's changes to
-state and timers:
+state and timers::
 
     admitted = shard.admit(keys, windows, timestamps, values, now)
     ...  # User code processes the admitted elements with shard.state() and shard.set_timer().
@@ -9,12 +9,12 @@ state and timers:
         ...  # User code runs the timer, the sorted elements or the window's expiration.
     commit = shard.commit()
 
-| work | due when | order |
-|---|---|---|
-| sorted elements | the watermark has passed their timestamp plus lateness | by time, before timers |
-| event-time timer | the watermark has passed its time | by time, including new timers |
-| window expiration | the watermark has passed its expiry | by time, after timers |
-| processing-time timer | processing time has reached its time | by time, last |
+These kinds of work become due, in this order:
+
+- Sorted elements: after the watermark has passed their timestamp plus lateness. Ordered by time.
+- Event-time timers: after the watermark has passed their time. Ordered by time, including new timers.
+- Window expirations: after the watermark has passed the expiry. Ordered by time.
+- Processing-time timers: after processing time has reached their time. Ordered by time.
 
 A watermark passes a time when it exceeds the time, see `get_passing_watermark`. Windows expire in event
 time only. Before a window expires, all its pending timers fire, including later timers and
