@@ -19,7 +19,7 @@ These kinds of work become due, in this order:
 A watermark passes a time when it exceeds the time, see `get_passing_watermark`. Windows expire in event
 time only. Before a window expires, all its pending timers fire, including later timers and
 processing-time timers. Bounded input and drains therefore lose no timers and don't wait for
-processing time. `endings` specifies the rules. In a drain, the global window ends at the end of the
+processing time. `expiry_timers` specifies the rules. In a drain, the global window ends at the end of the
 input, because event-time timers that set themselves would otherwise continue up to the maximum
 timestamp.
 

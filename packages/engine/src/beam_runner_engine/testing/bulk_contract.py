@@ -1,5 +1,7 @@
 """Contract tests for bulk groupers, as test cases for any implementation.
 
+An example::
+
     @pytest.mark.parametrize("case", create_bulk_cases(), ids=lambda case: case.name)
     def test_my_grouper(case):
         check_bulk_grouper(MyGrouper, case)

@@ -1,5 +1,7 @@
 """Contract tests for stores of cells, as checks for any implementation.
 
+An example::
+
     @pytest.mark.parametrize("check", list_store_checks(), ids=lambda check: check.__name__)
     def test_my_store(check):
         check(MyStore())
