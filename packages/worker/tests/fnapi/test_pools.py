@@ -136,7 +136,7 @@ def test_invisible_worker_is_awaited_while_pool_responds(
     finally:
         server.close()
     assert re.search(
-        r"been starting for \d s; the activity of its worker .* isn't visible; the worker pool at .* its log",
+        r"been starting for \d s; the activity of its worker .* isn't visible; the worker pool at .* the pool's log",
         logs.messages,
     )
 
