@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+from beam_runner_runtime.shutdown.detections import Detector
 
 from beam_spark_executor.spark.shutdown import (
     SPARK_LIMITS,
@@ -34,3 +37,20 @@ def test_spark_transitions_are_unique_and_leave_every_state_but_gone() -> None:
 def test_spark_detections_name_existing_limits() -> None:
     for one in SparkDetector:
         assert all(hasattr(SPARK_LIMITS, name) for name in one.value.limits), one
+
+
+def test_detectors_name_existing_modules() -> None:
+    for one in (*Detector, *SparkDetector):
+        module = one.value.component.partition(" ")[0]
+        if "." in module:
+            first, _, rest = module.partition(".")
+            packages = ("beam_spark_executor", "beam_runner_runtime", f"beam_runner_{first}")
+            names = [f"{package}.{module}" for package in packages[:2]] + [f"{packages[2]}.{rest}"]
+            assert any(_exists(name) for name in names), one
+
+
+def _exists(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

@@ -92,7 +92,7 @@ class SparkDetector(enum.Enum):
         "jobs and the server stop; with a state folder the next server continues the jobs",
     )
     PULSE = SparkDetection(
-        "spark.pulse",
+        "spark.health_check",
         "Spark's Java process doesn't respond",
         ("pulse_seconds",),
         "the log reports it; Spark counts as alive as long as its process exists",

@@ -42,7 +42,7 @@ class Hello:
     """First message of a process that starts to work for a job.
 
     Attributes:
-        birth: identity that no other process shares (``channel.births``); empty if unknown.
+        birth: identity that no other process shares (``channel.process_identity``); empty if unknown.
     """
 
     job_id: str

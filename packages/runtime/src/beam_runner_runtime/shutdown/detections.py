@@ -173,7 +173,7 @@ class Detector(enum.Enum):
         "the server stops with exit code 1; with a state folder the next server continues the jobs",
     )
     OWNER = Detection(
-        "server.lifelines",
+        "server.parent_watch",
         "the process that reads the server's output, or that `--parent-pid` names, exits",
         (),
         "the server stops as after SIGTERM, and at once after `orphaned_hurry_seconds`",
