@@ -63,9 +63,15 @@ def page() -> str:
     parts = [
         _HEAD,
         _DETECTIONS,
-        _table(("detector", "component", "failure", "within", "reaction", "logged"), _detections()),
+        _table(
+            ("detector", "component", "failure", "within", "reaction", "logged"),
+            _detections(Detector),
+        ),
         "## Detection of failures of Spark\n",
-        _table(("detector", "component", "failure", "within", "reaction"), _spark_detections()),
+        _table(
+            ("detector", "component", "failure", "within", "reaction"),
+            (row[:-1] for row in _detections(spark.SparkDetector)),
+        ),
         _KILLS,
         _table(("killed", "state", "detectors", "outcome"), _kills()),
         "## Messages\n",
@@ -95,18 +101,11 @@ def _within(seconds: float, names: tuple[str, ...]) -> str:
     return f"{seconds:g} s: {' + '.join(f'`{name}`' for name in names)}"
 
 
-def _detections() -> Iterator[tuple[str, ...]]:
-    for one in Detector:
+def _detections(detectors: Iterable[enum.Enum]) -> Iterator[tuple[str, ...]]:
+    for one in detectors:
         row = one.value
         within, logged = _within(row.seconds, row.limits), "yes" if row.is_logged else ""
         yield (f"`{one.name}`", row.component, row.failure, within, row.reaction, logged)
-
-
-def _spark_detections() -> Iterator[tuple[str, ...]]:
-    for one in spark.SparkDetector:
-        row = one.value
-        within = _within(row.seconds, row.limits)
-        yield (f"`{one.name}`", row.component, row.failure, within, row.reaction)
 
 
 def _kills() -> Iterator[tuple[str, ...]]:

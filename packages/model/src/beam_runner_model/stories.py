@@ -43,8 +43,6 @@ class StoryKind(enum.StrEnum):
     """The scheduler opened the bundle for another attempt."""
     FAILED = "failed"
     """An attempt failed."""
-    LOST = "lost"
-    """The server that ran the attempt was lost."""
     SPLIT = "split"
     """The running bundle gave a part of its input away."""
     COMMITTED = "committed"
@@ -178,8 +176,6 @@ def render_step(step: StoryStep) -> str:
             at = f" at {step.failure.step!r}" if step.failure.step else ""
             element = f", at the element {step.failure.element}" if step.failure.element else ""
             return f"{attempt} failed{where}{at}: {step.failure.error}{element}"
-        case StoryKind.LOST:
-            return f"{attempt} was lost with its server"
         case StoryKind.SPLIT:
             return f"{attempt} gave a part of its input away"
         case StoryKind.COMMITTED:

@@ -87,11 +87,12 @@ class JobFolders:
 
     def remove_but(self, jobs: Collection[str]) -> None:
         """Removes the files of all other jobs, which have ended; removes files in a store in a background thread."""
+        stay = {MARK, PROBE, *jobs}
         for folder in self.folder.glob("*"):
-            if folder.name not in jobs:
+            if folder.name not in stay:
                 shutil.rmtree(folder, ignore_errors=True)
         if self.spec.folder is None:
-            start_helper(partial(_remove_but, self.spec, {MARK, PROBE, *jobs}), "leftovers")
+            start_helper(partial(_remove_but, self.spec, stay), "leftovers")
 
 
 def _remove_but(spec: StoreSpec, parts: Collection[str]) -> None:

@@ -9,6 +9,7 @@ import enum
 
 import attrs
 from beam_runner_runtime.shutdown.causes import Event
+from beam_runner_runtime.shutdown.detections import Detection
 from beam_runner_runtime.shutdown.transitions import ShutdownStep
 
 
@@ -68,13 +69,8 @@ class ExecutorState(enum.Enum):
 
 
 @attrs.frozen
-class SparkDetection:
-    """One row of the table of detections; see ``beam_runner_runtime.shutdown.detections.Detection``."""
-
-    component: str
-    failure: str
-    limits: tuple[str, ...]
-    reaction: str
+class SparkDetection(Detection):
+    """One row of the table of detections, whose limits are fields of `SPARK_LIMITS`."""
 
     @property
     def seconds(self) -> float:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
 from beam_runner_data.rows.refs import FileRows, Segment
-from beam_runner_engine.scheduler.commands import Bundle, CancelBundles, Command, Input, OpenBundles
+from beam_runner_engine.scheduler.commands import Bundle, CancelBundles, Command, OpenBundles
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleFailed, SectionRefused, SplitDone
 from beam_runner_model.stories import BundleStory, DataPiece, StoryKind, StoryStatus, StoryStep
@@ -173,17 +172,12 @@ class _Teller:
     def _reads(self) -> tuple[DataPiece, ...]:
         bundle = self._bundle
         assert bundle is not None
-        found = list(_inputs(bundle.inputs))
-        found += [_piece(side.name, data) for side in bundle.side_inputs for data in side.data]
-        for part in bundle.parts:
-            found += _inputs(part.inputs)
+        found: list[DataPiece] = []
+        for part in (bundle, *bundle.parts):
+            found += [_piece("input", one.data) for one in part.inputs]
             found += [_piece(side.name, data) for side in part.side_inputs for data in side.data]
         found += map(_segment, self._ledger.segments(bundle))
         return tuple(found)
-
-
-def _inputs(inputs: Iterable[Input]) -> Iterator[DataPiece]:
-    return (_piece("input", one.data) for one in inputs)
 
 
 def _piece(name: str, data: Data) -> DataPiece:
