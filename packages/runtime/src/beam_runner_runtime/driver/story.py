@@ -6,7 +6,13 @@ from typing import Any
 
 import attrs
 from beam_runner_data.rows.refs import FileRows, Segment
-from beam_runner_engine.scheduler.commands import Bundle, CancelBundles, Command, OpenBundles
+from beam_runner_engine.scheduler.commands import (
+    Bundle,
+    CancelBundles,
+    Command,
+    OpenBundles,
+    SectionPart,
+)
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleFailed, SectionRefused, SplitDone
 from beam_runner_model.stories import BundleStory, DataPiece, StoryKind, StoryStatus, StoryStep
@@ -173,7 +179,8 @@ class _Teller:
         bundle = self._bundle
         assert bundle is not None
         found: list[DataPiece] = []
-        for part in (bundle, *bundle.parts):
+        parts: tuple[Bundle | SectionPart, ...] = (bundle, *bundle.parts)
+        for part in parts:
             found += [_piece("input", one.data) for one in part.inputs]
             found += [_piece(side.name, data) for side in part.side_inputs for data in side.data]
         found += map(_segment, self._ledger.segments(bundle))
