@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from beam_runner_jobservices.figures.samples import URN
 from beam_runner_model.failures import FailedBundle
 from beam_runner_model.jobs import JobMetrics, JobState, MetricCell
 from beam_runner_model.observation import (
@@ -18,8 +19,6 @@ from beam_runner_model.observation import (
 )
 from beam_runner_model.waits import Wait, WaitKind
 from starlette.testclient import TestClient
-
-from beam_runner_web.watch.samples import URN
 
 from .conftest import Observed, Server, stage, varint
 from .html.test_pages import HOSTILE, dangers_of, text_of

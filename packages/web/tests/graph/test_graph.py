@@ -1,11 +1,11 @@
 from __future__ import annotations
 
+from beam_runner_jobservices.figures.step_tree import StepTree
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_web.graph.graph import default_open, view
-from beam_runner_web.watch.steps import StepTree
 
 from ..conftest import add_step, word_count
 

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import html
 import re
+import struct
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from beam_runner_jobservices.errors import JobApiError
+from beam_runner_jobservices.figures.samples import URN as SAMPLES
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.sizes import PIPELINE_LIMITS
-from beam_runner_model.jobs import Importance, JobMetrics, JobState, MessageLine
+from beam_runner_model.jobs import Importance, JobMetrics, JobState, MessageLine, MetricCell
 from starlette.testclient import TestClient
 
 from beam_runner_web.app import create_app
@@ -319,3 +321,13 @@ def test_log_is_read_page_by_page_with_its_filter(server: Server, web: TestClien
     assert [len(one) for one in seen] == [500, 500, 200]
     assert [one for part in reversed(seen) for one in part] == list(range(1, 2_400, 2))
     assert address == "" and ">the latest</a>" in page
+
+
+def test_step_panel_shows_samples_as_text(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    payload = struct.pack(">i", 2) + b"\x04\x03<b>\x02\x01x"
+    samples = MetricCell(SAMPLES, SAMPLES, payload, {"PCOLLECTION": "lines"})
+    job.given = JobMetrics((samples,))
+    page = web.get(f"/jobs/{job.id}?step=t3").text
+    assert "2 sampled elements" in page
+    assert "b&#39;&lt;b&gt;&#39;" in page and "<b>&#39;" not in page

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
+from beam_runner_jobservices.figures.step_metrics import Figures, StageFigures
+from beam_runner_jobservices.figures.step_tree import StepTree
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.jobs import JobState
 
 from beam_runner_web.watch.states import StepState, step_states
-from beam_runner_web.watch.step_metrics import Figures, StageFigures
-from beam_runner_web.watch.steps import StepTree
 
 from ..conftest import word_count
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
+from beam_runner_jobservices.figures.step_metrics import StageFigures
 from beam_runner_model.observation import BundlePlace, ObservedBundle
 
 from beam_runner_web.texts import duration, number, one_line
@@ -15,7 +16,6 @@ from beam_runner_web.watch.stalled_stacks import (
     is_stalled,
     thread_of,
 )
-from beam_runner_web.watch.step_metrics import StageFigures
 
 from .facts import Cause, CauseKind, Facts, Weight
 

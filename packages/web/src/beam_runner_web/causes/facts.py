@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import attrs
 from beam_runner_jobservices.error_log import FailureGroup
+from beam_runner_jobservices.figures.step_metrics import StageFigures
 from beam_runner_model.waits import WaitKind
 
 from beam_runner_web.watch.states import StepState
-from beam_runner_web.watch.step_metrics import StageFigures
 from beam_runner_web.watch.watching import Sample, Snapshot
 
 _LATELY_SECONDS = 10.0

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 import attrs
-
-from beam_runner_web.watch.steps import StepTree
+from beam_runner_jobservices.figures.step_tree import StepTree
 
 _FULL_VIEW = 25
 _MOST_NODES = 200

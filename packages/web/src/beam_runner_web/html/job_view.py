@@ -8,6 +8,8 @@ from typing import Any
 
 import attrs
 from beam_runner_jobservices.error_log import FailureGroup
+from beam_runner_jobservices.figures.step_metrics import StageFigures, StepFigures
+from beam_runner_jobservices.figures.step_tree import StepNode
 from beam_runner_jobservices.job_log import LogQuery, Logs
 from beam_runner_model.jobs import JobState
 
@@ -17,8 +19,6 @@ from beam_runner_web.graph.graph import View, default_open, view
 from beam_runner_web.texts import is_end, is_start
 from beam_runner_web.watch import masking
 from beam_runner_web.watch.states import ENDED_WELL, StepState, of_stage, step_states
-from beam_runner_web.watch.step_metrics import StageFigures, StepFigures
-from beam_runner_web.watch.steps import StepNode
 from beam_runner_web.watch.timeline import Chart, Timeline, charts_of, timeline_of
 from beam_runner_web.watch.watching import Snapshot, grown
 

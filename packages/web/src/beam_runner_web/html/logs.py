@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import attrs
+from beam_runner_jobservices.figures.step_tree import StepNode
 from beam_runner_jobservices.job_log import JobLogLine, LogQuery, Logs, select_logs
 from beam_runner_model.jobs import JobMessage
 
 from beam_runner_web.texts import iso, whole_number
-from beam_runner_web.watch.steps import StepNode
 
 from .job_view import JobView
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from beam_runner_jobservices.figures import samples
 from beam_runner_jobservices.texts import seconds_of
 from beam_runner_model.rendering import render
 from beam_runner_model.stories import render_piece, render_status, render_step
@@ -16,7 +17,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from beam_runner_web import texts
-from beam_runner_web.watch import samples
 
 STATIC = Path(__file__).parent / "static"
 _TEMPLATES = Path(__file__).parent / "templates"

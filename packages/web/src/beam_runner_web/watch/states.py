@@ -6,12 +6,11 @@ import enum
 from collections import defaultdict
 from collections.abc import Mapping
 
+from beam_runner_jobservices.figures.step_metrics import Figures, StageFigures
+from beam_runner_jobservices.figures.step_tree import StepTree
 from beam_runner_model.jobs import JobState
 
 from beam_runner_web.texts import is_end
-
-from .step_metrics import Figures, StageFigures
-from .steps import StepTree
 
 
 class StepState(enum.Enum):

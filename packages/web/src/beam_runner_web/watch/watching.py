@@ -12,6 +12,8 @@ import attrs
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.error_log import Errors, FailureGroup, errors_among
 from beam_runner_jobservices.errors import JobApiError
+from beam_runner_jobservices.figures.step_metrics import Figures, figures_of
+from beam_runner_jobservices.figures.step_tree import StepTree
 from beam_runner_jobservices.job_log import JobLogLine, LogQuery, Logs
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.jobs import JobInfo, JobMessage, JobState, StateEvent
@@ -19,8 +21,6 @@ from beam_runner_model.observation import Execution, SeriesPoint
 
 from .masking import option
 from .stalled_stacks import StalledStacks
-from .step_metrics import Figures, figures_of
-from .steps import StepTree
 from .threads import Thread
 
 _SETTLED_SECONDS = 0.1

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 import attrs
+
 from beam_runner_jobservices.description import PipelineDescription, StepDescription
 from beam_runner_jobservices.step_names import StepNames
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import struct
-
 import pytest
 from apache_beam.coders import (
     BytesCoder,
@@ -11,20 +9,11 @@ from apache_beam.coders import (
     TupleCoder,
     VarIntCoder,
 )
-from beam_runner_model.jobs import JobMetrics, MetricCell
+from beam_runner_model.jobs import MetricCell
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.testclient import TestClient
 
-from beam_runner_web.watch.samples import URN, samples_of, shown
-
-from ..conftest import Server, varint
-
-
-def sampled(*elements: bytes) -> MetricCell:
-    payload = b"".join(varint(len(one)) + one for one in elements)
-    labels = {"PCOLLECTION": "lines"}
-    return MetricCell(URN, URN, struct.pack(">i", len(elements)) + payload, labels)
+from beam_runner_jobservices.figures.samples import URN, samples_of, shown
 
 
 @pytest.mark.parametrize(
@@ -62,11 +51,3 @@ def test_sample_bytes_of_any_kind_become_text(data: bytes, words: str) -> None:
 
 def test_custom_coder_bytes_are_not_decoded() -> None:
     assert shown(b"\x80\x04cos\nsystem\n", "pickled_python") == repr(b"\x80\x04cos\nsystem\n")
-
-
-def test_step_panel_shows_samples_as_text(server: Server, web: TestClient) -> None:
-    job = server.submit()
-    job.given = JobMetrics((sampled(varint(3) + b"<b>", varint(1) + b"x"),))
-    page = web.get(f"/jobs/{job.id}?step=t3").text
-    assert "2 sampled elements" in page
-    assert "b&#39;&lt;b&gt;&#39;" in page and "<b>&#39;" not in page

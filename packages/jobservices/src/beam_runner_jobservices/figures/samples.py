@@ -6,8 +6,9 @@ notation of bytes.
 
 from __future__ import annotations
 
-from beam_runner_jobservices.metric_values import BROKEN, Payload
 from beam_runner_model.jobs import MetricCell
+
+from beam_runner_jobservices.metric_values import BROKEN, Payload
 
 URN = "beam_runner_worker:sampled_elements:v1"
 _MOST = 10

@@ -9,13 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
-from beam_runner_jobservices.metric_values import Distribution, Latest, MetricValue, metric_value
 from beam_runner_model.jobs import JobMetrics, MetricCell
 from beam_runner_model.waits import Wait, WaitKind
 
-from .samples import URN as SAMPLES
-from .samples import samples_of
-from .steps import StepTree
+from beam_runner_jobservices.figures.samples import URN as SAMPLES
+from beam_runner_jobservices.figures.samples import samples_of
+from beam_runner_jobservices.figures.step_tree import StepTree
+from beam_runner_jobservices.metric_values import Distribution, Latest, MetricValue, metric_value
 
 _COUNT = "beam:metric:element_count:v1"
 _BYTES = "beam:metric:sampled_byte_size:v1"

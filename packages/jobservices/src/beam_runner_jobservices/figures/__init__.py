@@ -1,0 +1,1 @@
+"""Metrics of a job by step and stage, for pages and commands that show them."""
