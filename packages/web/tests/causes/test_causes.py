@@ -8,6 +8,7 @@ import attrs
 import pytest
 from beam_runner_jobservices.figures.step_metrics import figures_of
 from beam_runner_jobservices.figures.step_tree import StepTree
+from beam_runner_jobservices.figures.texts import MAX_TIMESTAMP
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.failures import FailedBundle
 from beam_runner_model.jobs import Importance, JobInfo, JobMetrics, JobState, MetricCell
@@ -19,7 +20,6 @@ from waiting import eventually
 
 from beam_runner_web.causes.causes import causes_of
 from beam_runner_web.causes.facts import Facts, Weight
-from beam_runner_web.texts import MAX_TIMESTAMP
 from beam_runner_web.watch.stalled_stacks import StalledStacks, thread_of
 from beam_runner_web.watch.threads import Thread
 from beam_runner_web.watch.watching import Sample, Snapshot

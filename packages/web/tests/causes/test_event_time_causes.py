@@ -6,12 +6,12 @@ import pytest
 from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
 from beam_runner_jobservices.figures.step_metrics import figures_of
 from beam_runner_jobservices.figures.step_tree import StepTree
+from beam_runner_jobservices.figures.texts import MAX_TIMESTAMP
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.jobs import JobInfo, JobMetrics, JobState, MetricCell, StateEvent
 
 from beam_runner_web.causes.causes import causes_of
 from beam_runner_web.causes.facts import Facts
-from beam_runner_web.texts import MAX_TIMESTAMP
 from beam_runner_web.watch.watching import Sample, Snapshot
 
 from ..conftest import add_step, count, stage, wall

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from beam_runner_web.texts import duration, is_end, is_start, number
+from beam_runner_jobservices.figures.texts import duration, is_end, is_start, number
+
 from beam_runner_web.watch.watching import grown
 
 from .facts import Facts

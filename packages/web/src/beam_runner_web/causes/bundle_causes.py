@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from beam_runner_jobservices.figures.step_metrics import StageFigures
+from beam_runner_jobservices.figures.texts import duration, number, one_line
 from beam_runner_model.observation import BundlePlace, ObservedBundle
 
-from beam_runner_web.texts import duration, number, one_line
 from beam_runner_web.watch.stalled_stacks import (
     OLD_SECONDS,
     STILL_SECONDS,

@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 import attrs
 from beam_runner_jobservices.error_log import FailureGroup
+from beam_runner_jobservices.figures.texts import duration, number, one_line, percent, size
 from beam_runner_model.failures import FailureCause
 from beam_runner_model.jobs import JobState
 
-from beam_runner_web.texts import duration, number, one_line, percent, size
 from beam_runner_web.watch.stalled_stacks import is_stalled
 
 from .activity import describe_activity

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from beam_runner_jobservices.figures.step_metrics import StageFigures
+from beam_runner_jobservices.figures.texts import clock, duration, is_end, is_start, number
 from beam_runner_model.jobs import JobState
 
-from beam_runner_web.texts import clock, duration, is_end, is_start, number
 from beam_runner_web.watch.timeline import points_of
 
 from .facts import GROUP_BY_KEY, Cause, CauseKind, Facts, Weight

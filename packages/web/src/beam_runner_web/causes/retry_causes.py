@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
+from beam_runner_jobservices.figures.texts import number, one_line
 from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.rendering import render
 from beam_runner_model.waits import WaitKind
-
-from beam_runner_web.texts import number, one_line
 
 from .facts import Cause, CauseKind, Facts, Weight
 from .wait_causes import KEEPS, weight_of_outage

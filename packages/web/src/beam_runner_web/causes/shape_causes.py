@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from beam_runner_jobservices.figures.step_metrics import StageFigures
+from beam_runner_jobservices.figures.texts import duration, number, percent
 from beam_runner_model.jobs import JobState
 
-from beam_runner_web.texts import duration, number, percent
 from beam_runner_web.watch.stalled_stacks import is_stalled
 
 from .facts import Cause, CauseKind, Facts, Weight

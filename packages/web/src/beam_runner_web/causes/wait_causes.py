@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 from beam_runner_jobservices.figures.step_metrics import StageFigures
+from beam_runner_jobservices.figures.texts import duration, one_line
 from beam_runner_model.observation import Execution
 from beam_runner_model.rendering import render, render_waits
 from beam_runner_model.waits import Wait, WaitKind
 
-from beam_runner_web.texts import duration, one_line
 from beam_runner_web.watch.stalled_stacks import OLD_SECONDS, is_stalled
 
 from .facts import Cause, Facts, Weight

@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 
 import attrs
+from beam_runner_jobservices.figures.texts import (
+    harmless,
+    is_end,
+    is_start,
+    number,
+    one_line,
+    size,
+    watermark,
+)
 
 from beam_runner_web.causes.facts import Weight
 from beam_runner_web.graph.drawing import Box, Line, Shape, drawing
 from beam_runner_web.graph.graph import Edge, View
-from beam_runner_web.texts import harmless, is_end, is_start, number, one_line, size, watermark
 from beam_runner_web.watch.states import StepState
 
 from .job_view import JobView, StepRow

@@ -10,13 +10,13 @@ import attrs
 from beam_runner_jobservices.error_log import FailureGroup
 from beam_runner_jobservices.figures.step_metrics import StageFigures, StepFigures
 from beam_runner_jobservices.figures.step_tree import StepNode
+from beam_runner_jobservices.figures.texts import is_end, is_start
 from beam_runner_jobservices.job_log import LogQuery, Logs
 from beam_runner_model.jobs import JobState
 
 from beam_runner_web.causes.causes import causes_of
 from beam_runner_web.causes.facts import Cause, Facts
 from beam_runner_web.graph.graph import View, default_open, view
-from beam_runner_web.texts import is_end, is_start
 from beam_runner_web.watch import masking
 from beam_runner_web.watch.states import ENDED_WELL, StepState, of_stage, step_states
 from beam_runner_web.watch.timeline import Chart, Timeline, charts_of, timeline_of

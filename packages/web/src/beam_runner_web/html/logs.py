@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import attrs
 from beam_runner_jobservices.figures.step_tree import StepNode
+from beam_runner_jobservices.figures.texts import iso
 from beam_runner_jobservices.job_log import JobLogLine, LogQuery, Logs, select_logs
 from beam_runner_model.jobs import JobMessage
 
-from beam_runner_web.texts import iso, whole_number
+from beam_runner_web.html.rendering import whole_number
 
 from .job_view import JobView
 

@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 from starlette.datastructures import QueryParams
 
+from beam_runner_web.html.rendering import whole_number
 from beam_runner_web.settings import WebSettings
-from beam_runner_web.texts import whole_number
 from beam_runner_web.watch.threads import Thread
 from beam_runner_web.watch.watching import Watches
 

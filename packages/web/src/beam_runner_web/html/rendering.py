@@ -9,19 +9,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from beam_runner_jobservices.figures import samples
+from beam_runner_jobservices.figures import samples, texts
 from beam_runner_jobservices.texts import seconds_of
 from beam_runner_model.rendering import render
 from beam_runner_model.stories import render_piece, render_status, render_step
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from beam_runner_web import texts
-
 STATIC = Path(__file__).parent / "static"
 _TEMPLATES = Path(__file__).parent / "templates"
 _EXTENDS = re.compile(r'{% extends "([^"]+)" %}')
 _LIVE = "live_"
+_DIGITS = 16
 
 
 class Renderer:
@@ -108,3 +107,8 @@ def _finalize(value: Any) -> Any:
 
 def _version(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+def whole_number(text: str, otherwise: int) -> int:
+    """Returns the number in an address if it is in a plausible range. Python refuses to parse thousands of digits."""
+    return int(text) if text.isdecimal() and len(text) < _DIGITS else otherwise

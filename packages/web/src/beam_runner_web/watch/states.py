@@ -8,9 +8,8 @@ from collections.abc import Mapping
 
 from beam_runner_jobservices.figures.step_metrics import Figures, StageFigures
 from beam_runner_jobservices.figures.step_tree import StepTree
+from beam_runner_jobservices.figures.texts import is_end
 from beam_runner_model.jobs import JobState
-
-from beam_runner_web.texts import is_end
 
 
 class StepState(enum.Enum):

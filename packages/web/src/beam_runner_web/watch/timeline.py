@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import attrs
+from beam_runner_jobservices.figures.texts import duration, is_end, is_start, number, size
 from beam_runner_model.observation import SeriesPoint
-
-from beam_runner_web.texts import duration, is_end, is_start, number, size
 
 from .watching import Snapshot
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-_DIGITS = 16
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 # Control characters, and those that change the direction of text, which could disguise a file name.
 _HIDDEN = re.compile(
@@ -130,8 +129,3 @@ def watermark(value: int | None, now: float) -> str:
     if abs(behind) < _NOW_SECONDS:
         return "up to date"
     return f"{duration(behind)} behind" if behind >= 0 else f"{duration(-behind)} ahead"
-
-
-def whole_number(text: str, otherwise: int) -> int:
-    """Returns the number in an address if it is in a plausible range. Python refuses to parse thousands of digits."""
-    return int(text) if text.isdecimal() and len(text) < _DIGITS else otherwise

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_jobservices.figures import texts
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "–"),
+        (0, "0"),
+        (9_999, "9,999"),
+        (12_345, "12.3 k"),
+        (1_234_567, "1.23 M"),
+        (0.5, "0.5"),
+    ],
+)
+def test_numbers_are_formatted(value: float | None, shown: str) -> None:
+    assert texts.number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0, "0 s"),
+        (0.01, "< 0.1 s"),
+        (12.4, "12 s"),
+        (200, "3 min 20 s"),
+        (3600, "1 h"),
+        (90_000, "1 d 1 h"),
+        (None, "–"),
+    ],
+)
+def test_durations_are_formatted(seconds: float | None, shown: str) -> None:
+    assert texts.duration(seconds) == shown
+
+
+def test_watermarks_at_ends_of_time_are_words() -> None:
+    assert texts.watermark(-9_223_372_036_854_775, 0) == "start"
+    assert texts.watermark(9_223_372_036_854_775, 0) == "end"
+    assert texts.watermark(9_223_371_950_454_775, 0) == "end"
+    assert texts.watermark(1_000_000, 1_012) == "12 s behind"
+
+
+@given(st.text())
+def test_harmless_text_is_unchanged(text: str) -> None:
+    found = texts.harmless(text)
+    assert not any(ord(c) < 32 and c not in "\n\t" for c in found)
+    assert not set(found) & set("\x1b\x7f\u202e\u2066\u200f")
+    found.encode("utf-8")
+
+
+def test_long_text_is_truncated_with_mark() -> None:
+    found = texts.harmless("x" * 1_000_000)
+    assert len(found) < 5_000 and "more characters" in found
