@@ -13,11 +13,26 @@ COMMAND = "python tools/contract_page.py --write"
 _ABOUT = f"""\
 # Import contracts
 
-`nox -s layers` checks these contracts with import-linter. `{COMMAND}` writes this page from `.importlinter`.
+The session `layers` checks these contracts with import-linter. `{COMMAND}` writes this page from `.importlinter`.
 
-A contract of type `layers` lets a module import only layers below its own; modules on one line don't import each other. A contract of type `only` lists
-everything that a package may import, and each import must also be declared in the package's `pyproject.toml`. `*` is the complete standard library.
+## Allowed imports
 
+A package can import only the modules in this table. The package's `pyproject.toml` must declare each third-party module. *Pure* means the modules of the standard library without I/O and clocks that `.importlinter` lists.
+
+| package | standard library | other modules |
+|---|---|---|
+"""
+_LAYERS = """
+## Layers
+
+A module can import only modules in lower layers. Modules on one line don't import each other.
+
+"""
+_FORBIDDEN = """\
+## Forbidden imports
+
+| contract | importing modules | forbidden modules |
+|---|---|---|
 """
 
 
@@ -25,28 +40,32 @@ def _items(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def _rows(contract: configparser.SectionProxy) -> Iterator[str]:
-    """Yields the lines of the page about one contract."""
-    yield f"## {contract['name']}"
+def _code(text: str) -> str:
+    return ", ".join(f"`{item}`" for item in _items(text))
+
+
+def _only_row(contract: configparser.SectionProxy) -> str:
+    """Returns the table row of a contract that lists the allowed imports of a package."""
+    library = _items(contract.get("standard_library", ""))
+    words = "complete" if library == ["*"] else "pure" if library else "none"
+    modules = _code(contract.get("third_party", "")) or "none"
+    return f"| `{contract['package']}` | {words} | {modules} |"
+
+
+def _layer_rows(contract: configparser.SectionProxy) -> Iterator[str]:
+    """Yields the lines about a contract of layers."""
+    yield f"### {contract['name']}"
     yield ""
-    kind = contract["type"]
-    about = contract.get("package") or ", ".join(_items(contract.get("containers", "")))
-    yield f"Type `{kind}`" + (f", `{about}`" if about else "") + "."
+    yield "```"
+    yield from _items(contract["layers"])
+    yield "```"
     yield ""
-    for key in (
-        "standard_library",
-        "third_party",
-        "source_modules",
-        "forbidden_modules",
-        "modules",
-    ):
-        if key in contract:
-            yield f"- {key.replace('_', ' ')}: {', '.join(f'`{item}`' for item in _items(contract[key]))}"
-    if "layers" in contract:
-        yield "```"
-        yield from _items(contract["layers"])
-        yield "```"
-    yield ""
+
+
+def _forbidden_row(contract: configparser.SectionProxy) -> str:
+    """Returns the table row of a contract that forbids imports."""
+    modules = (_code(contract[key]) for key in ("source_modules", "forbidden_modules"))
+    return f"| {contract['name']} | " + " | ".join(modules) + " |"
 
 
 def page() -> str:
@@ -54,9 +73,18 @@ def page() -> str:
     parser = configparser.ConfigParser()
     parser.read_string((ROOT / ".importlinter").read_text("utf-8"))
     contracts = [parser[name] for name in parser.sections() if ":contract:" in name]
-    return (
-        _ABOUT + "\n".join(row for contract in contracts for row in _rows(contract))
-    ).rstrip() + "\n"
+    kinds: dict[str, list[configparser.SectionProxy]] = {"only": [], "layers": [], "forbidden": []}
+    for contract in contracts:
+        kinds[contract["type"]].append(contract)
+    lines = [
+        *(_only_row(contract) for contract in kinds["only"]),
+        _LAYERS.rstrip("\n"),
+        "",
+        *(row for contract in kinds["layers"] for row in _layer_rows(contract)),
+        _FORBIDDEN.rstrip("\n"),
+        *(_forbidden_row(contract) for contract in kinds["forbidden"]),
+    ]
+    return _ABOUT + "\n".join(lines).rstrip() + "\n"
 
 
 def main(words: list[str]) -> int:
