@@ -113,11 +113,10 @@ def latency(outcomes: list[Outcome]) -> str:
 
 def text_of(lines: list[Line], titles: list[str], arguments: argparse.Namespace) -> str:
     about = (
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, Beam {version('apache-beam')}, "
-        f"PySpark {version('pyspark')}. Wall seconds from submission to the end, medians of "
-        f"{arguments.rounds} warm rounds in which all took turns. "
-        f"The environment named to ours: {arguments.environment or 'none, hence embedded'}; "
-        "to Prism: LOOPBACK."
+        f"The machine had {os.cpu_count()} cores, Python {platform.python_version()}, Beam "
+        f"{version('apache-beam')} and PySpark {version('pyspark')}. The table has wall seconds from "
+        f"submission to the end of a job: medians of {arguments.rounds} warm, interleaved rounds. "
+        f"This runner used {arguments.environment or 'embedded'} user code, and Prism used LOOPBACK."
     )
     table = "\n".join([header(titles, OURS), *(row(line, titles) for line in lines)])
     note = f"{arguments.note}\n\n" if arguments.note else ""

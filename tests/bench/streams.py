@@ -68,10 +68,11 @@ def text_of(
 ) -> str:
     late, many = lines
     about = (
-        f"{os.cpu_count()} cores, load {min(loads):.0f} to {max(loads):.0f}; Python {platform.python_version()}, "
-        f"Beam {version('apache-beam')}, PySpark {version('pyspark')}. {arguments.rounds} warm rounds in which all took "
-        f"turns: {late.elements:,} numbers at 50 a second, latencies from the fifth second on; {many.elements:,} numbers "
-        "at once, from submission to the end, medians."
+        f"The machine had {os.cpu_count()} cores, a load of {min(loads):.0f} to {max(loads):.0f}, "
+        f"Python {platform.python_version()}, Beam {version('apache-beam')} and PySpark {version('pyspark')}. "
+        f"The table has medians of {arguments.rounds} warm, interleaved rounds. Latency is measured from "
+        f"the fifth second of {late.elements:,} numbers at 50 per second. Throughput is measured with "
+        f"{many.elements:,} numbers in one piece, from submission to the end of the job."
     )
     heads = [
         "by",
