@@ -13,7 +13,6 @@ import argparse
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -26,8 +25,9 @@ from beam_runner_jobservices.channels import (
     Credentials,
     open_channel,
 )
+from beam_runner_jobservices.credential_flags import add_credential_flags, credentials_of
 from beam_runner_jobservices.errors import JobServicesError
-from beam_runner_jobservices.guard import Guard, read_secret, read_token
+from beam_runner_jobservices.guard import Guard
 from beam_runner_jobservices.threads import ThreadPerCall
 from beam_runner_jobservices.wire.jobs import with_staging_endpoint
 
@@ -113,14 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Relays calls until it is interrupted; returns the exit code."""
     flags = _parser().parse_args(arguments)
     try:
-        credentials = Credentials(
-            token="" if flags.token_file is None else read_token(flags.token_file),
-            tls=flags.tls or flags.tls_ca is not None or flags.tls_cert is not None,
-            authority=read_secret(flags.tls_ca),
-            certificate=read_secret(flags.tls_cert),
-            key=read_secret(flags.tls_key),
-        )
-        with Relay(flags.to, credentials, flags.port) as relay:
+        with Relay(flags.to, credentials_of(flags), flags.port) as relay:
             print(f"Relaying {relay.address} to {flags.to}", flush=True)
             threading.Event().wait()
     except JobServicesError as error:
@@ -146,25 +139,7 @@ def _parser() -> argparse.ArgumentParser:
         default=8099,
         help="port on the loopback interface (default: %(default)s)",
     )
-    flag("--token-file", type=Path, metavar="FILE", help="the server's token")
-    flag(
-        "--tls",
-        action="store_true",
-        help="use TLS; a well-known authority has signed the server's certificate",
-    )
-    flag(
-        "--tls-ca",
-        type=Path,
-        metavar="FILE",
-        help="PEM file of the authority that signed the server's certificate; implies --tls",
-    )
-    flag("--tls-cert", type=Path, metavar="FILE", help="PEM file of the client's certificate")
-    flag(
-        "--tls-key",
-        type=Path,
-        metavar="FILE",
-        help="PEM file of the key of the client's certificate",
-    )
+    add_credential_flags(flag)
     return parser
 
 
