@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import configparser
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -25,8 +24,13 @@ A package can import only the modules in this table. The package's `pyproject.to
 _LAYERS = """
 ## Layers
 
-A module can import only modules in lower layers. Modules on one line don't import each other.
+A package can import only packages in lower layers. Packages on one line don't import each other.
 
+```
+{layers}
+```
+
+`.importlinter` also lists the layers of modules inside these packages: {packages}.
 """
 _FORBIDDEN = """\
 ## Forbidden imports
@@ -52,16 +56,6 @@ def _only_row(contract: configparser.SectionProxy) -> str:
     return f"| `{contract['package']}` | {words} | {modules} |"
 
 
-def _layer_rows(contract: configparser.SectionProxy) -> Iterator[str]:
-    """Yields the lines about a contract of layers."""
-    yield f"### {contract['name']}"
-    yield ""
-    yield "```"
-    yield from _items(contract["layers"])
-    yield "```"
-    yield ""
-
-
 def _forbidden_row(contract: configparser.SectionProxy) -> str:
     """Returns the table row of a contract that forbids imports."""
     modules = (_code(contract[key]) for key in ("source_modules", "forbidden_modules"))
@@ -76,11 +70,13 @@ def page() -> str:
     kinds: dict[str, list[configparser.SectionProxy]] = {"only": [], "layers": [], "forbidden": []}
     for contract in contracts:
         kinds[contract["type"]].append(contract)
+    packages, *inner = kinds["layers"]
     lines = [
         *(_only_row(contract) for contract in kinds["only"]),
-        _LAYERS.rstrip("\n"),
-        "",
-        *(row for contract in kinds["layers"] for row in _layer_rows(contract)),
+        _LAYERS.format(
+            layers="\n".join(_items(packages["layers"])),
+            packages=", ".join(f"`{contract['containers'].strip()}`" for contract in inner),
+        ),
         _FORBIDDEN.rstrip("\n"),
         *(_forbidden_row(contract) for contract in kinds["forbidden"]),
     ]
