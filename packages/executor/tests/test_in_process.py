@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from beam_spark_executor import in_process
-from beam_spark_executor.in_process import NotStarted, server_here
+from beam_spark_executor.in_process import InProcessServerNotStarted, start_in_process_server
 from beam_spark_executor.spark.existing_session import SUBMITTED
 from beam_spark_executor.spark.settings import SparkSettings
 
@@ -23,7 +23,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], Spar
         found.append((tuple(flags), spark))
         return SESSION
 
-    monkeypatch.setattr(in_process, "ServerHere", start)
+    monkeypatch.setattr(in_process, "InProcessServer", start)
     monkeypatch.setattr(in_process, "session_here", lambda: None)
     for name in (SUBMITTED, "SPARK_REMOTE"):
         monkeypatch.delenv(name, raising=False)
@@ -34,18 +34,18 @@ def test_active_session_is_used_unless_another_spark_is_named(
     monkeypatch: pytest.MonkeyPatch, started: Any
 ) -> None:
     monkeypatch.setattr(in_process, "session_here", lambda: SESSION)
-    assert server_here(["--state-dir=/x"], "/here") is SESSION
+    assert start_in_process_server(["--state-dir=/x"], "/here") is SESSION
     assert started == [(("--state-dir=/x",), SparkSettings(session=SESSION, python_path="/here"))]
-    assert server_here(["--spark-master-url=local"], "") is None
-    assert server_here(["--spark-conf=spark.a=b"], "") is None
+    assert start_in_process_server(["--spark-master-url=local"], "") is None
+    assert start_in_process_server(["--spark-conf=spark.a=b"], "") is None
 
 
 def test_submitted_program_uses_its_spark_with_named_settings(
     monkeypatch: pytest.MonkeyPatch, started: Any
 ) -> None:
-    assert server_here([], "") is None
+    assert start_in_process_server([], "") is None
     monkeypatch.setenv(SUBMITTED, "1")
-    assert server_here(["--spark-conf=spark.a=b"], "") is SESSION
+    assert start_in_process_server(["--spark-conf=spark.a=b"], "") is SESSION
     assert started == [(("--spark-conf=spark.a=b",), SparkSettings())]
 
 
@@ -53,13 +53,13 @@ def test_connect_session_is_refused_unless_another_spark_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SPARK_REMOTE", "sc://h")
-    with pytest.raises(NotStarted, match="SPARK_REMOTE=sc://h"):
-        server_here([], "")
-    assert server_here(["--spark-master-url=local"], "") is None
+    with pytest.raises(InProcessServerNotStarted, match="SPARK_REMOTE=sc://h"):
+        start_in_process_server([], "")
+    assert start_in_process_server(["--spark-master-url=local"], "") is None
 
 
 def test_wrong_flag_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    with pytest.raises(NotStarted, match="unknown flag --wrong"):
-        in_process.ServerHere(["--wrong"], SparkSettings())
+    with pytest.raises(InProcessServerNotStarted, match="unknown flag --wrong"):
+        in_process.InProcessServer(["--wrong"], SparkSettings())
     assert os.environ.get(SUBMITTED) is None

@@ -22,11 +22,11 @@ from beam_spark_executor.spark.settings import SparkSettings, SparkUnavailable
 log = logging.getLogger("beam_runner_server")
 
 
-class NotStarted(Exception):
+class InProcessServerNotStarted(Exception):
     """Raised if the server doesn't start; the text says why."""
 
 
-class ServerHere:
+class InProcessServer:
     """A server in this process, from its start until the program ends or calls `end`.
 
     It doesn't change an existing session, this process's signal handlers, or its garbage
@@ -52,14 +52,16 @@ class ServerHere:
             )
             self._server = Server(attrs.evolve(settings, platform=SparkPlatform(spark)))
         except (WrongFlag, RunnerError, OSError) as error:
-            raise NotStarted(str(error)) from error
+            raise InProcessServerNotStarted(str(error)) from error
         self._extensions = settings.extensions
         try:
             self.endpoint = self._server.start()
         except BaseException as error:
             self._server.stop()
             if isinstance(error, Exception):
-                raise NotStarted(str(error).strip() or type(error).__name__) from error
+                raise InProcessServerNotStarted(
+                    str(error).strip() or type(error).__name__
+                ) from error
             raise
         for line in extensions.start(self._extensions, self._server.door):
             log.info("%s", line)
@@ -72,7 +74,7 @@ class ServerHere:
         """Returns whether Spark runs."""
         return self._server.is_alive
 
-    def why_gone(self) -> str:
+    def exit_reason(self) -> str:
         """Returns why the server accepts no more jobs, in words for the user; empty while it accepts jobs."""
         return (
             ""
@@ -89,13 +91,13 @@ class ServerHere:
         self._server.stop()
 
 
-def server_here(flags: Sequence[str], python_path: str) -> ServerHere | None:
+def start_in_process_server(flags: Sequence[str], python_path: str) -> InProcessServer | None:
     """Returns a server in this process if Spark runs here; None if the server needs its own Spark.
 
     Call it in the user's thread, which may have its own session.
 
     Args:
-        flags: see `ServerHere`. If they name a Spark and a session exists, they ask for another
+        flags: see `InProcessServer`. If they name a Spark and a session exists, they ask for another
             Spark.
         python_path: the import path for workers on this machine, in the form of ``PYTHONPATH``.
 
@@ -108,7 +110,7 @@ def server_here(flags: Sequence[str], python_path: str) -> ServerHere | None:
         try:
             refuse_connect({})
         except SparkUnavailable as error:
-            raise NotStarted(str(error)) from error
+            raise InProcessServerNotStarted(str(error)) from error
     if (session is not None and names_spark) or (session is None and SUBMITTED not in os.environ):
         return None
-    return ServerHere(flags, SparkSettings(session=session, python_path=python_path))
+    return InProcessServer(flags, SparkSettings(session=session, python_path=python_path))

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from beam_spark_executor.client import connecting
-from beam_spark_executor.client.connecting import service_at
+from beam_spark_executor.client.connecting import connect_to_job_service
 
 
 def test_unreachable_server_is_reported_during_wait_and_at_end(
@@ -17,7 +17,7 @@ def test_unreachable_server_is_reported_during_wait_and_at_end(
         taken.bind(("127.0.0.1", 0))  # the socket doesn't listen
         endpoint = f"127.0.0.1:{taken.getsockname()[1]}"
         with caplog.at_level(logging.WARNING), pytest.raises(RuntimeError) as said:
-            service_at(endpoint, 1)
+            connect_to_job_service(endpoint, 1)
     assert f"no job server responded at {endpoint} within 1 seconds" in str(said.value)
     assert [record.getMessage() for record in caplog.records] == [
         f"no job server responds at {endpoint}; waiting up to 1 seconds"

@@ -11,20 +11,20 @@ import beam_spark_executor
 from beam_spark_executor.client.options import (
     MADE_THE_SERVER,
     BeamSparkOptions,
-    ServerWishes,
+    RequestedServer,
     replace_flags_by_options,
-    server_wishes,
+    requested_server,
 )
 from beam_spark_executor.program import SparkProgram
 from beam_spark_executor.spark.platform import SparkPlatform
 
 
-def wishes(*flags: str) -> ServerWishes:
-    return server_wishes(PipelineOptions(list(flags)))
+def wishes(*flags: str) -> RequestedServer:
+    return requested_server(PipelineOptions(list(flags)))
 
 
 def test_default_options_request_no_server_flags() -> None:
-    assert wishes() == ServerWishes("", ("--serve-http=false",))
+    assert wishes() == RequestedServer("", ("--serve-http=false",))
 
 
 def test_options_cover_all_flags_of_command() -> None:
@@ -105,4 +105,4 @@ def test_endpoint_without_port_is_refused() -> None:
 def test_options_can_be_set_in_code() -> None:
     options = PipelineOptions([])
     options.view_as(beam_spark_executor.BeamSparkOptions).beam_spark_conf = ["spark.a=1"]
-    assert server_wishes(options).flags[0] == "--spark-conf=spark.a=1"
+    assert requested_server(options).flags[0] == "--spark-conf=spark.a=1"

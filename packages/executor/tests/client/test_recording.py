@@ -9,7 +9,7 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.testing.test_stream import ReverseTestStream
 
 from beam_spark_executor.client import runner as runner_module
-from beam_spark_executor.client.recording import records_a_stream
+from beam_spark_executor.client.recording import is_stream_recording
 from beam_spark_executor.client.runner import BeamSparkRunner
 
 
@@ -23,7 +23,7 @@ def built(runner: BeamSparkRunner, *, recorded: bool) -> beam.Pipeline:
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_stream_recording_is_distinguished_from_other_pipelines(recorded: bool) -> None:
-    assert records_a_stream(built(BeamSparkRunner(), recorded=recorded)) is recorded
+    assert is_stream_recording(built(BeamSparkRunner(), recorded=recorded)) is recorded
 
 
 @pytest.mark.parametrize("recorded", [True, False])

@@ -51,7 +51,7 @@ class Gone(grpc.RpcError):
         return "connection refused"
 
 
-def result(*states: Any, service: Any = None, why_gone: str = "") -> BeamSparkResult:
+def result(*states: Any, service: Any = None, exit_reason: str = "") -> BeamSparkResult:
     def events() -> Any:
         for state in states:
             if isinstance(state, Exception):
@@ -59,7 +59,7 @@ def result(*states: Any, service: Any = None, why_gone: str = "") -> BeamSparkRe
             yield api.JobStateEvent(state=state)
 
     of = PipelineResult(service, "job-1", Stream(()), Stream(events()))
-    return BeamSparkResult(of, "localhost:1", lambda: why_gone)
+    return BeamSparkResult(of, "localhost:1", lambda: exit_reason)
 
 
 RUNNING, DONE, FAILED = api.JobState.RUNNING, api.JobState.DONE, api.JobState.FAILED
@@ -94,12 +94,12 @@ def test_wait_until_finish_raises_for_failed_state(state: Any, told: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("why_gone", "told"),
+    ("exit_reason", "told"),
     [("", "the server doesn't respond: connection refused"), ("Spark is gone", "Spark is gone")],
 )
-def test_lost_server_raises_one_sentence(why_gone: str, told: str) -> None:
+def test_lost_server_raises_one_sentence(exit_reason: str, told: str) -> None:
     with pytest.raises(RuntimeError, match=f"^Can't follow the job job-1: {told}$"):
-        result(RUNNING, Gone(), why_gone=why_gone).wait_until_finish()
+        result(RUNNING, Gone(), exit_reason=exit_reason).wait_until_finish()
 
 
 def waiting(until: threading.Event, last: Any) -> BeamSparkResult:

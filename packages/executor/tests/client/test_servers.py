@@ -10,9 +10,9 @@ from beam_spark_executor.client import servers
 from beam_spark_executor.client.server_process import (
     ServerNotStarted,
     ServerProcess,
-    _without_spark,
+    _remove_spark_variables,
 )
-from beam_spark_executor.client.servers import GivenServer, server_for
+from beam_spark_executor.client.servers import ExternalServer, server_for_options
 
 
 class Fake:
@@ -31,34 +31,34 @@ class Fake:
 def _without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "ServerProcess", Fake)
     monkeypatch.setattr(servers, "_servers", {})
-    monkeypatch.setattr(servers, "_server_here", lambda flags: None)
+    monkeypatch.setattr(servers, "_start_in_process_server", lambda flags: None)
 
 
 def test_given_server_is_used_unchanged() -> None:
-    assert server_for(PipelineOptions(["--job_endpoint=h:1"])) == GivenServer("h:1")
+    assert server_for_options(PipelineOptions(["--job_endpoint=h:1"])) == ExternalServer("h:1")
     assert servers._servers == {}
 
 
 def test_equal_flags_share_one_server() -> None:
-    first = server_for(PipelineOptions([]))
-    assert server_for(PipelineOptions(["--streaming"])) is first
-    assert server_for(PipelineOptions(["--spark_master_url=local"])) is not first
+    first = server_for_options(PipelineOptions([]))
+    assert server_for_options(PipelineOptions(["--streaming"])) is first
+    assert server_for_options(PipelineOptions(["--spark_master_url=local"])) is not first
 
 
 def test_exited_server_is_started_again() -> None:
-    first = servers.server_with(())
+    first = servers.find_or_start_server(())
     first.is_alive = False  # type: ignore[misc]
-    assert servers.server_with(()) is not first
+    assert servers.find_or_start_server(()) is not first
 
 
 def test_different_import_path_starts_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = servers.server_with(())
+    first = servers.find_or_start_server(())
     monkeypatch.syspath_prepend("/elsewhere")
-    assert servers.server_with(()) is not first
+    assert servers.find_or_start_server(()) is not first
 
 
 def test_forked_process_leaves_servers_to_its_parent() -> None:
-    servers.server_with(())
+    servers.find_or_start_server(())
     child = os.fork()
     if child == 0:
         os._exit(len(servers._servers))
@@ -85,17 +85,17 @@ def test_wrong_option_is_reported_by_its_own_name(
 ) -> None:
     monkeypatch.setattr(servers, "ServerProcess", ServerProcess)
     with pytest.raises(ServerNotStarted, match=f"did not start: argument {told}") as error:
-        server_for(PipelineOptions([option]))
+        server_for_options(PipelineOptions([option]))
     assert "beam-spark-jobserver" not in str(error.value)
 
 
 def test_server_inside_program_takes_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     here = Fake(())
-    monkeypatch.setattr(servers, "_server_here", lambda flags: here)
-    assert servers.server_with(()) is here
-    assert servers.server_with(()) is here
+    monkeypatch.setattr(servers, "_start_in_process_server", lambda flags: here)
+    assert servers.find_or_start_server(()) is here
+    assert servers.find_or_start_server(()) is here
 
 
 def test_server_environment_refers_to_no_spark_of_program() -> None:
     program = {"PYSPARK_GATEWAY_PORT": "1", "SPARK_REMOTE": "sc://h", "HOME": "/h"}
-    assert _without_spark(program) == {"HOME": "/h"}
+    assert _remove_spark_variables(program) == {"HOME": "/h"}

@@ -14,7 +14,7 @@ _PATIENCE_SECONDS = 5.0
 log = logging.getLogger("beam_runner_server")
 
 
-def service_at(endpoint: str, seconds: float) -> Any:
+def connect_to_job_service(endpoint: str, seconds: float) -> Any:
     """Returns a stub of the Job API after a server answers at the address.
 
     Raises:

@@ -19,20 +19,20 @@ _MOST_BYTES = 1 << 20
 _LOGGER = logging.getLogger(__name__)
 
 
-class _TooLarge(Exception):
+class _ClassTooLarge(Exception):
     pass
 
 
-class _Limited(io.BytesIO):
+class _SizeLimitedBuffer(io.BytesIO):
     """A buffer with a size limit, because a method can refer to a global variable of any size."""
 
     def write(self, data: object) -> int:
         if self.tell() + memoryview(data).nbytes > _MOST_BYTES:  # type: ignore[arg-type]
-            raise _TooLarge(f"the pickled class is larger than {_MOST_BYTES} bytes")
+            raise _ClassTooLarge(f"the pickled class is larger than {_MOST_BYTES} bytes")
         return super().write(data)  # type: ignore[arg-type]
 
 
-def pickled_main_classes() -> bytes:
+def pickle_main_classes() -> bytes:
     """Returns a file of `beam_runner_worker.main_classes` with each class that ``__main__`` defines.
 
     The file omits classes that can't be pickled, or that are too large with everything they refer
@@ -48,7 +48,7 @@ def pickled_main_classes() -> bytes:
             and value.__qualname__ == name
         ):
             try:
-                found[name] = _pickled(value)
+                found[name] = _pickle_class(value)
             except Exception as error:
                 # Ignore the error: the class may be unused. If a worker misses it, the worker's
                 # error says so.
@@ -56,7 +56,7 @@ def pickled_main_classes() -> bytes:
     return encode(found) if found else b""
 
 
-def _pickled(value: type) -> bytes:
-    file = _Limited()
+def _pickle_class(value: type) -> bytes:
+    file = _SizeLimitedBuffer()
     cloudpickle.CloudPickler(file).dump(value)
     return file.getvalue()

@@ -71,7 +71,7 @@ class BeamSparkOptions(PipelineOptions):
 
 
 @attrs.frozen
-class ServerWishes:
+class RequestedServer:
     """The server that a pipeline's options ask for.
 
     Attributes:
@@ -83,7 +83,7 @@ class ServerWishes:
     flags: tuple[str, ...]
 
 
-def server_wishes(options: PipelineOptions) -> ServerWishes:
+def requested_server(options: PipelineOptions) -> RequestedServer:
     """Returns the server that a pipeline's options ask for.
 
     Raises:
@@ -91,7 +91,7 @@ def server_wishes(options: PipelineOptions) -> ServerWishes:
     """
     ours = options.view_as(BeamSparkOptions)
     wished: dict[str, Any] = {
-        _MASTER: _master(options),
+        _MASTER: _requested_master(options),
         "beam_spark_conf": ours.beam_spark_conf,
         "beam_spark_state_dir": ours.beam_spark_state_dir,
         "beam_spark_data_dir": ours.beam_spark_data_dir,
@@ -109,7 +109,7 @@ def server_wishes(options: PipelineOptions) -> ServerWishes:
             f" --job_endpoint={endpoint}: set these options when you start that server,"
             " or leave out --job_endpoint"
         )
-    return ServerWishes(endpoint, tuple(_flags(wished)))
+    return RequestedServer(endpoint, tuple(_server_flags(wished)))
 
 
 def replace_flags_by_options(sentence: str) -> str:
@@ -119,7 +119,7 @@ def replace_flags_by_options(sentence: str) -> str:
     return sentence.removesuffix(_ITS_HELP)
 
 
-def _flags(wished: Mapping[str, Any]) -> list[str]:
+def _server_flags(wished: Mapping[str, Any]) -> list[str]:
     flags = []
     for option, flag in _FLAGS.items():
         value = wished[option]
@@ -128,7 +128,7 @@ def _flags(wished: Mapping[str, Any]) -> list[str]:
     return flags if wished["beam_spark_web_port"] is not None else [*flags, "--serve-http=false"]
 
 
-def _master(options: PipelineOptions) -> str | None:
+def _requested_master(options: PipelineOptions) -> str | None:
     """Returns the Spark master that the user has named. Beam's option for its own Spark runner has a default."""
     value = options.view_as(SparkRunnerOptions).spark_master_url
     stated = any(

@@ -13,14 +13,14 @@ from apache_beam.pipeline import PipelineVisitor
 from apache_beam.testing.test_stream import PairWithTiming
 
 
-def records_a_stream(pipeline: beam.Pipeline) -> bool:
+def is_stream_recording(pipeline: beam.Pipeline) -> bool:
     """Returns whether Beam has made a pipeline to record the sources of another one."""
-    finds = _FindsTiming()
+    finds = _TimingTransformFinder()
     pipeline.visit(finds)
     return finds.found
 
 
-class _FindsTiming(PipelineVisitor):
+class _TimingTransformFinder(PipelineVisitor):
     """A visitor that finds a transform without a portable form, which reads a runner's clock and watermark."""
 
     found = False

@@ -63,7 +63,7 @@ class BeamSparkResult(PipelineResult):
             if self._observer is None:
                 # Beam's own method reads streams of the server, which one thread may do once.
                 self._observer = threading.Thread(
-                    target=self._observe, name="wait-until-finish", daemon=True
+                    target=self._wait_and_close_streams, name="wait-until-finish", daemon=True
                 )
                 self._observer.start()
         self._observer.join(duration / 1000 if duration else None)
@@ -71,13 +71,13 @@ class BeamSparkResult(PipelineResult):
             raise self._failure
         return str(self._state)
 
-    def _observe(self) -> None:
+    def _wait_and_close_streams(self) -> None:
         try:
             super().wait_until_finish()
         except Exception as error:
             self._failure = error
         for stream in (self._message_stream, self._state_stream):
-            _end(stream)
+            _close_stream(stream)
 
     def cancel(self) -> None:
         """Requests the job's cancellation; `wait_until_finish` then returns CANCELLED."""
@@ -97,14 +97,16 @@ class BeamSparkResult(PipelineResult):
         if self._state in expected:
             self._runtime_exception = None
         elif isinstance(self._runtime_exception, grpc.RpcError):
-            self._runtime_exception = RuntimeError(self._lost(self._runtime_exception))
+            self._runtime_exception = RuntimeError(
+                self._lost_server_message(self._runtime_exception)
+            )
 
-    def _lost(self, error: Any) -> str:
+    def _lost_server_message(self, error: Any) -> str:
         told = self._why_gone() or f"the server doesn't respond: {error.details()}"
         return f"Can't follow the job {self._job_id}: {told}"
 
 
-def _end(stream: Any) -> None:
+def _close_stream(stream: Any) -> None:
     """Cancels a stream of the server, and waits until gRPC has finished with it.
 
     Beam leaves its streams open. If a program exits while gRPC's thread holds a stream's lock, the

@@ -22,11 +22,11 @@ from apache_beam.runners.portability.stager import Stager
 from apache_beam.transforms.environments import Environment
 from beam_runner_worker import main_classes
 
-from beam_spark_executor.client.connecting import service_at
-from beam_spark_executor.client.main_classes import pickled_main_classes
-from beam_spark_executor.client.recording import records_a_stream
+from beam_spark_executor.client.connecting import connect_to_job_service
+from beam_spark_executor.client.main_classes import pickle_main_classes
+from beam_spark_executor.client.recording import is_stream_recording
 from beam_spark_executor.client.result import BeamSparkResult
-from beam_spark_executor.client.servers import GivenServer, server_for
+from beam_spark_executor.client.servers import ExternalServer, server_for_options
 from beam_spark_executor.client.submission import Submission
 
 _NO_LIST = "disable_logging_submission_environment"
@@ -49,9 +49,9 @@ class BeamSparkRunner(portable_runner.PortableRunner):
 
     def default_environment(self, options: PipelineOptions) -> Environment:
         """Returns the environment that the options ask for, with the classes of the program's own script."""
-        with _without_list_of_packages(options):
+        with _skip_package_list(options):
             environment = super().default_environment(options)
-        classes = pickled_main_classes()
+        classes = pickle_main_classes()
         if classes:
             self._files = tempfile.TemporaryDirectory(prefix="beam-spark-runner-")
             file = Path(self._files.name, main_classes.FILE_NAME)
@@ -62,16 +62,16 @@ class BeamSparkRunner(portable_runner.PortableRunner):
 
     def create_job_service(self, options: PipelineOptions) -> Submission:
         """Returns a client of the server that the options ask for; starts the server if needed."""
-        server = server_for(options)
+        server = server_for_options(options)
         timeout = options.view_as(PortableOptions).job_server_timeout
-        service = service_at(server.endpoint, timeout)
-        return Submission(service, options, own_server=not isinstance(server, GivenServer))
+        service = connect_to_job_service(server.endpoint, timeout)
+        return Submission(service, options, own_server=not isinstance(server, ExternalServer))
 
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> Any:
         """Runs a pipeline. Pipelines that record a stream for a notebook run in this program, with
         Beam's DirectRunner.
         """
-        if self._is_interactive and records_a_stream(pipeline):
+        if self._is_interactive and is_stream_recording(pipeline):
             return DirectRunner().run_pipeline(pipeline, options)
         return super().run_pipeline(pipeline, options)
 
@@ -83,11 +83,11 @@ class BeamSparkRunner(portable_runner.PortableRunner):
             RuntimeError: the server refuses the pipeline or doesn't start, or an interactive
                 pipeline fails; the text says why.
         """
-        server = server_for(options)
+        server = server_for_options(options)
         result = super().run_portable_pipeline(pipeline, options)
         if self._files is not None:
             self._files.cleanup()  # the server has a copy
-        ours = BeamSparkResult(result, server.endpoint, server.why_gone)
+        ours = BeamSparkResult(result, server.endpoint, server.exit_reason)
         if self._is_interactive and not options.view_as(StandardOptions).streaming:
             ours.wait_until_finish()
         return ours
@@ -115,7 +115,7 @@ class BeamSparkRunner(portable_runner.PortableRunner):
 
 
 @contextlib.contextmanager
-def _without_list_of_packages(options: PipelineOptions) -> Iterator[None]:
+def _skip_package_list(options: PipelineOptions) -> Iterator[None]:
     """Stops Beam from asking pip for the installed packages, which takes 0.5 s. Only containers use that list."""
     if options.view_as(PortableOptions).environment_type:
         yield

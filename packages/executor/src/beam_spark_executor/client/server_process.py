@@ -58,14 +58,14 @@ class ServerProcess:
         self._last: collections.deque[str] = collections.deque(maxlen=1)
         with tempfile.TemporaryDirectory(prefix="beam-spark-runner-") as folder:
             port_file = Path(folder, "port")
-            self._process = _start(flags, port_file)
+            self._process = _start_server_process(flags, port_file)
             assert self._process.stdout is not None
             self._reader = threading.Thread(
                 target=self._read_log, args=(self._process.stdout,), name="server-log", daemon=True
             )
             self._reader.start()
             try:
-                self.endpoint = self._wait_for(port_file)
+                self.endpoint = self._wait_for_port_file(port_file)
             except BaseException:
                 self.end()
                 raise
@@ -75,7 +75,7 @@ class ServerProcess:
         """Returns whether the process runs."""
         return self._process.poll() is None
 
-    def why_gone(self) -> str:
+    def exit_reason(self) -> str:
         """Returns why the process has exited, in words for the user; empty while it runs."""
         if self.is_alive:
             return ""
@@ -88,7 +88,7 @@ class ServerProcess:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 
-    def _wait_for(self, port_file: Path) -> str:
+    def _wait_for_port_file(self, port_file: Path) -> str:
         deadline = time.monotonic() + _START_SECONDS
         while not port_file.exists():
             if not self.is_alive:
@@ -118,7 +118,7 @@ class ServerProcess:
                         self._last.append(text.removeprefix(_PREFIX))
 
 
-def _start(flags: Sequence[str], port_file: Path) -> subprocess.Popen[bytes]:
+def _start_server_process(flags: Sequence[str], port_file: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-P", "-m", "beam_spark_executor.cli"]
     command += [f"--parent-pid={os.getpid()}", f"--port-file={port_file}", "--job-port=0"]
     return subprocess.Popen(
@@ -127,11 +127,11 @@ def _start(flags: Sequence[str], port_file: Path) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,  # Ctrl-C in the terminal goes to this program, which then ends the server
-        env={**_without_spark(os.environ), "PYTHONPATH": python_path()},
+        env={**_remove_spark_variables(os.environ), "PYTHONPATH": python_path()},
     )
 
 
-def _without_spark(environment: Mapping[str, str]) -> dict[str, str]:
+def _remove_spark_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Returns an environment without this program's Spark, because the server has its own."""
     return {name: value for name, value in environment.items() if name not in _THIS_PROGRAMS}
 

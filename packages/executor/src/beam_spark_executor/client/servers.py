@@ -16,7 +16,7 @@ from typing import Protocol
 import attrs
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_spark_executor.client.options import replace_flags_by_options, server_wishes
+from beam_spark_executor.client.options import replace_flags_by_options, requested_server
 from beam_spark_executor.client.server_process import ServerNotStarted, ServerProcess, python_path
 
 _LEAD_TO_SPARK = frozenset(("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
@@ -31,11 +31,11 @@ class RunningServer(Protocol):
     def endpoint(self) -> str:
         """The ``host:port`` of its Job API."""
 
-    def why_gone(self) -> str:
+    def exit_reason(self) -> str:
         """Returns why it has exited, in words for the user; empty while it runs, or if the reason is unknown."""
 
 
-class OwnServer(RunningServer, Protocol):
+class StartedServer(RunningServer, Protocol):
     """A server that this program has started."""
 
     @property
@@ -47,38 +47,38 @@ class OwnServer(RunningServer, Protocol):
 
 
 _lock = threading.Lock()
-_servers: dict[_Key, OwnServer] = {}
-_of_parent: list[OwnServer] = []
+_servers: dict[_Key, StartedServer] = {}
+_of_parent: list[StartedServer] = []
 
 
 @attrs.frozen
-class GivenServer:
+class ExternalServer:
     """A server that another process has started."""
 
     endpoint: str
 
-    def why_gone(self) -> str:
+    def exit_reason(self) -> str:
         """Returns an empty text, because the reason is unknown."""
         return ""
 
 
-def server_for(options: PipelineOptions) -> RunningServer:
+def server_for_options(options: PipelineOptions) -> RunningServer:
     """Returns the server that a pipeline's options ask for; starts one for this program if needed.
 
     Raises:
         ValueError: the options contradict each other.
         ServerNotStarted: the server doesn't start; the text says why.
     """
-    wishes = server_wishes(options)
+    wishes = requested_server(options)
     if wishes.endpoint:
-        return GivenServer(wishes.endpoint)
+        return ExternalServer(wishes.endpoint)
     try:
-        return server_with(wishes.flags)
+        return find_or_start_server(wishes.flags)
     except ServerNotStarted as error:
         raise ServerNotStarted(replace_flags_by_options(str(error))) from error.__cause__
 
 
-def server_with(flags: Sequence[str]) -> OwnServer:
+def find_or_start_server(flags: Sequence[str]) -> StartedServer:
     """Returns the program's server with these flags, and starts it if it doesn't run.
 
     Workers import what this program can import now, so another ``sys.path`` needs another server.
@@ -91,29 +91,29 @@ def server_with(flags: Sequence[str]) -> OwnServer:
     with _lock:
         server = _servers.get(key)
         if server is None or not server.is_alive:
-            server = _servers[key] = _server_here(flags) or ServerProcess(flags)
+            server = _servers[key] = _start_in_process_server(flags) or ServerProcess(flags)
         return server
 
 
-def _server_here(flags: Sequence[str]) -> OwnServer | None:
+def _start_in_process_server(flags: Sequence[str]) -> StartedServer | None:
     """Returns a server in this process if Spark runs here. Other programs don't even import the modules for it."""
     if "pyspark" not in sys.modules and not _LEAD_TO_SPARK & os.environ.keys():
         return None
-    from beam_spark_executor.in_process import NotStarted, server_here
+    from beam_spark_executor.in_process import InProcessServerNotStarted, start_in_process_server
 
     try:
-        return server_here(flags, python_path())
-    except NotStarted as error:
+        return start_in_process_server(flags, python_path())
+    except InProcessServerNotStarted as error:
         raise ServerNotStarted(f"Spark's job server did not start: {error}") from error
 
 
 @atexit.register
-def _end_all() -> None:
+def _end_all_servers() -> None:
     for server in _servers.values():
         server.end()
 
 
-def _forget() -> None:
+def _forget_servers_of_parent() -> None:
     """Clears the servers in a process forked from this one, because they belong to its parent, and the
     lock may be held.
     """
@@ -125,4 +125,4 @@ def _forget() -> None:
     _servers.clear()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_forget_servers_of_parent)

@@ -10,7 +10,7 @@ from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from beam_runner_urns import options as option_urns
 
 from beam_spark_executor._protos import PrepareJobRequest
-from beam_spark_executor.client.job_names import job_name
+from beam_spark_executor.client.job_names import default_job_name
 from beam_spark_executor.client.options import MADE_THE_SERVER
 
 
@@ -40,7 +40,7 @@ class Submission(JobServiceHandle):
 
     def prepare(self, proto_pipeline: Any) -> Any:
         """Prepares the job with the user's name for it, or with the program's default name."""
-        name = self.options.view_as(GoogleCloudOptions).job_name or job_name()
+        name = self.options.view_as(GoogleCloudOptions).job_name or default_job_name()
         request = PrepareJobRequest(
             job_name=name, pipeline=proto_pipeline, pipeline_options=self.get_pipeline_options()
         )
