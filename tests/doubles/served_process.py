@@ -90,7 +90,7 @@ class Served:
     thread: threading.Thread
 
     def tell(self, command: Any) -> None:
-        self.process._obey(command)
+        self.process._handle_command(command)
 
     @property
     def harness(self) -> FakeHarness:

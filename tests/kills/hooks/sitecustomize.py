@@ -146,14 +146,14 @@ def patch_bundle(module: ModuleType) -> None:
 
 
 def patch_loop(module: ModuleType) -> None:
-    around(module.TaskLoop, "_keep_state", "before loop state", "after loop state")
-    around(module.TaskLoop, "_hand_back", None, "after loop reply")
+    around(module.TaskLoop, "_attach_state", "before loop state", "after loop state")
+    around(module.TaskLoop, "_return_scheduler", None, "after loop reply")
 
 
 def patch_process(module: ModuleType) -> None:
     process = module.WorkerProcess
-    real_init, real_answer = process.__init__, process._answer_for
-    real_gone = process._server_is_gone
+    real_init, real_answer = process.__init__, process._send_reply
+    real_gone = process._handle_lost_server
 
     def init(self: Any, *arguments: Any) -> None:
         _cut[:] = [lambda: cut(self)]
@@ -179,8 +179,8 @@ def patch_process(module: ModuleType) -> None:
             real_gone(self)
 
     process.__init__ = init
-    process._answer_for = answer
-    process._server_is_gone = gone
+    process._send_reply = answer
+    process._handle_lost_server = gone
     around(process, "run_bundle", "before bundle", "after bundle")
 
 

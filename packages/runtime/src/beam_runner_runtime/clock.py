@@ -23,7 +23,7 @@ class ProcessingClock:
     """
 
     def __init__(self, at_least: Timestamp = 0) -> None:
-        self._offset = max(_wall(), at_least) - _steady()
+        self._offset = max(_read_wall_clock(), at_least) - _read_monotonic_clock()
 
     @classmethod
     def showing(cls, now: Timestamp) -> ProcessingClock:
@@ -34,23 +34,23 @@ class ProcessingClock:
         deferred work too early.
         """
         clock = cls()
-        if not 0 <= _wall() - now < _SAME_MS:
-            clock._offset = now - _steady()
+        if not 0 <= _read_wall_clock() - now < _SAME_MS:
+            clock._offset = now - _read_monotonic_clock()
         return clock
 
     def now(self) -> Timestamp:
         """Returns the processing time (ms), which never decreases."""
-        return _steady() + self._offset
+        return _read_monotonic_clock() + self._offset
 
     def of_wall(self, told: Timestamp) -> Timestamp:
         """Converts a time of the wall clock, which SDKs use, to processing time."""
-        ahead = _wall() - self.now()
+        ahead = _read_wall_clock() - self.now()
         return told if abs(ahead) < _SAME_MS else told - ahead
 
 
-def _wall() -> int:
+def _read_wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _steady() -> int:
+def _read_monotonic_clock() -> int:
     return time.monotonic_ns() // 1_000_000

@@ -19,7 +19,7 @@ class WrongOption(ValueError):
     """Error for an option with an invalid value; the text names the valid values."""
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return truncate_text(repr(value), _SHOWN)
 
 
@@ -75,7 +75,7 @@ class JobOption:
         is_short = text.isdecimal() and len(text) <= _DIGITS
         if not is_short or not self.least <= int(text) <= self.most:
             raise WrongOption(
-                f"--{self.name} is {_shown(value)}; expected a number from {self.least}"
+                f"--{self.name} is {_format_value(value)}; expected a number from {self.least}"
                 f" to {self.most}"
             )
         return int(text)
@@ -107,7 +107,7 @@ class JobChoice:
         words = [each.value for each in self.choices]
         if value not in words:
             raise WrongOption(
-                f"--{self.name} is {_shown(value)}; expected one of {', '.join(words)}"
+                f"--{self.name} is {_format_value(value)}; expected one of {', '.join(words)}"
             )
         return self.choices(value)
 

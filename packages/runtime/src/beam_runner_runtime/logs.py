@@ -23,8 +23,8 @@ def configure(level: str, kind: str) -> None:
     SDKs can read them.
     """
     handler = logging.StreamHandler()
-    handler.setFormatter(_Json() if kind == "json" else _Text())
-    handler.addFilter(_without_py4j)
+    handler.setFormatter(_JsonFormatter() if kind == "json" else _TextFormatter())
+    handler.addFilter(_is_not_py4j)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
@@ -36,14 +36,14 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+    return "".join(char if char.isprintable() else _escape_character(char) for char in text)
 
 
-def _escaped(character: str) -> str:
+def _escape_character(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def _without_py4j(record: logging.LogRecord) -> bool:
+def _is_not_py4j(record: logging.LogRecord) -> bool:
     """Returns False for Py4J's records, also on the root logger.
 
     Py4J's callers get errors as exceptions, and its debug records contain the secret of its
@@ -71,7 +71,7 @@ def hushed() -> Iterator[None]:
                 root.removeHandler(handler)
 
 
-class _Text(logging.Formatter):
+class _TextFormatter(logging.Formatter):
     def __init__(self) -> None:
         pattern = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s"
         super().__init__(pattern, datefmt="%Y-%m-%dT%H:%M:%S")
@@ -81,13 +81,13 @@ class _Text(logging.Formatter):
         return printable(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:
-        return _indented(super().formatException(ei))
+        return _indent_lines(super().formatException(ei))
 
     def formatStack(self, stack_info: str) -> str:
-        return _indented(super().formatStack(stack_info))
+        return _indent_lines(super().formatStack(stack_info))
 
 
-class _Json(logging.Formatter):
+class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line = {
@@ -108,5 +108,5 @@ class _Json(logging.Formatter):
         return text if text.isprintable() else json.dumps(line)
 
 
-def _indented(text: str) -> str:
+def _indent_lines(text: str) -> str:
     return "\n".join(f"  {printable(line)}" for line in text.split("\n"))

@@ -43,7 +43,7 @@ def memory_limit(root: Path = Path("/")) -> int:
     if stated and not stated.isdecimal():
         raise ValueError(f"{VARIABLE} is {stated!r}, not a number of bytes.")
     limits = [int(stated)] if stated else []
-    return min([machine, *limits, *_limits_of_groups(root)])
+    return min([machine, *limits, *_read_group_limits(root)])
 
 
 def table_budget() -> int:
@@ -72,12 +72,12 @@ class KillWatch:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._counts = root / "proc/vmstat"
-        self._before = self._killed()
+        self._before = self._count_kills()
         self._until = time.monotonic()
 
     def hint(self) -> str:
         """Returns a hint for the report of a lost process; empty without an out-of-memory kill in the last 5 s."""
-        killed = self._killed()
+        killed = self._count_kills()
         if killed > self._before:
             # Several processes can be lost together, and each loss is reported separately.
             self._before, self._until = killed, time.monotonic() + _LATELY_SECONDS
@@ -88,7 +88,7 @@ class KillWatch:
             "has to keep less of it at once, or the machine or control group needs more"
         )
 
-    def _killed(self) -> int:
+    def _count_kills(self) -> int:
         """Returns the number of out-of-memory kills since the machine's start; 0 if the system doesn't report it."""
         try:
             lines = self._counts.read_text().splitlines()
@@ -97,7 +97,7 @@ class KillWatch:
         return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
 
 
-def _limits_of_groups(root: Path) -> list[int]:
+def _read_group_limits(root: Path) -> list[int]:
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -106,13 +106,13 @@ def _limits_of_groups(root: Path) -> list[int]:
     for line in lines:
         number, controllers, path = line.split(":", 2)
         if number == "0" and not controllers:
-            limits += _limits(root / "sys/fs/cgroup", path, "memory.max")
+            limits += _read_limits(root / "sys/fs/cgroup", path, "memory.max")
         elif "memory" in controllers.split(","):
-            limits += _limits(root / "sys/fs/cgroup/memory", path, "memory.limit_in_bytes")
+            limits += _read_limits(root / "sys/fs/cgroup/memory", path, "memory.limit_in_bytes")
     return limits
 
 
-def _limits(mount: Path, path: str, name: str) -> list[int]:
+def _read_limits(mount: Path, path: str, name: str) -> list[int]:
     """Returns the limits of a control group and of its visible ancestors."""
     found: list[int] = []
     group = PurePosixPath(path)

@@ -25,7 +25,7 @@ class Range:
         than = "newer" if (major, minor) > self.newest else "older"
         return (
             f"{self.name} {version} is {than} than the tested versions,"
-            f" {_text(self.oldest)} to {_text(self.newest)}: if jobs fail with errors"
+            f" {_format_version(self.oldest)} to {_format_version(self.newest)}: if jobs fail with errors"
             " that concern neither their code nor their data, install a tested version"
         )
 
@@ -34,5 +34,5 @@ BEAM = Range("apache-beam", (2, 72), (2, 77))
 SPARK = Range("pyspark", (3, 5), (4, 3))
 
 
-def _text(version: tuple[int, int]) -> str:
+def _format_version(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))

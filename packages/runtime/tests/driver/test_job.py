@@ -371,7 +371,7 @@ def test_job_thread_that_ends_by_error_fails_job_with_reason(
     if phase == "work":
         monkeypatch.setattr(server.job._coordinator, "work", break_off)
     else:
-        monkeypatch.setattr(server.job, "_clean_up", break_off)
+        monkeypatch.setattr(server.job, "_finish_job", break_off)
     state = server.run()
     if phase == "work":
         assert state is JobState.FAILED

@@ -122,9 +122,9 @@ class LocalBundle:
     def run(self) -> BundleReply | BundleBroke:
         """Runs the bundle and returns its reply; never raises for a failure of the bundle."""
         try:
-            return self._process()
+            return self._run_stage()
         except Exception as error:
-            self._discard()
+            self._discard_outputs()
             return broke(
                 self.attempt,
                 error,
@@ -143,7 +143,7 @@ class LocalBundle:
         joint = self._joint
         most = count_of(self._inputs) if joint is None else joint.groups
         fraction = min(1.0, now.processed / max(1, most))
-        metrics = self._without_doubles(now.metrics)
+        metrics = self._drop_duplicate_counts(now.metrics)
         return BundleProgressed(
             self.attempt, fraction, self.elapsed, metrics, now.waits, starts=now.starts
         )
@@ -171,14 +171,14 @@ class LocalBundle:
         if split is None:
             return nothing
         if joint is None:
-            kept, given = self._given_away(split, keep)
+            kept, given = self._apply_sdk_split(split, keep)
         else:
             kept, given = joint.split(split.first_residual)
         if not given:
             return nothing
         return SplitReply(SplitDone(attempt.bundle, attempt.attempt, kept, given))
 
-    def _given_away(
+    def _apply_sdk_split(
         self, split: BundleSplit, keep: float
     ) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
         """Returns the retained inputs and the residuals of a split."""
@@ -199,11 +199,11 @@ class LocalBundle:
             self._defers_whole |= is_cut and keep > 0
         return kept, given
 
-    def _process(self) -> BundleReply:
+    def _run_stage(self) -> BundleReply:
         bundle = self._order.bundle
-        self._truncate()
-        keyed = self._keyed()
-        chunks = self._chunks() if keyed is None else self._keyed_chunks(keyed)
+        self._truncate_input()
+        keyed = self._open_keyed_state()
+        chunks = self._read_input_chunks() if keyed is None else self._read_keyed_chunks(keyed)
         metrics: tuple[MonitoringInfo, ...] = ()
         done = BundleDone(bundle.number, bundle.attempt)
         first = next(chunks, None)
@@ -212,8 +212,10 @@ class LocalBundle:
         if first is not None:
             state = keyed.user_state if isinstance(keyed, StatefulBundle) else None
             inputs = itertools.chain((first,), chunks)
-            result = self._harness.process_bundle(self.bundle_id, inputs, self._ports(), state)
-            metrics = self._without_doubles(result.metrics)
+            result = self._harness.process_bundle(
+                self.bundle_id, inputs, self._open_output_ports(), state
+            )
+            metrics = self._drop_duplicate_counts(result.metrics)
             outputs = tuple(out for written in self._written for out in written.close())
             done = BundleDone(
                 bundle.number,
@@ -227,9 +229,9 @@ class LocalBundle:
                 ),
                 finalize=result.requires_finalization,
             )
-        return self._reply(done, keyed, metrics)
+        return self._build_reply(done, keyed, metrics)
 
-    def _truncate(self) -> None:
+    def _truncate_input(self) -> None:
         """Truncates the marked restrictions of the input before any processing."""
         if any(one.truncate for one in self._inputs):
             assert self._truncation is not None
@@ -238,7 +240,7 @@ class LocalBundle:
             self._elements = count_of(self._inputs)
         self._defers_whole = all(one.whole for one in self._inputs)
 
-    def _reply(
+    def _build_reply(
         self,
         done: BundleDone,
         keyed: ShardGrouping | StatefulBundle | None,
@@ -254,7 +256,7 @@ class LocalBundle:
             metrics = (*metrics, dropped_values(self.stage_id, commit.dropped))
         return BundleReply(attrs.evolve(done, summary=commit.summary), commit.state, metrics)
 
-    def _keyed(self) -> ShardGrouping | StatefulBundle | None:
+    def _open_keyed_state(self) -> ShardGrouping | StatefulBundle | None:
         """Returns the object that stores state by key; None if the stage has no such state or groups
         all input at once.
         """
@@ -278,54 +280,56 @@ class LocalBundle:
         stage = self._work.stage.spec.title if self._work.checks_watermarks else None
         return ShardGrouping(source.strategy, self._order, self._stores, self._merger, stage)
 
-    def _chunks(self) -> Iterator[InputChunk]:
+    def _read_input_chunks(self) -> Iterator[InputChunk]:
         source = self._work.input_buffer
         if source is None or source.kind is not BufferKind.GROUPED:
             yield from element_chunks(self._data.rows, self._inputs)
             return
         assert source.strategy is not None
-        weight, budget = self._weight(), self._work.budget
+        weight, budget = self._estimate_input_size(), self._work.budget
         if weight > budget:
             shard = LargeShard(
                 source.strategy, self._merger, budget, self._work.shards, self._spilled
             )
-            yield from shard.chunks(self._batches(self._inputs), weight)
+            yield from shard.chunks(self._read_batches(self._inputs), weight)
             return
         inputs = self._order.bundle.inputs
         if all(one.data.facts.shard == inputs[0].data.facts.shard for one in inputs):
-            yield from self._groups(source.strategy, inputs)
+            yield from self._group_shard(source.strategy, inputs)
         else:
-            self._joint = JointShards(inputs, partial(self._groups, source.strategy))
+            self._joint = JointShards(inputs, partial(self._group_shard, source.strategy))
             yield from self._joint.chunks
 
-    def _groups(self, strategy: WindowingStrategy, inputs: Sequence[Input]) -> Iterator[GroupChunk]:
+    def _group_shard(
+        self, strategy: WindowingStrategy, inputs: Sequence[Input]
+    ) -> Iterator[GroupChunk]:
         """Groups the input of one shard."""
-        return group_chunks(list(self._batches(inputs)), strategy, self._merger)
+        return group_chunks(list(self._read_batches(inputs)), strategy, self._merger)
 
-    def _keyed_chunks(self, keyed: ShardGrouping | StatefulBundle) -> Iterator[InputChunk]:
-        weight, budget = self._weight(), self._work.budget
+    def _read_keyed_chunks(self, keyed: ShardGrouping | StatefulBundle) -> Iterator[InputChunk]:
+        weight, budget = self._estimate_input_size(), self._work.budget
         source = self._work.input_buffer
         assert source is not None
         fits = weight <= budget or not source.whole
         dealing = by_key(budget, self._spilled, self._work.shards)
         if isinstance(keyed, StatefulBundle):
             if fits or not source.bulk:
-                return keyed.chunks(self._batches(self._inputs))
+                return keyed.chunks(self._read_batches(self._inputs))
             return keyed.chunks(
-                self._batches(self._inputs),
+                self._read_batches(self._inputs),
                 lambda batches: parts_of_large_shard(batches, weight, dealing),
             )
         if fits:
-            return keyed.chunks([self._batches(self._inputs)])
-        runs = fitting_runs(dealing, self._batches(self._inputs), weight)
+            return keyed.chunks([self._read_batches(self._inputs)])
+        runs = fitting_runs(dealing, self._read_batches(self._inputs), weight)
         return keyed.chunks(run.batches() for run in runs)
 
-    def _weight(self) -> int:
+    def _estimate_input_size(self) -> int:
         """Returns the approximate size (bytes) of the input rows in memory."""
         inputs = self._order.bundle.inputs
         return sum(one.data.facts.size for one in inputs) + ROW_BYTES * count_of(inputs)
 
-    def _batches(self, inputs: Iterable[Input]) -> Iterator[pa.RecordBatch]:
+    def _read_batches(self, inputs: Iterable[Input]) -> Iterator[pa.RecordBatch]:
         for one in inputs:
             for _, data in self._data.rows(one.data.ref):
                 batch = from_bytes(data)
@@ -333,7 +337,7 @@ class LocalBundle:
                     check_rows(batch, one.data, self._work.stage.spec.title)
                 yield batch
 
-    def _ports(self) -> dict[str, RowPort]:
+    def _open_output_ports(self) -> dict[str, RowPort]:
         ports: dict[str, RowPort] = {}
         work = self._work
         for place, (transform_id, buffer) in enumerate(work.output_buffers.items()):
@@ -353,12 +357,14 @@ class LocalBundle:
             ports[transform_id] = port
         return ports
 
-    def _discard(self) -> None:
+    def _discard_outputs(self) -> None:
         for written in self._written:
             written.discard()
         self._written.clear()
 
-    def _without_doubles(self, metrics: Iterable[MonitoringInfo]) -> tuple[MonitoringInfo, ...]:
+    def _drop_duplicate_counts(
+        self, metrics: Iterable[MonitoringInfo]
+    ) -> tuple[MonitoringInfo, ...]:
         """Returns the metrics without the element count of the input PCollection, if its producer counts it."""
         recounted = ("PCOLLECTION", self._work.stage.counted_elsewhere)
         return tuple(metric for metric in metrics if recounted not in metric.labels)

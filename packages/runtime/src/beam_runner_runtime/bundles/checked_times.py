@@ -49,7 +49,7 @@ class CheckedPort:
         """
         if isinstance(chunk, ElementChunk) and chunk.min_timestamp is not None:
             assert chunk.ends is not None
-            for time in self._times(bytes(chunk.data), chunk.ends):
+            for time in self._check_timestamps(bytes(chunk.data), chunk.ends):
                 if time < chunk.min_timestamp:
                     raise WrongTimes(
                         f"an element of {self._name!r} holds watermarks at {time} ms, and its data"
@@ -57,7 +57,7 @@ class CheckedPort:
                     )
         self._port.write(chunk)
 
-    def _times(self, data: bytes, ends: Sequence[int]) -> Iterator[Timestamp]:
+    def _check_timestamps(self, data: bytes, ends: Sequence[int]) -> Iterator[Timestamp]:
         begin = 0
         for end in ends:
             element, begin = data[begin:end], end

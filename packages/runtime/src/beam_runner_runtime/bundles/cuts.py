@@ -34,16 +34,16 @@ def uncut_primaries(
     if not split.primaries:
         return frozenset()
     skip = SKIP_WINDOW[windows.coder]
-    left = {_without_windows(residual.element, skip) for residual in split.residuals}
-    found = {one for one in split.primaries if _without_windows(one, skip) in left}
+    left = {_strip_windows(residual.element, skip) for residual in split.residuals}
+    found = {one for one in split.primaries if _strip_windows(one, skip) in left}
     if len(split.primaries) > 1:
         source = input_of(inputs, split.last_primary + 1)
         for chunk in element_chunks(rows, (source,)):
             data = bytes(chunk.data)
-            found |= {one for one in split.primaries if _without_windows(one, skip) in data}
+            found |= {one for one in split.primaries if _strip_windows(one, skip) in data}
     return frozenset(found)
 
 
-def _without_windows(element: bytes, skip: Skip) -> bytes:
+def _strip_windows(element: bytes, skip: Skip) -> bytes:
     """Returns the pane and the value of a windowed value."""
     return element[skip_windows(element, TIME_BYTES, skip) :]

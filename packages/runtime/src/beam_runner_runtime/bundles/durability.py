@@ -81,7 +81,7 @@ class CommittedFiles:
                 unavailable.
         """
         self._stage = order.bundle.stage
-        self._wait(lambda: self._cache.need(_read_by(order)))
+        self._wait(lambda: self._cache.need(_list_input_files(order)))
 
     def synced(self, reply: BundleReply | BundleBroke) -> BundleReply | BundleBroke:
         """Returns the reply after its files are persisted, or the record of a failure to persist them.
@@ -119,13 +119,13 @@ class CommittedFiles:
             NeighbourUnavailable: The files can't be persisted because the neighbour stayed
                 unavailable.
         """
-        new = {path for entry in entries for path in _files(entry)} - self._known
+        new = {path for entry in entries for path in _list_output_files(entry)} - self._known
         if new:
             self._wait(lambda: self._cache.keep(sorted(new), hold=self._in_loop))
             self._known |= new
 
 
-def _read_by(order: RunBundle) -> Iterator[FileRows | Segment]:
+def _list_input_files(order: RunBundle) -> Iterator[FileRows | Segment]:
     yield from order.state
     inputs = (one.data for one in order.bundle.inputs)
     for data in chain(inputs, *(side.data for side in order.bundle.side_inputs)):
@@ -133,7 +133,7 @@ def _read_by(order: RunBundle) -> Iterator[FileRows | Segment]:
             yield data.ref
 
 
-def _files(entry: Entry) -> Iterator[str]:
+def _list_output_files(entry: Entry) -> Iterator[str]:
     if isinstance(entry, BundleReply):
         for output in entry.done.outputs:
             if isinstance(output.data.ref, FileRows):

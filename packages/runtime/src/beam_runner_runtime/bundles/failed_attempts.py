@@ -47,11 +47,11 @@ def broke(
     away = unavailability(error, folder)
     if away is not None:
         return BundleBroke(attempt, None, str(away), FailureKind.UNAVAILABLE, away.neighbour)
-    for cause in _causes(error):
+    for cause in _iterate_causes(error):
         gone = is_loopback and isinstance(cause, PoolUnreachable)
         if gone or isinstance(cause, MissingFileError) or _is_permanent(cause):
-            return BundleBroke(attempt, None, _text(cause), FailureKind.PERMANENT)
-    return BundleBroke(attempt, None, _text(error))
+            return BundleBroke(attempt, None, _describe_error(cause), FailureKind.PERMANENT)
+    return BundleBroke(attempt, None, _describe_error(error))
 
 
 def unavailability(error: BaseException, folder: Path) -> NeighbourUnavailable | None:
@@ -61,7 +61,7 @@ def unavailability(error: BaseException, folder: Path) -> NeighbourUnavailable |
         error: an error of the runner, not of user code.
         folder: folder of the job's files, named if the error doesn't name a file.
     """
-    for cause in _causes(error):
+    for cause in _iterate_causes(error):
         if isinstance(cause, MissingFileError) or _is_permanent(cause):
             return None
         if isinstance(cause, NeighbourUnavailable):
@@ -75,7 +75,7 @@ def _is_permanent(error: BaseException) -> bool:
     return isinstance(error, FileError) and error.is_permanent
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def _iterate_causes(error: BaseException | None) -> Iterator[BaseException]:
     """Yields an error and its chain of causes."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -84,5 +84,5 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def _text(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

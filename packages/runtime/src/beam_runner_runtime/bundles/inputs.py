@@ -53,7 +53,7 @@ def first_elements(inputs: Iterable[Input], count: int) -> tuple[Input, ...]:
     for one in inputs:
         mine = min(one.data.facts.count, count)
         if mine > 0:
-            kept.append(attrs.evolve(one, data=_part(one.data, 0, mine)))
+            kept.append(attrs.evolve(one, data=_slice_data(one.data, 0, mine)))
         count -= one.data.facts.count
     return tuple(kept)
 
@@ -89,7 +89,7 @@ def left_by(split: BundleSplit, inputs: Sequence[Input], *, is_cut: bool) -> tup
     uncut = first_elements(inputs, split.last_primary + 1)
     cut = first_elements(inputs, split.first_residual)[-1]
     count = cut.data.facts.count
-    last = attrs.evolve(cut, data=_part(cut.data, count - 1, count), whole=True)
+    last = attrs.evolve(cut, data=_slice_data(cut.data, count - 1, count), whole=True)
     return (*uncut, last)
 
 
@@ -124,7 +124,7 @@ def residuals_of(
     return tuple(
         Residual(data, delay=residual.delay_ms, watermark=residual.watermark, whole=whole)
         for number, residual in enumerate(elements)
-        for data in _of_windows(residual.element, f"{name}/{number}", windows)
+        for data in _make_window_data(residual.element, f"{name}/{number}", windows)
     )
 
 
@@ -157,7 +157,7 @@ def split_inputs(
         end = start + one.data.facts.count
         rest = max(start, split.first_residual)
         if rest < end:
-            data = _part(one.data, rest - start, end - start)
+            data = _slice_data(one.data, rest - start, end - start)
             given.append(
                 Residual(data, windows=one.windows, untouched=not truncated, whole=one.whole)
             )
@@ -166,7 +166,7 @@ def split_inputs(
         whole = input_of(inputs, split.last_primary + 1).whole
         kept += [
             Input(
-                _element(element, f"{name}/primary/{number}", windows),
+                _make_element_data(element, f"{name}/primary/{number}", windows),
                 whole=whole or element not in uncut,
             )
             for number, element in enumerate(split.primaries)
@@ -175,7 +175,7 @@ def split_inputs(
     return tuple(kept), tuple(given)
 
 
-def _part(data: Data, first: int, last: int) -> Data:
+def _slice_data(data: Data, first: int, last: int) -> Data:
     """Returns elements ``first`` to ``last`` of some data, or the data itself if the range covers it."""
     count = data.facts.count
     if first == 0 and last == count:
@@ -186,23 +186,23 @@ def _part(data: Data, first: int, last: int) -> Data:
     return Data(part, attrs.evolve(data.facts, count=last - first, size=size))
 
 
-def _of_windows(element: bytes, name: str, windows: InputWindows) -> Iterator[Data]:
+def _make_window_data(element: bytes, name: str, windows: InputWindows) -> Iterator[Data]:
     """Yields a windowed value as data; yields one piece per window if the data must name its window."""
     if not windows.told:
-        yield _element(element, name, windows)
+        yield _make_element_data(element, name, windows)
         return
-    encoded = _windows_in(element, windows)
+    encoded = _split_windows(element, windows)
     for number, own in enumerate(copy_to_each_window(element, encoded)):
-        data = _element(own, name if len(encoded) == 1 else f"{name}.{number}", windows)
+        data = _make_element_data(own, name if len(encoded) == 1 else f"{name}.{number}", windows)
         window = frozenset((decode_window(windows.coder, encoded[number]),))
         yield attrs.evolve(data, facts=attrs.evolve(data.facts, windows=window))
 
 
-def _element(element: bytes, name: str, windows: InputWindows) -> Data:
-    time = compute_hold_time(read_time(element), _windows_in(element, windows))
+def _make_element_data(element: bytes, name: str, windows: InputWindows) -> Data:
+    time = compute_hold_time(read_time(element), _split_windows(element, windows))
     chunk = ElementChunk(1, element, min_timestamp=clamp(time))
     return element_data(name, elements_row(0, chunk))
 
 
-def _windows_in(element: bytes, windows: InputWindows) -> tuple[bytes, ...]:
+def _split_windows(element: bytes, windows: InputWindows) -> tuple[bytes, ...]:
     return read_windows(element, TIME_BYTES, SKIP_WINDOW[windows.coder])[0]

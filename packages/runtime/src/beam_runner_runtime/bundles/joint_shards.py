@@ -55,11 +55,11 @@ class JointShards:
         kept = self._ends.index(first_residual) + 1
         given = tuple(
             Residual(one.data, windows=one.windows, untouched=True)
-            for one in _all_of(self._shards[kept:])
+            for one in _chain_inputs(self._shards[kept:])
         )
         del self._shards[kept:], self._ends[kept:]
-        return tuple(_all_of(self._shards)), given
+        return tuple(_chain_inputs(self._shards)), given
 
 
-def _all_of(shards: Iterable[tuple[Input, ...]]) -> Iterator[Input]:
+def _chain_inputs(shards: Iterable[tuple[Input, ...]]) -> Iterator[Input]:
     return (one for inputs in shards for one in inputs)

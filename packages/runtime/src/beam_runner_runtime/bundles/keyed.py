@@ -94,7 +94,7 @@ class ShardGrouping:
             runs: input of the bundle as at least one run, which can be empty; each key is in one
                 run only.
         """
-        panes = self._fired(runs)
+        panes = self._fire_panes(runs)
         # Collect all panes first to avoid a deadlock. While an SDK processes panes, a request to
         # merge windows could wait for output that only this thread reads.
         return iter(list(panes)) if self._asks_sdk else panes
@@ -105,24 +105,26 @@ class ShardGrouping:
         state = self._store.write_commit(commit.deltas, name)
         return ShardCommit(commit.summary, state, commit.dropped)
 
-    def _fired(self, runs: Iterable[Iterable[pa.RecordBatch]]) -> Iterator[GroupChunk | Settle]:
+    def _fire_panes(
+        self, runs: Iterable[Iterable[pa.RecordBatch]]
+    ) -> Iterator[GroupChunk | Settle]:
         bundle = self._bundle
         begin = Now(bundle.input_watermark, bundle.processing_time, bundle.output_watermark)
         end = Now(bundle.end_watermark, bundle.processing_time, bundle.output_watermark)
         for number, batches in enumerate(runs):
             if number:
                 yield Settle()
-            for columns in _together(batches):
-                yield from self._panes(self._grouper.process(*columns, begin))
-            yield from self._panes(self._grouper.advance(end))
+            for columns in _merge_batches(batches):
+                yield from self._convert_panes(self._grouper.process(*columns, begin))
+            yield from self._convert_panes(self._grouper.advance(end))
 
-    def _panes(self, groups: Groups) -> Iterator[GroupChunk]:
+    def _convert_panes(self, groups: Groups) -> Iterator[GroupChunk]:
         if self._checked_as is not None:
             check_groups(groups, self._bundle.output_watermark, self._strategy, self._checked_as)
-        return _in_chunks(groups)
+        return _split_by_pane(groups)
 
 
-def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[_Columns]:
+def _merge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[_Columns]:
     """Yields the keys, windows, timestamps and values of a bundle as one unit, as Beam's Python
     runners do.
 
@@ -144,7 +146,7 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[_Columns]:
         yield columns
 
 
-def _in_chunks(groups: Groups) -> Iterator[GroupChunk]:
+def _split_by_pane(groups: Groups) -> Iterator[GroupChunk]:
     """Yields groups in chunks of one pane each, in their order."""
     changes = [n for n in range(1, len(groups)) if groups.panes[n] != groups.panes[n - 1]]
     for first, last in pairwise((0, *changes, len(groups))):

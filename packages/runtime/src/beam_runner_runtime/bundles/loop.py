@@ -127,7 +127,7 @@ class TaskLoop:
         self._usual_ms = 0.0
         self._since = 0.0
         self._told_at = time.monotonic()
-        self._untold: LoopProgress | LoopReply | None = None
+        self._pending_report: LoopProgress | LoopReply | None = None
         self._is_asked_to_leave = threading.Event()
         self._is_left = False
         self._is_over = threading.Event()
@@ -142,28 +142,28 @@ class TaskLoop:
         Raises:
             Exception: The loop can't report its work to the server. No bundle runs at that time.
         """
-        start_essential(self._watch, "loop")
+        start_essential(self._watch_limits, "loop")
         try:
             while True:
-                with self._alone():
-                    bundle = self._next()
+                with self._hold_lock():
+                    bundle = self._next_bundle()
                     if bundle is None:
                         return None
                     self._running = bundle
                     self._since = time.monotonic()
                 name = f"{self._order.name}-{bundle.number}-{bundle.attempt}"
                 reply = self._host.run_bundle(RunBundle(bundle, name), self._stores)
-                with self._alone():
+                with self._hold_lock():
                     if self._is_left:
-                        self._send_untold()
-                        return self._on_top_of_the_loop(bundle, reply, name)
+                        self._send_pending_report()
+                        return self._add_loop_state(bundle, reply, name)
                     self._running = None
-                    self._took(bundle, reply)
+                    self._record_reply(bundle, reply)
         finally:
             self._is_over.set()
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         """Holds the lock; after an error, the loop stops its reports."""
         with self._lock:
             try:
@@ -184,52 +184,52 @@ class TaskLoop:
         """
         with self._lock:
             if not (self._is_left or self._is_over.is_set()):
-                self._hand_back(outgrown=outgrown)
+                self._return_scheduler(outgrown=outgrown)
 
-    def _watch(self) -> None:
+    def _watch_limits(self) -> None:
         while not self._is_over.wait(TUNING.loop_watch_seconds):
             try:
-                self._look()
+                self._check_limits()
             except NeighbourUnavailable as error:
                 # The current bundle continues meanwhile.
                 _LOGGER.warning("a loop can't report its work to the server: %s", error)
 
-    def _look(self) -> None:
+    def _check_limits(self) -> None:
         """Sends pending reports, and ends the loop if a limit is reached."""
         with self._lock:
             if self._is_over.is_set():
                 return
-            self._send_untold()
+            self._send_pending_report()
         running = self._running
         if self._is_asked_to_leave.is_set():
             self.leave()
         elif running is not None:
             longest = self._limits.max_duration(awaited=running.stage in self._awaited)
-            if _ms_since(self._since) > longest:
+            if _elapsed_ms(self._since) > longest:
                 self.leave(outgrown=True)
 
-    def _send_untold(self) -> None:
-        if self._untold is not None:
-            self._send(self._untold)
-            self._untold = None
+    def _send_pending_report(self) -> None:
+        if self._pending_report is not None:
+            self._send(self._pending_report)
+            self._pending_report = None
 
-    def _next(self) -> Bundle | None:
+    def _next_bundle(self) -> Bundle | None:
         """Returns the next bundle, or None after it ended the loop."""
         while not self._is_left:
             if self._driver.has_ended or self._is_asked_to_leave.is_set():
-                self._hand_back(outgrown=False)
+                self._return_scheduler(outgrown=False)
                 break
-            if self._limits.is_report_due(len(self._entries), _ms_since(self._told_at)):
-                self._tell()
+            if self._limits.is_report_due(len(self._entries), _elapsed_ms(self._told_at)):
+                self._queue_progress_report()
             if self._limits.is_outgrown(self._waiting, self._usual_ms):
-                self._hand_back(outgrown=True)
+                self._return_scheduler(outgrown=True)
             elif self._waiting:
                 return self._waiting.popleft()
-            elif not self._nap():
-                self._hand_back(outgrown=False)
+            elif not self._wait_for_alarm():
+                self._return_scheduler(outgrown=False)
         return None
 
-    def _nap(self) -> bool:
+    def _wait_for_alarm(self) -> bool:
         """Waits for an alarm that is due soon, and returns whether such an alarm existed."""
         wait = self._driver.time_until_wake(self._clock.now())
         if wait is None or not self._limits.should_wait(wait):
@@ -238,8 +238,8 @@ class TaskLoop:
         self._driver.record_entries((), self._clock.now())
         return True
 
-    def _took(self, bundle: Bundle, reply: BundleReply | BundleBroke) -> None:
-        self._usual_ms = self._limits.update_usual(self._usual_ms, _ms_since(self._since))
+    def _record_reply(self, bundle: Bundle, reply: BundleReply | BundleBroke) -> None:
+        self._usual_ms = self._limits.update_usual(self._usual_ms, _elapsed_ms(self._since))
         if isinstance(reply, BundleBroke):
             self._driver.record_entries((reply.to_event(),), self._clock.now())
             return
@@ -250,7 +250,7 @@ class TaskLoop:
             self._stores.accept(bundle.stage, bundle.shard)
             self._last_reply[bundle.stage, bundle.shard] = len(self._entries) - 1
 
-    def _on_top_of_the_loop(
+    def _add_loop_state(
         self, bundle: Bundle, reply: BundleReply | BundleBroke, name: str
     ) -> BundleReply | BundleBroke:
         """Returns the reply of a bundle that outlived the loop, with the state that the loop wrote."""
@@ -295,54 +295,54 @@ class TaskLoop:
 
     # Reports to the server.
 
-    def _tell(self) -> None:
+    def _queue_progress_report(self) -> None:
         """Queues a progress report with all work since the last report, and continues.
 
         The watch thread sends the report a moment later. Encoding takes milliseconds, and must not
         delay the next bundle.
         """
-        self._send_untold()
-        self._untold = LoopProgress(self._order.loop, self._take_entries())
+        self._send_pending_report()
+        self._pending_report = LoopProgress(self._order.loop, self._take_entries())
         self._stores.build_on_flushed()
         self._told_at = time.monotonic()
 
-    def _hand_back(self, *, outgrown: bool) -> None:
+    def _return_scheduler(self, *, outgrown: bool) -> None:
         """Returns the scheduler to the server. The loop ends as soon as the state is written."""
-        self._send_untold()
+        self._send_pending_report()
         running = self._running
-        self._untold = LoopReply(
+        self._pending_report = LoopReply(
             self._order.loop,
             self._take_entries(),
             None if running is None else Attempt(running.number, running.attempt),
             outgrown,
         )
         self._is_left = True
-        self._send_untold()
+        self._send_pending_report()
 
     def _take_entries(self) -> tuple[Entry, ...]:
         """Returns the unreported entries, with state and metrics."""
-        self._keep_state()
-        self._keep_metrics(self._metrics.infos())
+        self._attach_state()
+        self._attach_metrics(self._metrics.infos())
         entries = tuple(self._entries)
         self._metrics = Totals()
         self._entries.clear()
         self._last_reply.clear()
         return entries
 
-    def _keep_state(self) -> None:
+    def _attach_state(self) -> None:
         """Writes the changed state of shards, and adds it to the last entry of each shard."""
-        for place, commit in self._wait(self._flush).items():
+        for place, commit in self._wait(self._flush_state).items():
             number = self._last_reply.get(place)
             if number is not None:
                 entry = self._entries[number]
                 assert isinstance(entry, BundleReply)
                 self._entries[number] = attrs.evolve(entry, state=commit)
 
-    def _flush(self) -> Flushed:
+    def _flush_state(self) -> Flushed:
         self._parts += 1  # a failed write can leave a file with the previous name
         return self._stores.flush(f"{self._order.name}-part{self._parts}")
 
-    def _keep_metrics(self, metrics: tuple[MonitoringInfo, ...]) -> None:
+    def _attach_metrics(self, metrics: tuple[MonitoringInfo, ...]) -> None:
         """Adds the sum of all metrics to the last bundle entry."""
         for number in reversed(range(len(self._entries))):
             entry = self._entries[number]
@@ -351,5 +351,5 @@ class TaskLoop:
                 return
 
 
-def _ms_since(moment: float) -> float:
+def _elapsed_ms(moment: float) -> float:
     return (time.monotonic() - moment) * 1000

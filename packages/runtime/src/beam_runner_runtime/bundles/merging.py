@@ -53,13 +53,13 @@ class SdkMerger:
         """
         self._asked += 1
         answers: list[dict[Window, Window]] = [{} for _ in windows_of_keys]
-        port = _Answers(self._coder, answers)
-        questions = _questions(windows_of_keys)
+        port = _MergeResultPort(self._coder, answers)
+        questions = _encode_merge_requests(windows_of_keys)
         self._harness.process_bundle(f"merge-{self._asked}", questions, {self._output: port})
         return answers
 
 
-def _questions(windows_of_keys: Sequence[Collection[Window]]) -> Iterator[ElementChunk]:
+def _encode_merge_requests(windows_of_keys: Sequence[Collection[Window]]) -> Iterator[ElementChunk]:
     """Yields one element per key, with the index of the key as the nonce."""
     for first in range(0, len(windows_of_keys), _KEYS_IN_CHUNK):
         chunk = windows_of_keys[first : first + _KEYS_IN_CHUNK]
@@ -71,7 +71,7 @@ def _questions(windows_of_keys: Sequence[Collection[Window]]) -> Iterator[Elemen
         yield ElementChunk(len(chunk), b"".join(parts))
 
 
-class _Answers:
+class _MergeResultPort:
     """Output port of a merging stage, which stores each result under the index of its key."""
 
     def __init__(self, coder: WindowCoder, answers: list[dict[Window, Window]]) -> None:
@@ -81,7 +81,7 @@ class _Answers:
     def write(self, chunk: OutputChunk) -> None:
         """Decodes the results of a chunk."""
         assert isinstance(chunk, ElementChunk)
-        reader = _Reader(self._coder, bytes(chunk.data))
+        reader = _MergeResultReader(self._coder, bytes(chunk.data))
         for _ in range(chunk.count):
             answer = self._answers[reader.nonce()]
             for _ in reader.items():
@@ -92,7 +92,7 @@ class _Answers:
                     answer[reader.window()] = result
 
 
-class _Reader:
+class _MergeResultReader:
     """Sequential reader of encoded merge results."""
 
     def __init__(self, coder: WindowCoder, data: bytes) -> None:
@@ -103,7 +103,7 @@ class _Reader:
     def nonce(self) -> int:
         """Starts the next result and returns the index of its key."""
         _, self._position = decode_pane(self._data, self._position + WINDOWS_AT)
-        size = self._varint()
+        size = self._read_varint()
         place, _ = decode_varint(self._data, self._position)
         self._position += size
         return place
@@ -124,9 +124,9 @@ class _Reader:
         else:
             # An iterable of unknown length consists of batches with a count each. An empty batch
             # ends it.
-            while batch := self._varint():
+            while batch := self._read_varint():
                 yield from range(batch)
 
-    def _varint(self) -> int:
+    def _read_varint(self) -> int:
         value, self._position = decode_varint(self._data, self._position)
         return value

@@ -40,12 +40,12 @@ class Needs:
 
     endpoint: Endpoint
     store: StoreSpec
-    versions: Mapping[str, str] = attrs.field(factory=lambda: _versions())
+    versions: Mapping[str, str] = attrs.field(factory=lambda: _list_versions())
 
 
 def find_problem(needs: Needs) -> str:
     """Returns the first unmet requirement on this machine and its fix, or an empty text if all are met."""
-    here = _versions()
+    here = _list_versions()
     for name, version in needs.versions.items():
         if here.get(name) != version:
             return (
@@ -62,7 +62,7 @@ def find_problem(needs: Needs) -> str:
     return trouble_with_files(needs.store)
 
 
-def _versions() -> dict[str, str]:
+def _list_versions() -> dict[str, str]:
     found = {}
     for name in _ALIKE:
         try:

@@ -99,7 +99,7 @@ class WorkerProcess:
         self._giving_up = UserCodeInterrupter(lambda: self._running)
         self._activity = Activity()
         hello = Hello(job_id, socket.gethostname(), os.getpid(), process_start_of(os.getpid()))
-        self.channel.attach(hello, self._obey, self._server_is_gone)
+        self.channel.attach(hello, self._handle_command, self._handle_lost_server)
         self.work = self.channel.job_work()
         self.clock = ProcessingClock.showing(self.work.now)
         streaming = self.work.plan.streaming
@@ -140,7 +140,7 @@ class WorkerProcess:
             in_turns=self.work.plan.takes_turns,
         )
         start_essential(self._teller.run, "progress")
-        start_essential(self._answer, "requests")
+        start_essential(self._handle_requests, "requests")
 
     def serve(self, lane: int) -> None:
         """Runs the bundles that the server assigns to a lane, until the server closes the lane."""
@@ -148,10 +148,10 @@ class WorkerProcess:
         while not isinstance(order := self._orders.get(), CloseLane):
             with self._activity.of(Doing.ORDER):
                 if isinstance(order, RunLoop):
-                    self._loop(order)
+                    self._execute_loop_order(order)
                 else:
                     self._files.begin(order)
-                    self._answer_for(self.run_bundle(order, self._stores))
+                    self._send_reply(self.run_bundle(order, self._stores))
 
     def close(self) -> None:
         """Tears down all DoFns and reports the closed state to the server; idempotent."""
@@ -215,7 +215,7 @@ class WorkerProcess:
         with self._busy:
             self.stages.close()
 
-    def _loop(self, order: RunLoop) -> None:
+    def _execute_loop_order(self, order: RunLoop) -> None:
         try:
             reply = self._run_loop(order)
         except Exception as error:
@@ -226,7 +226,7 @@ class WorkerProcess:
         finally:
             self._looping = None
         if reply is not None:
-            self._answer_for(reply)
+            self._send_reply(reply)
         self._running = None
 
     def _run_loop(self, order: RunLoop) -> BundleReply | BundleBroke | None:
@@ -239,31 +239,31 @@ class WorkerProcess:
         with self._activity.of(Doing.LOOP):
             return loop.run()
 
-    def _answer_for(self, reply: BundleReply | BundleBroke) -> None:
+    def _send_reply(self, reply: BundleReply | BundleBroke) -> None:
         reply = self._files.synced(reply)
         # The server must learn of a split's residuals before it commits the remainder.
         with self._splitting:
             self._running = None
         self.channel.send(reply)
 
-    def _answer(self) -> None:
+    def _handle_requests(self) -> None:
         """Splits, finalizes and tears down, in a thread separate from the thread that receives messages."""
         while True:
             match self._requests.get():
                 case SplitRequest() as request:
                     with self._splitting:
-                        self.channel.send(self._split(request))
+                        self.channel.send(self._split_running_bundle(request))
                 case GiveUp():
                     self._giving_up.stop()
                 case Finalize(bundles):
                     for attempt in bundles:
-                        self._finalize(attempt)
+                        self._run_callbacks(attempt)
                 case TearDown():
                     self._tear_down()
                 case EndJob():
                     self.close()
 
-    def _finalize(self, attempt: Attempt) -> None:
+    def _run_callbacks(self, attempt: Attempt) -> None:
         kept = self._finalizers.take(attempt)
         if kept is not None:
             harness, bundle_id = kept
@@ -273,13 +273,13 @@ class WorkerProcess:
                 # The bundle is committed, so a failed callback must not fail it.
                 _LOGGER.exception("the callbacks of bundle %s failed", attempt.bundle)
 
-    def _split(self, request: SplitRequest) -> SplitReply:
+    def _split_running_bundle(self, request: SplitRequest) -> SplitReply:
         running = self._running
         if running is not None and running.attempt == request.attempt:
             return running.split(request.keep)
         return SplitReply(SplitDone(request.attempt.bundle, request.attempt.attempt))
 
-    def _obey(self, command: FromServer) -> None:
+    def _handle_command(self, command: FromServer) -> None:
         # Leave the loop first. Otherwise the loop would count the refused bundles as failures of
         # the job.
         if isinstance(command, RunLoop):
@@ -299,17 +299,17 @@ class WorkerProcess:
             case ExitNow():
                 self._giving_up.begin()
                 start_helper(self._giving_up.stop, "giving up").join(LIMITS.give_up_seconds)
-                self._leave(1)
+                self._exit_process(1)
             case Goodbye():
-                self._leave(0)
+                self._exit_process(0)
 
-    def _leave(self, code: int) -> NoReturn:
+    def _exit_process(self, code: int) -> NoReturn:
         """Closes the file cache and exits the process."""
         try:
             self._cache.close()
         finally:
             os._exit(code)
 
-    def _server_is_gone(self) -> None:
+    def _handle_lost_server(self) -> None:
         if not self._closed:
-            self._leave(1)
+            self._exit_process(1)

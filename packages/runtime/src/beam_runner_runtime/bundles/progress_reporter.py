@@ -26,7 +26,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 @attrs.frozen
-class _Turn:
+class _SourceReports:
     """State of the progress reports of a source's bundle.
 
     Attributes:
@@ -43,7 +43,7 @@ class _Turn:
     seen: float
 
     @classmethod
-    def beginning(cls, running: LocalBundle, least: float) -> _Turn:
+    def beginning(cls, running: LocalBundle, least: float) -> _SourceReports:
         """Returns the state of a bundle at its first check; ``least`` is the minimum duration (ms) of
         a source's bundle.
         """
@@ -83,7 +83,7 @@ class ProgressReporter:
         # bundles.
         self._after = TUNING.progress_in_turns_ms if in_turns else 1000 * TUNING.progress_seconds
         self._begun = threading.Event()
-        self._turn: _Turn | None = None
+        self._source_reports: _SourceReports | None = None
         self._slowness = Slowness()
 
     def begins(self, stage_id: str) -> None:
@@ -95,11 +95,11 @@ class ProgressReporter:
         """Sends reports until the process exits."""
         while True:
             running = self._running()
-            if self._turn is not None and self._turn.running is not running:
-                self._turn = (
+            if self._source_reports is not None and self._source_reports.running is not running:
+                self._source_reports = (
                     None  # Drop the reference: a finished bundle retains all of its data in memory.
                 )
-            if self._begun.wait(self._pause(running)):
+            if self._begun.wait(self._seconds_to_next_check(running)):
                 self._begun.clear()
             elif running is not None and running is self._running():
                 try:
@@ -110,7 +110,7 @@ class ProgressReporter:
                         "can't read the progress of bundle %s", running.bundle_id, exc_info=True
                     )
 
-    def _pause(self, running: LocalBundle | None) -> float:
+    def _seconds_to_next_check(self, running: LocalBundle | None) -> float:
         """Returns the time (s) to the next check of the current bundle, if a bundle runs."""
         is_source = running is not None and running.stage_id in self._sources
         return TUNING.source_look_seconds if is_source else TUNING.progress_seconds
@@ -118,7 +118,7 @@ class ProgressReporter:
     def look(self, running: LocalBundle) -> None:
         """Sends a progress report of the current bundle if a report is due."""
         if running.stage_id in self._sources:
-            self._look_at_source(running)
+            self._report_source(running)
             return
         if running.elapsed < self._after:
             return
@@ -126,11 +126,11 @@ class ProgressReporter:
         if progress is not None:
             self._send(progress)
 
-    def _look_at_source(self, running: LocalBundle) -> None:
+    def _report_source(self, running: LocalBundle) -> None:
         elapsed, least = running.elapsed, 1000 * self._slowness.turn(0.0)
-        turn = self._turn
+        turn = self._source_reports
         if turn is None:
-            turn = self._turn = _Turn.beginning(running, least)
+            turn = self._source_reports = _SourceReports.beginning(running, least)
         embedded = running.embedded
         if not turn.reports.is_due(elapsed, least, lambda: embedded and _is_busy(turn)):
             return
@@ -144,7 +144,7 @@ class ProgressReporter:
             self._send(attrs.evolve(progress, lingers=lingers))
 
 
-def _is_busy(turn: _Turn) -> bool:
+def _is_busy(turn: _SourceReports) -> bool:
     """Returns True if user code in this process requests at least half a core, or if the CPU time is unknown."""
     told = core_time(turn.running.thread)
     if told is None or turn.wanted is None:

@@ -11,7 +11,9 @@ def bundle_msecs(stage_id: str, elapsed: int) -> MonitoringInfo:
     """Returns the metric for the duration of one bundle, in milliseconds."""
     value = encode_varint(elapsed)
     payload = encode_varint(1) + value + value + value
-    return _of_stage("bundle_msecs", metric_urns.DISTRIBUTION_INT64_TYPE, stage_id, payload)
+    return _make_stage_metric(
+        "bundle_msecs", metric_urns.DISTRIBUTION_INT64_TYPE, stage_id, payload
+    )
 
 
 def dropped_values(stage_id: str, count: int) -> MonitoringInfo:
@@ -21,8 +23,8 @@ def dropped_values(stage_id: str, count: int) -> MonitoringInfo:
     trigger.
     """
     payload = encode_varint(count)
-    return _of_stage("dropped_values", metric_urns.SUM_INT64_TYPE, stage_id, payload)
+    return _make_stage_metric("dropped_values", metric_urns.SUM_INT64_TYPE, stage_id, payload)
 
 
-def _of_stage(name: str, type_: str, stage_id: str, payload: bytes) -> MonitoringInfo:
+def _make_stage_metric(name: str, type_: str, stage_id: str, payload: bytes) -> MonitoringInfo:
     return MonitoringInfo(f"beam_spark:stage:{name}:v1", type_, (("STAGE", stage_id),), payload)

@@ -90,7 +90,7 @@ class JobStages:
         with self._building:
             stage = self._stages.get(stage_id)
             if stage is None:
-                stage = self._stages[stage_id] = self._build(stage_id)
+                stage = self._stages[stage_id] = self._build_stage(stage_id)
             return stage
 
     def log(self, records: Iterable[LogRecord]) -> None:
@@ -107,29 +107,29 @@ class JobStages:
         if self._fnapi is not None:
             self._fnapi.close()
 
-    def _build(self, stage_id: str) -> BuiltStage:
+    def _build_stage(self, stage_id: str) -> BuiltStage:
         plan = self._plan.stages[stage_id]
         side_inputs = BundleSideInputs(plan.side_inputs, self._folder)
         with temporary_files_in(self._scratch):
-            environment = self._harness(plan)
+            environment = self._create_harness(plan)
             harness = environment.stage(plan.spec, side_inputs)
             work = StageWork.of(self._work, stage_id, self._clock)
-            merger = None if work.input_buffer is None else self._merger(work.input_buffer)
+            merger = None if work.input_buffer is None else self._create_merger(work.input_buffer)
         truncation = None
         if plan.truncation is not None:
             truncation = Truncation(plan.truncation, environment, side_inputs, self._folder)
         return BuiltStage(work, side_inputs, harness, merger, truncation)
 
-    def _merger(self, buffer: BufferPlan) -> SdkMerger | None:
+    def _create_merger(self, buffer: BufferPlan) -> SdkMerger | None:
         """Returns the SDK's merger for a buffer's windows, or None if the engine merges them."""
         plan = buffer.merging
         if plan is None:
             return None
         assert buffer.strategy is not None
-        harness = self._harness(plan).stage(plan.spec, BundleSideInputs((), self._folder))
+        harness = self._create_harness(plan).stage(plan.spec, BundleSideInputs((), self._folder))
         return SdkMerger(harness, plan.spec.outputs[0].transform_id, buffer.strategy.window_coder)
 
-    def _harness(self, plan: StagePlan | MergingPlan) -> Harness:
+    def _create_harness(self, plan: StagePlan | MergingPlan) -> Harness:
         # All embedded environments of a job share one harness, because the process has only one
         # interpreter.
         key = "" if plan.embedded else plan.spec.environment_id
@@ -149,7 +149,7 @@ class JobStages:
                 self._plan.context,
                 self._channel,
                 self,
-                limits=_harness_limits(),
+                limits=_compute_harness_limits(),
                 on_external_worker=self._connect_external_worker,
             )
         return self._fnapi
@@ -158,7 +158,7 @@ class JobStages:
         self._channel.send(ExternalWorkerStarted(endpoint, worker_id))
 
 
-def _harness_limits() -> HarnessLimits:
+def _compute_harness_limits() -> HarnessLimits:
     return HarnessLimits(
         LIMITS.harness_connect_seconds,
         LIMITS.harness_unseen_seconds,

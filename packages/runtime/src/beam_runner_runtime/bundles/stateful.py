@@ -95,7 +95,7 @@ class StatefulBundle:
             self._store = stores.open(bundle.stage, bundle.shard, order.state)
         self.user_state = ShardUserState(plan, bundle.processing_time, clock or ProcessingClock())
         self._dropped = 0
-        self._begin()
+        self._start_shard()
 
     def chunks(
         self,
@@ -109,15 +109,15 @@ class StatefulBundle:
             parts: function that orders the elements by key.
         """
         for part in parts(batches):
-            elements = self._admitted(part)
+            elements = self._admit_elements(part)
             if elements is not None:
                 yield elements
                 yield Settle()
             if self._store is None and part.ends_key:
-                yield from self._due()
+                yield from self._process_due_work()
                 self._dropped += self._shard.dropped
-                self._begin()
-        yield from self._due()
+                self._start_shard()
+        yield from self._process_due_work()
 
     def commit(self, name: str) -> ShardCommit:
         """Writes the changed state to files with this name."""
@@ -127,11 +127,11 @@ class StatefulBundle:
         state = self._store.write_commit(commit.deltas, name)
         return ShardCommit(commit.summary, state, commit.dropped)
 
-    def _begin(self) -> None:
-        store: CellStore = _Nothing() if self._store is None else self._store
+    def _start_shard(self) -> None:
+        store: CellStore = _EmptyCellStore() if self._store is None else self._store
         self._shard = self.user_state.shard = StatefulShard(self._spec, store, self._merger)
 
-    def _admitted(self, part: Part) -> ElementChunk | None:
+    def _admit_elements(self, part: Part) -> ElementChunk | None:
         """Returns the elements of a part that are due for processing now, or None if no element is.
 
         Raises:
@@ -158,7 +158,7 @@ class StatefulBundle:
         if not admitted.rows:
             return None
         if strategy.needs_merge:
-            return self._chunk(
+            return self._rewindow_elements(
                 [values[row] for row in admitted.rows],
                 [windows[row] for row in admitted.rows],
                 admitted.windows,
@@ -167,29 +167,29 @@ class StatefulBundle:
             return elements_of(part.values)
         return elements_of(part.values.take(pa.array(admitted.rows)))
 
-    def _due(self) -> Iterator[InputChunk]:
+    def _process_due_work(self) -> Iterator[InputChunk]:
         """Yields everything that is due, including timers and elements that become due meanwhile."""
         while due := self._shard.take_due_work(
             self._end, _DUE_TOGETHER, looks_past=self._looks_past
         ):
-            yield from self._chunks_of_due_timers(due)
+            yield from self._read_due_chunks(due)
             yield Settle()
 
-    def _chunks_of_due_timers(self, due: Sequence[DueWork]) -> Iterator[InputChunk]:
+    def _read_due_chunks(self, due: Sequence[DueWork]) -> Iterator[InputChunk]:
         """Yields the due elements of several keys and windows, and then their timers."""
         timers: list[StageTimer] = []
         for one in due:
             match one:
                 case TimerFired(timer):
-                    timers.append(self._fired(timer))
+                    timers.append(self._convert_timer(timer))
                 case SortedElements(_, window, _, values):
-                    yield self._chunk(values, None, [window] * len(values))
+                    yield self._rewindow_elements(values, None, [window] * len(values))
                 case WindowExpired() as expired:
-                    timers.append(self._expiration(expired))
+                    timers.append(self._convert_expiration(expired))
         if timers:
             yield TimerChunk(tuple(timers))
 
-    def _fired(self, timer: DueTimer) -> StageTimer:
+    def _convert_timer(self, timer: DueTimer) -> StageTimer:
         return StageTimer(
             transform_id=self._plan.transform_id,
             family=timer.family,
@@ -201,7 +201,7 @@ class StatefulBundle:
             pane=encode_pane(timer.pane),
         )
 
-    def _expiration(self, expired: WindowExpired) -> StageTimer:
+    def _convert_expiration(self, expired: WindowExpired) -> StageTimer:
         return StageTimer(
             transform_id=self._plan.transform_id,
             family=self._plan.expiration_family,
@@ -213,7 +213,7 @@ class StatefulBundle:
             pane=_NO_PANE,
         )
 
-    def _chunk(
+    def _rewindow_elements(
         self, values: Sequence[bytes], before: Sequence[bytes] | None, windows: Sequence[bytes]
     ) -> ElementChunk:
         """Returns a chunk of elements with new windows.
@@ -234,7 +234,7 @@ class StatefulBundle:
         return ElementChunk(len(values), b"".join(parts))
 
 
-class _Nothing:
+class _EmptyCellStore:
     """Empty store of cells."""
 
     def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:

@@ -68,7 +68,7 @@ class ElementsWriter:
                 for writer in writers:
                     writer.write(row)
             outputs = tuple(output for writer in writers for output in writer.close())
-            self.files.keep(sorted(_files(output.data.ref for output in outputs)))
+            self.files.keep(sorted(_list_files(output.data.ref for output in outputs)))
         except BaseException:
             for writer in writers:
                 writer.discard()
@@ -92,5 +92,5 @@ def elements_of(files: FileCache, inputs: Sequence[Input]) -> Iterator[bytes]:
                 yield element
 
 
-def _files(refs: Iterable[object]) -> set[str]:
+def _list_files(refs: Iterable[object]) -> set[str]:
     return {ref.path for ref in refs if isinstance(ref, FileRows)}

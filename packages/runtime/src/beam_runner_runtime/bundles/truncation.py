@@ -44,27 +44,27 @@ class Truncation:
             if not one.truncate:
                 left.append(one)
             elif self._plan.spec is not None:
-                left += self._ask(one, f"{name}/truncated/{number}")
+                left += self._truncate_input(one, f"{name}/truncated/{number}")
             elif not self._plan.endless:
-                left.append(_whole(one.data, one))
+                left.append(_mark_whole(one.data, one))
         return tuple(left)
 
-    def _ask(self, one: Input, name: str) -> Iterable[Input]:
+    def _truncate_input(self, one: Input, name: str) -> Iterable[Input]:
         spec = self._plan.spec
         assert spec is not None
         harness: StageHarness = self._harness.stage(spec, self._side_inputs)
-        port = _Collected(name, one.data.facts.windows)
+        port = _CollectingPort(name, one.data.facts.windows)
         chunks = element_chunks(FolderData(self._folder).rows, (one,))
         harness.process_bundle(name, chunks, {spec.outputs[0].transform_id: port})
-        return [_whole(data, one) for data in port.data]
+        return [_mark_whole(data, one) for data in port.data]
 
 
-def _whole(left: Data, one: Input) -> Input:
+def _mark_whole(left: Data, one: Input) -> Input:
     """Returns the remainder of a truncated input, marked for complete processing."""
     return attrs.evolve(one, data=left, truncate=False, whole=True)
 
 
-class _Collected:
+class _CollectingPort:
     """Output port that collects elements as data with the given windows."""
 
     def __init__(self, name: str, windows: frozenset[Window] | None) -> None:

@@ -49,14 +49,14 @@ class ShardUserState:
 
     def bag(self, cell: StateCell) -> bytes:
         """Returns all encoded values of a bag, or of a value state, which the SDK reads as a bag."""
-        state = self._bag(cell)
+        state = self._open_bag(cell)
         if isinstance(state, ValueState):
             return state.read() or b""
         return b"".join(state.read())
 
     def append(self, cell: StateCell, values: bytes) -> None:
         """Appends encoded values to a bag, or writes a value."""
-        state = self._bag(cell)
+        state = self._open_bag(cell)
         if isinstance(state, ValueState):
             # An SDK can send one value in several parts. Before the SDK writes another value, it
             # clears the cell.
@@ -66,7 +66,7 @@ class ShardUserState:
 
     def replace(self, cell: StateCell, values: bytes) -> None:
         """Replaces the content of a bag with encoded values, or writes a value."""
-        state = self._bag(cell)
+        state = self._open_bag(cell)
         if not values:
             state.clear()
         elif isinstance(state, ValueState):
@@ -77,35 +77,35 @@ class ShardUserState:
 
     def clear(self, cell: StateCell) -> None:
         """Clears a cell of any kind."""
-        self._cell(cell, State).clear()
+        self._open_cell(cell, State).clear()
 
     def map_keys(self, cell: StateCell) -> bytes:
         """Returns the encoded keys of a multimap, ascending."""
-        return b"".join(self._cell(cell, MultimapState).keys())
+        return b"".join(self._open_cell(cell, MultimapState).keys())
 
     def map_values(self, cell: StateCell, map_key: bytes) -> bytes:
         """Returns all encoded values of one key of a multimap."""
-        return b"".join(self._cell(cell, MultimapState).get(map_key))
+        return b"".join(self._open_cell(cell, MultimapState).get(map_key))
 
     def map_append(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
         """Appends encoded values to one key of a multimap."""
-        self._cell(cell, MultimapState).add(map_key, values)
+        self._open_cell(cell, MultimapState).add(map_key, values)
 
     def map_remove(self, cell: StateCell, map_key: bytes) -> None:
         """Removes one key of a multimap."""
-        self._cell(cell, MultimapState).remove(map_key)
+        self._open_cell(cell, MultimapState).remove(map_key)
 
     def ordered(self, cell: StateCell, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         """Yields the pairs of sort key and value with a sort key from ``start`` to before ``end``, ascending."""
-        return self._cell(cell, OrderedListState).read(start, end)
+        return self._open_cell(cell, OrderedListState).read(start, end)
 
     def ordered_insert(self, cell: StateCell, sort_key: int, value: bytes) -> None:
         """Adds a value to an ordered list."""
-        self._cell(cell, OrderedListState).add(sort_key, value)
+        self._open_cell(cell, OrderedListState).add(sort_key, value)
 
     def ordered_remove(self, cell: StateCell, start: int, end: int) -> None:
         """Removes the values with a sort key from ``start`` to before ``end``."""
-        self._cell(cell, OrderedListState).clear_range(start, end)
+        self._open_cell(cell, OrderedListState).clear_range(start, end)
 
     def set_timer(self, timer: StageTimer) -> None:
         """Sets a timer, or clears it if it has no firing time.
@@ -128,7 +128,7 @@ class ShardUserState:
                     f"the timer {timer.family!r} of {timer.transform_id} is set while its window "
                     "expires, and would never ring: let @on_window_expiration set no timers"
                 )
-            fire_time = self._fire_time(domain, timer.fire_at)
+            fire_time = self._convert_fire_time(domain, timer.fire_at)
             self.shard.set_timer(
                 EngineTimer(
                     key=timer.key,
@@ -138,11 +138,11 @@ class ShardUserState:
                     domain=domain,
                     fire_time=fire_time,
                     hold=None if timer.hold is None else clamp(timer.hold),
-                    pane=_pane(timer.pane),
+                    pane=_decode_pane(timer.pane),
                 )
             )
 
-    def _fire_time(self, domain: TimeDomain, fire_at: Timestamp) -> Timestamp:
+    def _convert_fire_time(self, domain: TimeDomain, fire_at: Timestamp) -> Timestamp:
         """Returns the firing time of a timer by the job's clock, which can differ from the SDK's
         clock.
 
@@ -160,12 +160,12 @@ class ShardUserState:
             return clamp(fire_at)
         return clamp(fire_at - wall_clock + self._processing_time)
 
-    def _bag(self, cell: StateCell) -> BagState | ValueState:
+    def _open_bag(self, cell: StateCell) -> BagState | ValueState:
         if self._plan.states.get(cell.state_id) is ValueState:
-            return self._cell(cell, ValueState)
-        return self._cell(cell, BagState)
+            return self._open_cell(cell, ValueState)
+        return self._open_cell(cell, BagState)
 
-    def _cell(self, cell: StateCell, asked: type[AnyState]) -> AnyState:
+    def _open_cell(self, cell: StateCell, asked: type[AnyState]) -> AnyState:
         kind = self._plan.states.get(cell.state_id)
         if kind is None or not issubclass(kind, asked):
             raise HarnessError(
@@ -176,5 +176,5 @@ class ShardUserState:
 
 
 @lru_cache(maxsize=1024)
-def _pane(encoded: bytes) -> PaneInfo:
+def _decode_pane(encoded: bytes) -> PaneInfo:
     return decode_pane(encoded)[0]

@@ -44,7 +44,7 @@ class ChannelClient:
 
     def __init__(self, endpoint: Endpoint, job_id: str) -> None:
         self._job_id = job_id
-        self._metadata = _metadata(endpoint)
+        self._make_token_metadata = _make_token_metadata(endpoint)
         self._channel = open_channel(endpoint)
         self._outgoing: queue.SimpleQueue[FromWorker] = queue.SimpleQueue()
         self.more_stacks: Callable[[], tuple[ThreadStack, ...]] = tuple
@@ -54,7 +54,9 @@ class ChannelClient:
 
     def job_work(self) -> JobWork:
         """Requests the job's plan and settings from the server."""
-        work: JobWork = _call(self._channel, self._metadata, "JobWork", self._job_id)
+        work: JobWork = _call_server(
+            self._channel, self._make_token_metadata, "JobWork", self._job_id
+        )
         return work
 
     def read(self, sha256: str) -> Iterator[bytes]:
@@ -63,7 +65,7 @@ class ChannelClient:
         try:
             yield from call(
                 encode_request(self._job_id, sha256),
-                metadata=self._metadata,
+                metadata=self._make_token_metadata,
                 timeout=LIMITS.call_seconds,
             )
         except grpc.RpcError as error:
@@ -85,14 +87,14 @@ class ChannelClient:
         """
         self.send(hello)
         attach = self._channel.stream_stream(f"/{SERVICE}/Attach")
-        commands = attach(self._messages(), metadata=self._metadata)
+        commands = attach(self._encode_outgoing_messages(), metadata=self._make_token_metadata)
 
         def listen() -> None:
             try:
                 for encoded in commands:
                     command = pickle.loads(encoded)
                     if isinstance(command, DumpStacks):
-                        start_helper(partial(self._tell_stacks, command.request), "stacks")
+                        start_helper(partial(self._send_stacks, command.request), "stacks")
                     else:
                         on_command(command)
             except grpc.RpcError:
@@ -104,7 +106,7 @@ class ChannelClient:
 
         start_essential(listen, "channel")
 
-    def _tell_stacks(self, request: int) -> None:
+    def _send_stacks(self, request: int) -> None:
         own = stacks.threads()
         try:
             more = self.more_stacks()
@@ -113,7 +115,7 @@ class ChannelClient:
             more = ()
         self.send(Stacks(request, (*own, *more)))
 
-    def _messages(self) -> Iterator[bytes]:
+    def _encode_outgoing_messages(self) -> Iterator[bytes]:
         while True:
             yield encode_message(self._outgoing.get())
 
@@ -128,7 +130,7 @@ def stand_by(endpoint: Endpoint, number: int) -> LaneRef | StandDown:
     channel = open_channel(endpoint)
     order: LaneRef | StandDown | None = None
     while order is None:
-        order = _call(channel, _metadata(endpoint), "StandByOrder", number)
+        order = _call_server(channel, _make_token_metadata(endpoint), "StandByOrder", number)
     return order
 
 
@@ -139,7 +141,7 @@ def knock(endpoint: Endpoint, seconds: float) -> str:
     with open_channel(endpoint) as channel:
         call = channel.unary_unary(f"/{SERVICE}/Knock")
         try:
-            call(b"", metadata=_metadata(endpoint), timeout=seconds)
+            call(b"", metadata=_make_token_metadata(endpoint), timeout=seconds)
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 return f"no answer within {seconds:g} s"
@@ -156,11 +158,13 @@ def open_channel(endpoint: Endpoint) -> grpc.Channel:
     return grpc.secure_channel(endpoint.address, credentials, options=options)
 
 
-def _metadata(endpoint: Endpoint) -> _Metadata:
+def _make_token_metadata(endpoint: Endpoint) -> _Metadata:
     return (("authorization", f"Bearer {endpoint.token}"),)
 
 
-def _call(channel: grpc.Channel, metadata: _Metadata, method: str, request: str | int) -> Any:
+def _call_server(
+    channel: grpc.Channel, metadata: _Metadata, method: str, request: str | int
+) -> Any:
     call = channel.unary_unary(f"/{SERVICE}/{method}")
     try:
         answer = call(encode_request(request), metadata=metadata, timeout=LIMITS.call_seconds)

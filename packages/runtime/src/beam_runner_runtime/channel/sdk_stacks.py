@@ -34,11 +34,11 @@ def sdk_stacks(statuses: Iterable[SdkStatus]) -> tuple[ThreadStack, ...]:
     return tuple(
         ThreadStack(host, status.process or 0, name, frames[-_MOST_FRAMES:], status.environment)
         for status in statuses
-        for name, frames in list(_threads(status.text))[:_MOST_THREADS]
+        for name, frames in list(_parse_threads(status.text))[:_MOST_THREADS]
     )
 
 
-def _threads(text: str) -> Iterator[tuple[str, tuple[StackFrame, ...]]]:
+def _parse_threads(text: str) -> Iterator[tuple[str, tuple[StackFrame, ...]]]:
     """Yields the name and the frames of each thread, with the innermost frame last."""
     name, frames, turned = "", list[StackFrame](), False
     before = ""

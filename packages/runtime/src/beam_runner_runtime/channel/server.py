@@ -59,7 +59,7 @@ OPTIONS = (
 )
 """gRPC options for both sides of the channel."""
 _MAX_STREAMS = 2000
-_ABOUT_SHUTDOWN = ShutdownMessage.__members__
+_SHUTDOWN_MESSAGES = ShutdownMessage.__members__
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -97,11 +97,11 @@ class WorkerLink:
         """
         if isinstance(command, RunBundle | RunLoop):
             self._life.take(Event.WORK_SENT)
-        elif message := _ABOUT_SHUTDOWN.get(type(command).__name__):
+        elif message := _SHUTDOWN_MESSAGES.get(type(command).__name__):
             self._life.take(message)
         self._commands.put(command)
         if isinstance(command, ExitNow):
-            killer = threading.Timer(LIMITS.kill_seconds, self._insist)
+            killer = threading.Timer(LIMITS.kill_seconds, self._kill_if_alive)
             killer.daemon = True
             killer.start()
 
@@ -116,7 +116,7 @@ class WorkerLink:
         if before not in (WorkerState.CLOSED, WorkerState.ABORTING):
             notice(Detector.CHANNEL, f"{self.name}, {before.name}")
 
-    def _insist(self) -> None:
+    def _kill_if_alive(self) -> None:
         if self.state is not WorkerState.GONE:
             notice(Detector.ABORT, self.name)
             self.kill()
@@ -191,13 +191,13 @@ class ChannelServer:
             # With port reuse, two servers at one port would receive each other's calls.
             options=(*OPTIONS, ("grpc.so_reuseport", 0)),
         )
-        self._server.add_generic_rpc_handlers((self._handlers(),))
-        address = place.address(self._listen(place, identity))
+        self._server.add_generic_rpc_handlers((self._create_rpc_handlers(),))
+        address = place.address(self._open_port(place, identity))
         certificate = "" if identity is None else identity.certificate.decode()
         self.endpoints = Endpoints(address, tokens, certificate)
         """Factory of the endpoints of this server."""
 
-    def _listen(self, place: ChannelPlace, identity: Identity | None) -> int:
+    def _open_port(self, place: ChannelPlace, identity: Identity | None) -> int:
         try:
             if identity is None:
                 return self._server.add_insecure_port(place.binding)
@@ -219,64 +219,66 @@ class ChannelServer:
         self._server.stop(grace=0.5).wait(LIMITS.channel_stop_seconds)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _handlers(self) -> grpc.GenericRpcHandler:
+    def _create_rpc_handlers(self) -> grpc.GenericRpcHandler:
         unary = grpc.unary_unary_rpc_method_handler
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "JobWork": unary(self._job_work),
-                "Artifact": grpc.unary_stream_rpc_method_handler(self._artifact),
-                "StandByOrder": unary(self._answer_stand_by),
+                "JobWork": unary(self._handle_job_work),
+                "Artifact": grpc.unary_stream_rpc_method_handler(self._handle_artifact),
+                "StandByOrder": unary(self._handle_stand_by),
                 "Knock": unary(lambda request, context: b""),
-                "Attach": grpc.stream_stream_rpc_method_handler(self._attach),
+                "Attach": grpc.stream_stream_rpc_method_handler(self._handle_attach),
             },
         )
 
-    def _check(self, wanted: str, context: grpc.ServicerContext) -> None:
-        opens = self.endpoints.tokens.opened_by(_shown(context.invocation_metadata()))
+    def _check_token_scope(self, wanted: str, context: grpc.ServicerContext) -> None:
+        opens = self.endpoints.tokens.opened_by(_read_token(context.invocation_metadata()))
         if opens != wanted:
             context.abort(
                 grpc.StatusCode.PERMISSION_DENIED,
                 f"the token grants access to {opens}, not to {wanted}",
             )
 
-    def _job(self, job_id: str, context: grpc.ServicerContext) -> JobPeer:
-        self._check(to_job(job_id), context)
+    def _find_authorized_job(self, job_id: str, context: grpc.ServicerContext) -> JobPeer:
+        self._check_token_scope(to_job(job_id), context)
         job = self._find_job(job_id)
         if job is None:
             context.abort(grpc.StatusCode.NOT_FOUND, f"job {job_id!r} isn't running on this server")
         assert job is not None
         return job
 
-    def _job_work(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        (job_id,) = _request(request, context, str)
-        return pickle.dumps(self._job(job_id, context).job_work())
+    def _handle_job_work(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        (job_id,) = _decode_request_or_abort(request, context, str)
+        return pickle.dumps(self._find_authorized_job(job_id, context).job_work())
 
-    def _answer_stand_by(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        (number,) = _request(request, context, int)
-        self._check(to_stand_by(number), context)
+    def _handle_stand_by(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        (number,) = _decode_request_or_abort(request, context, int)
+        self._check_token_scope(to_stand_by(number), context)
         order = self._stand_by_order(number)
         if isinstance(order, ServeLane):
             endpoint = self.endpoints.of(to_job(order.job_id))
             return pickle.dumps(LaneRef(endpoint, order.job_id, order.lane))
         return pickle.dumps(order)
 
-    def _artifact(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
-        job_id, sha256 = _request(request, context, str, str)
+    def _handle_artifact(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+        job_id, sha256 = _decode_request_or_abort(request, context, str, str)
         try:
-            yield from self._job(job_id, context).artifact(sha256)
+            yield from self._find_authorized_job(job_id, context).artifact(sha256)
         except KeyError:
             context.abort(grpc.StatusCode.NOT_FOUND, f"job {job_id!r} has no artifact {sha256}")
 
-    def _attach(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        hello = _hello(next(requests), context)
-        job = self._job(hello.job_id, context)
+    def _handle_attach(
+        self, requests: Iterator[bytes], context: grpc.ServicerContext
+    ) -> Iterator[bytes]:
+        hello = _decode_hello_or_abort(next(requests), context)
+        job = self._find_authorized_job(hello.job_id, context)
         link = WorkerLink(hello)
         job.attached(link)
-        self._threads.submit(self._receive, job, link, requests)
+        self._threads.submit(self._receive_messages, job, link, requests)
         yield from link.commands()
 
-    def _receive(self, job: JobPeer, link: WorkerLink, requests: Iterator[bytes]) -> None:
+    def _receive_messages(self, job: JobPeer, link: WorkerLink, requests: Iterator[bytes]) -> None:
         try:
             for request in requests:
                 message = decode_message(request)
@@ -303,7 +305,9 @@ class ChannelServer:
             link.kill()
 
 
-def _request(encoded: bytes, context: grpc.ServicerContext, *types: type) -> tuple[Any, ...]:
+def _decode_request_or_abort(
+    encoded: bytes, context: grpc.ServicerContext, *types: type
+) -> tuple[Any, ...]:
     try:
         return decode_request(encoded, *types)
     except FormError as error:
@@ -311,7 +315,7 @@ def _request(encoded: bytes, context: grpc.ServicerContext, *types: type) -> tup
         raise
 
 
-def _hello(encoded: bytes, context: grpc.ServicerContext) -> Hello:
+def _decode_hello_or_abort(encoded: bytes, context: grpc.ServicerContext) -> Hello:
     try:
         hello = decode_message(encoded)
         if isinstance(hello, Hello):
@@ -337,21 +341,21 @@ class _TokenCheck(grpc.ServerInterceptor):
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler | None:
         handler = continuation(handler_call_details)
-        shown = _shown(handler_call_details.invocation_metadata)
+        shown = _read_token(handler_call_details.invocation_metadata)
         if handler is None or self._tokens.opened_by(shown) is not None:
             return handler
         return _REFUSAL
 
 
-def _shown(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
+def _read_token(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
     """Returns the token in the metadata of a call, or the value of another scheme. Returns "" without credentials."""
     return str(dict(metadata or ()).get("authorization", "")).removeprefix("Bearer ")
 
 
-def _refuse(requests: Any, context: grpc.ServicerContext) -> None:
+def _reject_call(requests: Any, context: grpc.ServicerContext) -> None:
     context.abort(grpc.StatusCode.UNAUTHENTICATED, "the channel's token is missing or wrong")
 
 
 # Reject all calls with a stream handler, because gRPC reads the request of a unary call before its
 # handler runs.
-_REFUSAL = grpc.stream_stream_rpc_method_handler(_refuse)
+_REFUSAL = grpc.stream_stream_rpc_method_handler(_reject_call)

@@ -38,12 +38,12 @@ def check(coordinator: Coordinator) -> None:
     held = coordinator.lanes.held()
     in_sections = {section.attempt for section in coordinator.sections.running()}
     if twice := held & in_sections:
-        problems.append(f"on a lane and in a section: {_numbers(twice)}")
+        problems.append(f"on a lane and in a section: {_format_bundle_numbers(twice)}")
     if problems:
         raise Incoherent(
             f"bundles of job {coordinator.ledger.plan.context.job_id} {'; '.join(problems)}"
         )
 
 
-def _numbers(attempts: set[Attempt]) -> list[int]:
+def _format_bundle_numbers(attempts: set[Attempt]) -> list[int]:
     return sorted(one.bundle for one in attempts)

@@ -59,7 +59,7 @@ STILL_SECONDS = 5.0
 
 
 @attrs.frozen
-class _Seen:
+class _JobSnapshot:
     """Observations of the last check. Metrics are computed from them on request.
 
     Attributes:
@@ -115,7 +115,7 @@ class JobCondition:
         self._plan = plan
         self._reporter = reporter
         self._processes = processes
-        self._seen = _Seen()
+        self._seen = _JobSnapshot()
         self.history = StageHistory()
         self._looked = 0.0
         self._pause = STILL_SECONDS
@@ -134,11 +134,11 @@ class JobCondition:
         begun = self._processes.begun
         losses = encode_varint(self._processes.lost + seen.broken_loops)
         return (
-            *(info for report in seen.stages for info in self._stage(report, seen)),
+            *(info for report in seen.stages for info in self._list_stage_metrics(report, seen)),
             *(
                 info
                 for stage in self._plan.stages
-                for info in self._totals(
+                for info in self._list_final_metrics(
                     stage, seen, begun.get(stage, 0) + seen.sections.get(stage, 0)
                 )
             ),
@@ -160,7 +160,7 @@ class JobCondition:
         now = coordinator.clock.now()
         first = not self._seen.time
         self._seen = attrs.evolve(
-            self._see(ledger, now),
+            self._take_snapshot(ledger, now),
             tallies=dict(ledger.tallies),
             sections=dict(coordinator.sections.begun),
             broken_loops=coordinator.broken_loops,
@@ -192,18 +192,18 @@ class JobCondition:
         elif tells:
             self._pause = 2 * still
 
-    def _see(self, ledger: Ledger, now: int) -> _Seen:
+    def _take_snapshot(self, ledger: Ledger, now: int) -> _JobSnapshot:
         if ledger.end is not None:
-            return _Seen(now)
-        return _Seen(
+            return _JobSnapshot(now)
+        return _JobSnapshot(
             now,
             tuple(ledger.reports()),
             {} if self._plan.scripts_clock else ledger.opened(),
         )
 
-    def _stage(self, report: StageReport, seen: _Seen) -> Iterator[MetricCell]:
+    def _list_stage_metrics(self, report: StageReport, seen: _JobSnapshot) -> Iterator[MetricCell]:
         lag = max(0, seen.time - seen.opened.get(report.stage, seen.time))
-        labels = self._labels(report.stage)
+        labels = self._make_labels(report.stage)
         for name, value in (
             ("input_watermark", report.input_watermark),
             ("output_watermark", report.output_watermark),
@@ -216,12 +216,14 @@ class JobCondition:
             payload = encode_varint(seen.time) + encode_varint(value)
             yield MetricCell(urn, metric_urns.LATEST_INT64_TYPE, payload, labels)
 
-    def _totals(self, stage: str, seen: _Seen, begun: int) -> Iterator[MetricCell]:
+    def _list_final_metrics(
+        self, stage: str, seen: _JobSnapshot, begun: int
+    ) -> Iterator[MetricCell]:
         """Yields the metrics of a stage that stay available after the end of the job."""
-        labels = self._labels(stage)
+        labels = self._make_labels(stage)
         names = tuple(labels["PTRANSFORM"].split(" + "))
         urn = "beam_spark:stage:transforms:v1"
-        yield MetricCell(urn, metric_urns.SET_STRING_TYPE, _texts(names), labels)
+        yield MetricCell(urn, metric_urns.SET_STRING_TYPE, _encode_strings(names), labels)
         tally = seen.tallies.get(stage, Tally())
         for name, count in (("begun", begun), *attrs.asdict(tally).items()):
             urn = f"beam_spark:stage:bundles_{name}:v1"
@@ -234,7 +236,7 @@ class JobCondition:
                 payload = encode_varint(seen.time) + encode_varint(moment)
                 yield MetricCell(urn, metric_urns.LATEST_INT64_TYPE, payload, labels)
 
-    def _labels(self, stage: str) -> dict[str, str]:
+    def _make_labels(self, stage: str) -> dict[str, str]:
         return {"STAGE": stage, "PTRANSFORM": self._plan.stages[stage].spec.name}
 
     def tell_outage(self, outage: Outage | None) -> None:
@@ -250,7 +252,7 @@ class JobCondition:
             self._reporter.message(Importance.WARNING, text)
 
 
-def _texts(texts: Sequence[str]) -> bytes:
+def _encode_strings(texts: Sequence[str]) -> bytes:
     """Encodes strings for the metric type: their number, then each string with a length prefix."""
     encoded = [text.encode() for text in texts]
     parts = (encode_varint(len(text)) + text for text in encoded)

@@ -132,7 +132,7 @@ class Coordinator:
             slots,
         )
         self._job_id = ledger.plan.context.job_id
-        self._litter = OrphanFiles(settings.files, settings.epoch)
+        self._orphan_files = OrphanFiles(settings.files, settings.epoch)
         self._waiting: list[Entry] = []
         self._finalizers = Finalizers()
         self._since_snapshot = 0
@@ -187,17 +187,17 @@ class Coordinator:
                     self.lanes.stays(Attempt(done.bundle, done.attempt))
                 self._waiting.append(done)
             case LoopProgress():
-                self._loop_told(link, message)
+                self._commit_loop_progress(link, message)
             case LoopReply():
-                self._loop_left(link, message)
+                self._handle_ended_loop(link, message)
             case LoopBroke():
-                self._loop_broke(link, message)
+                self._handle_failed_loop(link, message)
             case NeighbourAwaited():
                 self.outages.told(link, message, time.monotonic())
 
     def lost(self, link: WorkerLink) -> None:
         """Handles the exit of a worker process."""
-        self._litter.process_lost(link.hello)
+        self._orphan_files.process_lost(link.hello)
         self.outages.gone(link)
         process = LostProcess(link.hello.host, link.hello.pid)
         self.lose(self.lanes.lost(link), process.text, process)
@@ -211,7 +211,7 @@ class Coordinator:
         pause = self.lane_failures.add(error, time.monotonic())
         if pause is None:
             reason = f"failed to start worker processes; the last error: {error}"
-            self._end(Abort(reason, EndingKind.PROCESSES))
+            self._end_job(Abort(reason, EndingKind.PROCESSES))
         else:
             self.lanes.start_none(pause)
 
@@ -221,7 +221,7 @@ class Coordinator:
 
     def cancel(self) -> None:
         """Cancels the job."""
-        self._end(Cancel())
+        self._end_job(Cancel())
 
     def drain(self) -> None:
         """Drains the job: its sources end."""
@@ -230,7 +230,7 @@ class Coordinator:
             self.lanes.run_loop()
         self._waiting.append(Drain())
 
-    def _end(self, event: Abort | Cancel) -> None:
+    def _end_job(self, event: Abort | Cancel) -> None:
         """Ends the job. Waits for the loop only until the process of the loop is gone."""
         if self._loop.is_out and not self.lanes.abort_loop():
             self._loop.end()
@@ -262,7 +262,7 @@ class Coordinator:
             self.lanes.dispatch()
         # Spark doesn't preempt tasks, so an idle lane blocks a slot that a section's task needs.
         self.lanes.close_idle(at_once=self.sections.alive)
-        self._litter.remove(self.ledger.files)
+        self._orphan_files.remove(self.ledger.files)
 
     def lose(self, loss: Loss, reason: str, process: LostProcess | None = None) -> None:
         """Handles the loss of uncommitted work in a lane. `process` is the lost process."""
@@ -287,7 +287,7 @@ class Coordinator:
         """Returns the scheduler from the loop to the server. The loop's bundles run again."""
         self.broken_loops += 1
         self._loop.end_broken(time.monotonic())
-        self._litter.loop_lost(self._loop.number)
+        self._orphan_files.loop_lost(self._loop.number)
         _LOGGER.warning("job %s: loop failed, and its bundles run again: %s", self._job_id, reason)
         self._waiting.append(AttemptsLost())
 
@@ -309,10 +309,10 @@ class Coordinator:
                 if self.ledger.is_open(attempt):
                     self._metrics.committed(attempt, entry.metrics)
                 if self.sections.committed(attempt):
-                    self._litter.section_committed(attempt)
+                    self._orphan_files.section_committed(attempt)
             if isinstance(entry, BundleFailed | SectionRefused):
                 attempt = Attempt(entry.bundle, entry.attempt)
-                self._litter.attempt_failed(attempt)
+                self._orphan_files.attempt_failed(attempt)
                 self._metrics.failed(attempt)
             commands += self.ledger.apply(entry)
         if overtaken := first_overtaken(self.ledger):
@@ -365,24 +365,24 @@ class Coordinator:
         self.lanes.run([bundle for bundle in bundles if not mine(bundle)])
         self.sections.run([bundle for bundle in bundles if mine(bundle)])
 
-    def _loop_told(self, link: WorkerLink, progress: LoopProgress) -> None:
+    def _commit_loop_progress(self, link: WorkerLink, progress: LoopProgress) -> None:
         """Commits the latest entries of the running loop."""
         if self._loop.is_held_by(progress.loop):
-            self._driver.execute(self._record_of_the_loop(link, progress.entries))
+            self._driver.execute(self._record_loop_entries(link, progress.entries))
 
-    def _record_of_the_loop(self, link: WorkerLink, entries: Sequence[Entry]) -> list[Command]:
+    def _record_loop_entries(self, link: WorkerLink, entries: Sequence[Entry]) -> list[Command]:
         """Commits entries of a loop. Drops commands to open bundles, because the loop runs them."""
         self._finalizers.remember_all(link, entries)
         commands = self.record(self.lanes.placed(link, entries))
         return [c for c in commands if not isinstance(c, OpenBundles)]
 
-    def _loop_broke(self, link: WorkerLink, broken: LoopBroke) -> None:
+    def _handle_failed_loop(self, link: WorkerLink, broken: LoopBroke) -> None:
         """Handles a failed loop in a live process. Its uncommitted results are lost."""
         if self._loop.is_held_by(broken.loop):
             self.lanes.loop_left(link, None)
             self.take_loop_back(broken.reason)
 
-    def _loop_left(self, link: WorkerLink, reply: LoopReply) -> None:
+    def _handle_ended_loop(self, link: WorkerLink, reply: LoopReply) -> None:
         """Handles the end of a loop: the server owns the scheduler again, and commits the results."""
         if not self._loop.is_held_by(reply.loop):
             return
@@ -391,7 +391,7 @@ class Coordinator:
             self._loop.end_outgrown(time.monotonic())
         else:
             self._loop.end()
-        commands = self._record_of_the_loop(link, reply.entries)
+        commands = self._record_loop_entries(link, reply.entries)
         running = reply.running
         self.lanes.loop_left(link, None if running is None else self.ledger.bundle(running))
         self._driver.execute(commands)

@@ -55,13 +55,15 @@ class FailureMessages:
             failures.append(last)
         before, self._told = self._told, {(one.bundle, one.attempt) for one in failures}
         new = [one for one in failures if not skips and (one.bundle, one.attempt) not in before]
-        lines = [self._line(one, retries.get(one.bundle), now) for one in new[:MOST_MESSAGES]]
+        lines = [
+            self._describe_failure(one, retries.get(one.bundle), now) for one in new[:MOST_MESSAGES]
+        ]
         if len(new) > MOST_MESSAGES:
             text = f"{len(new) - MOST_MESSAGES} more bundles failed at the same time"
             lines.append(MessageLine(Importance.WARNING, text))
         return lines
 
-    def _line(self, last: BundleFailed, retry: Retry | None, now: int) -> MessageLine:
+    def _describe_failure(self, last: BundleFailed, retry: Retry | None, now: int) -> MessageLine:
         if retry is None:
             record = failure_of(last, attempts=last.attempt)
         else:

@@ -107,14 +107,14 @@ class RunningJob:
             self._plan, self._processes.links, lambda: placement.interface
         )
         self._inbox = Inbox()
-        self._remains = JobRetention(ledger, journal, settings)
+        self._retention = JobRetention(ledger, journal, settings)
         limit = ledger.limits.outage_limit
         seconds = None if limit is None else limit / 1000
         self._coordinator = Coordinator(
             ledger,
             PatientJournal(journal, seconds, self._wait_for_disk),
             self._metrics,
-            lambda number: placement.start_lane(number, self._lane_ended),
+            lambda number: placement.start_lane(number, self._queue_lane_end),
             placement,
             lambda end: self._inbox.put(SectionEnded(end)),
             slots,
@@ -134,7 +134,7 @@ class RunningJob:
 
     def start(self) -> None:
         """Starts the job on a separate thread."""
-        self._thread = start_essential(self._run, f"job-{self.job_id}", self._broke)
+        self._thread = start_essential(self._run_thread, f"job-{self.job_id}", self._fail_job)
 
     def join(self, seconds: float) -> bool:
         """Waits up to `seconds` for the end of the job's thread. Returns whether the thread has ended."""
@@ -162,9 +162,9 @@ class RunningJob:
         if self._last_metrics is not None:
             return self._last_metrics
         self._observing.touch()
-        return self._with_stages(self._metrics.totals())
+        return self._add_stage_metrics(self._metrics.totals())
 
-    def _with_stages(self, totals: JobMetrics) -> JobMetrics:
+    def _add_stage_metrics(self, totals: JobMetrics) -> JobMetrics:
         return attrs.evolve(totals, attempted=(*totals.attempted, *self._condition.metrics()))
 
     def execution(self) -> Execution:
@@ -209,19 +209,19 @@ class RunningJob:
             case _ if not (self._processes.heard(link, message) or self._placement.heard(message)):
                 self._inbox.put(ProcessMessage(link, message))
 
-    def _lane_ended(self, number: int, error: str) -> None:
+    def _queue_lane_end(self, number: int, error: str) -> None:
         self._inbox.put(LaneEnded(number, error))
 
     # Methods of the job's thread.
 
-    def _run(self) -> None:
+    def _run_thread(self) -> None:
         try:
-            self._run_to_the_end()
-            self._clean_up()
+            self._run_until_end()
+            self._finish_job()
         finally:
             self._on_end(self)
 
-    def _broke(self, error: BaseException) -> None:
+    def _fail_job(self, error: BaseException) -> None:
         """Ends a job whose thread failed with an error. No other code would report the end."""
         if self._suspended_at is not None:
             return
@@ -235,12 +235,12 @@ class RunningJob:
         finally:
             self._report_end(end)
 
-    def _run_to_the_end(self) -> None:
+    def _run_until_end(self) -> None:
         try:
-            self._wait_for_turn()
+            self._wait_for_start_permission()
             self._life.take(Event.BEGUN)
             self._reporter.state(JobState.RUNNING)
-            self._work()
+            self._run_rounds()
         except JournalFenced as fenced:
             # Another server owns the job now: don't report its end, and don't remove its files.
             _LOGGER.warning(
@@ -250,13 +250,13 @@ class RunningJob:
         except JournalUnavailable as away:
             self._end_without_journal(away)
         except Exception as unexpected:
-            if not self._ends_with_placement():
+            if not self._end_if_placement_lost():
                 _LOGGER.exception("job %s failed because of an error in the server", self.job_id)
                 reason = f"the server failed: {type(unexpected).__name__}: {unexpected}"
                 end = FailJob(reason, kind=EndingKind.SERVER)
                 self._ledger.end = self._ledger.end or end
 
-    def _wait_for_turn(self) -> None:
+    def _wait_for_start_permission(self) -> None:
         """Waits until the job may start, or until another event, such as a cancellation, arrives."""
         while not self._slots.take_turn(lambda: self._inbox.put(Woken())):
             item = self._inbox.next(LIMITS.job_turn_seconds)
@@ -264,19 +264,19 @@ class RunningJob:
                 self._inbox.put(item)
                 return
 
-    def _work(self) -> None:
+    def _run_rounds(self) -> None:
         """Runs the job from its committed state until it ends."""
         self._coordinator.begin()
         while self._ledger.end is None and not self._is_suspended():
             taken = time.monotonic()
-            items = self._next_items()
-            if any(map(is_loss, items)) and self._ends_with_placement():
+            items = self._take_events()
+            if any(map(is_loss, items)) and self._end_if_placement_lost():
                 return
             for item in items:
-                self._take(item)
+                self._handle_event(item)
             self._coordinator.work()
             self._observing.awaits(None)
-            self._insist_on_cancel()
+            self._enforce_cancel()
             asked = self._observing.is_asked
             self._condition.look(self._ledger, self._coordinator, asked=asked)
             if asked:
@@ -284,7 +284,7 @@ class RunningJob:
                 self._observing.look(self._coordinator, condition.waits, condition.still)
             self._watch.look(self._coordinator, taken)
 
-    def _ends_with_placement(self) -> bool:
+    def _end_if_placement_lost(self) -> bool:
         """Returns whether the placement is lost, and ends or suspends the job if so."""
         if self._placement.is_alive:
             return False
@@ -311,7 +311,7 @@ class RunningJob:
             self._ledger.end = self._ledger.end or FinishJob(Outcome.CANCELLED)
         elif any(isinstance(item, Suspend) for item in wishes):
             self._suspended_at = time.monotonic()
-        elif not self._ends_with_placement():
+        elif not self._end_if_placement_lost():
             reason = f"Can't write the journal of the job: {away}"
             end = FailJob(reason, kind=EndingKind.JOURNAL)
             self._ledger.end = self._ledger.end or end
@@ -323,19 +323,19 @@ class RunningJob:
         late = time.monotonic() > self._suspended_at + LIMITS.suspend_seconds
         return late or self._coordinator.is_suspended
 
-    def _insist_on_cancel(self) -> None:
+    def _enforce_cancel(self) -> None:
         """Cancels all tasks through the placement if a cancelled job doesn't end in time."""
         if self._cancelled_at is None or self._ledger.end is not None:
             return
         if time.monotonic() > self._cancelled_at + LIMITS.cancel_seconds:
             self._placement.cancel()
 
-    def _next_items(self) -> list[Item]:
+    def _take_events(self) -> list[Item]:
         """Returns the new events. Waits for the first event, up to the next scheduled work."""
         alarm, longest = self._coordinator.seconds_to_alarm, LIMITS.job_look_seconds
         return self._inbox.all(longest if alarm is None else min(alarm, longest))
 
-    def _take(self, item: Item) -> None:
+    def _handle_event(self, item: Item) -> None:
         match item:
             case ProcessMessage(link, message):
                 self._coordinator.heard(link, message)
@@ -358,7 +358,7 @@ class RunningJob:
 
     # End of the job.
 
-    def _clean_up(self) -> None:
+    def _finish_job(self) -> None:
         end = self._ledger.end
         finished = end.outcome if isinstance(end, FinishJob) else None
         in_order = finished is not Outcome.CANCELLED and self._suspended_at is None
@@ -381,16 +381,16 @@ class RunningJob:
         totals = self._metrics.totals()
         gone = end_processes(self._processes, self._life)
         # Processes report their number of started bundles at exit, so add it after their end.
-        self._last_metrics = self._with_stages(totals)
+        self._last_metrics = self._add_stage_metrics(totals)
         self._placement.close(workers_gone=gone)
         self._slots.forget()
         # A server shutdown records no end, so that the next server resumes the job from the
         # journal.
         if end is not None:
-            if kept := self._remains.prepare(end):
+            if kept := self._retention.prepare(end):
                 self._reporter.message(Importance.BASIC, kept)
             if self._report_end(end):
-                self._remains.leave()
+                self._retention.leave()
 
     def _report_end(self, end: FinishJob | FailJob) -> bool:
         if isinstance(end, FinishJob):

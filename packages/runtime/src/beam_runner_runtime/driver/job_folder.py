@@ -43,15 +43,17 @@ class JobFolder:
         self._store = spec.open()
         self._work: queue.SimpleQueue[Callable[[], Iterable[str]] | None] = queue.SimpleQueue()
         if not self._in_place:
-            self._start()
+            self._start_deletion_thread()
 
-    def _start(self) -> None:
-        self._thread = start_essential(self._run, "garbage", lambda _: self._start())
+    def _start_deletion_thread(self) -> None:
+        self._thread = start_essential(
+            self._run_deletions, "garbage", lambda _: self._start_deletion_thread()
+        )
 
     def remove(self, names: Iterable[str]) -> None:
         """Deletes files that are no longer needed, possibly later on another thread."""
         if gone := tuple(names):
-            self._later(lambda: gone)
+            self._delete_or_queue(lambda: gone)
         for name in gone:
             remove_indexes(self.folder, name)
 
@@ -60,7 +62,9 @@ class JobFolder:
         another thread.
         """
         kept = set(needed)
-        self._later(lambda: [n for n in self._names() if pattern.fullmatch(n) and n not in kept])
+        self._delete_or_queue(
+            lambda: [n for n in self._list_files() if pattern.fullmatch(n) and n not in kept]
+        )
 
     def remove_process(self, folder: str) -> None:
         """Deletes the folder of an exited process.
@@ -77,7 +81,7 @@ class JobFolder:
         kept = set(needed)
         # Run this before the job resumes: later, the folder also contains uncommitted files that
         # aren't in `needed`.
-        self._delete(lambda: [name for name in self._names() if name not in kept])
+        self._delete_files(lambda: [name for name in self._list_files() if name not in kept])
         # Delete the folders of worker processes, which exited with their server.
         for folder in self.folder.glob("*/") if self._in_place else (self.folder,):
             shutil.rmtree(folder, ignore_errors=True)
@@ -90,28 +94,28 @@ class JobFolder:
     def remove_all(self) -> None:
         """Deletes everything. Waits for the deletion in a remote store for up to 20 s."""
         if not self._in_place:
-            self._work.put(self._names)
+            self._work.put(self._list_files)
             self._work.put(None)
             self._thread.join(_CLOSE_SECONDS)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _names(self) -> Iterable[str]:
+    def _list_files(self) -> Iterable[str]:
         """Returns the names of files from bundles. Files of processes are in separate folders."""
         if self._in_place:
             return [path.name for path in self.folder.glob("*") if not path.is_dir()]
         return self._store.names()
 
-    def _later(self, find: Callable[[], Iterable[str]]) -> None:
+    def _delete_or_queue(self, find: Callable[[], Iterable[str]]) -> None:
         if self._in_place:
-            self._delete(find)
+            self._delete_files(find)
         else:
             self._work.put(find)
 
-    def _run(self) -> None:
+    def _run_deletions(self) -> None:
         while (find := self._work.get()) is not None:
-            self._delete(find)
+            self._delete_files(find)
 
-    def _delete(self, find: Callable[[], Iterable[str]]) -> None:
+    def _delete_files(self, find: Callable[[], Iterable[str]]) -> None:
         try:
             gone = list(find())
             if gone:

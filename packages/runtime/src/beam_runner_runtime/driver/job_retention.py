@@ -43,14 +43,14 @@ class JobRetention:
             Message about the retained state; empty if the state isn't retained.
         """
         seconds = self._settings.keep_seconds
-        if seconds and self._ledger.plan.is_endless and _is_premature(end):
-            return self._keep(seconds)
-        if self._may_lack_room(end) and self._is_ours():
+        if seconds and self._ledger.plan.is_endless and _has_ended_early(end):
+            return self._mark_for_retention(seconds)
+        if self._may_lack_disk_space(end) and self._owns_journal():
             # Otherwise, the disk can be too full for the report.
             self._settings.files.make_room()
         return ""
 
-    def _keep(self, seconds: float) -> str:
+    def _mark_for_retention(self, seconds: float) -> str:
         """Marks the state for retention, and returns a message. Returns "" if the mark failed."""
         now = time.time()
         try:
@@ -64,7 +64,7 @@ class JobRetention:
         until = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now + seconds))
         return f"the state of this stream is kept until {until} (--keep-failed-streams)"
 
-    def _may_lack_room(self, end: FinishJob | FailJob) -> bool:
+    def _may_lack_disk_space(self, end: FinishJob | FailJob) -> bool:
         """Returns whether the job failed because the disk of its data or its journal is full or unavailable."""
         if not isinstance(end, FailJob):
             return False
@@ -72,7 +72,7 @@ class JobRetention:
         away = last is not None and last.kind is FailureKind.UNAVAILABLE
         return away or end.kind is EndingKind.JOURNAL
 
-    def _is_ours(self) -> bool:
+    def _owns_journal(self) -> bool:
         """Returns whether the journal is readable, and no other server has taken over its folder."""
         try:
             _ = self._journal.exists  # Reading this property checks the epoch.
@@ -83,11 +83,11 @@ class JobRetention:
     def leave(self) -> None:
         """Deletes all data that isn't retained. Call this method after the report of the end."""
         if self._is_kept:
-            self._tidy()
+            self._delete_unneeded_files()
         else:
-            self._remove()
+            self._delete_journal_and_files()
 
-    def _tidy(self) -> None:
+    def _delete_unneeded_files(self) -> None:
         """Retains the ledger and the files that it needs, and deletes the rest."""
         try:
             self._journal.snapshot(self._ledger.snapshot())
@@ -100,7 +100,7 @@ class JobRetention:
             )
         self._settings.files.sweep(self._ledger.files())
 
-    def _remove(self) -> None:
+    def _delete_journal_and_files(self) -> None:
         """Deletes the journal first, because only the owner of the job can delete it. Then deletes all data."""
         try:
             self._journal.delete()
@@ -113,6 +113,6 @@ class JobRetention:
         self._settings.files.remove_all()
 
 
-def _is_premature(end: FinishJob | FailJob) -> bool:
+def _has_ended_early(end: FinishJob | FailJob) -> bool:
     """Returns whether a job ended before its work was complete."""
     return isinstance(end, FailJob) or end.outcome is Outcome.CANCELLED

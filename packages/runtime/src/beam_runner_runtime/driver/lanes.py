@@ -134,11 +134,11 @@ class Lanes:
 
     def abort_loop(self) -> bool:
         """Ends the process that runs the loop. Returns False if no process runs it; the loop then never starts."""
-        return self._tell_loop(ExitNow())
+        return self._send_to_loop(ExitNow())
 
     def leave_loop(self) -> bool:
         """Requests the end of the loop. Returns False if no process runs it; the loop then never starts."""
-        return self._tell_loop(LeaveLoop())
+        return self._send_to_loop(LeaveLoop())
 
     def opened(self, number: int, link: WorkerLink) -> Loss:
         """Handles a lane that opened in a process. Closes the lane at once if it isn't needed anymore.
@@ -151,7 +151,7 @@ class Lanes:
         if lane is None:
             link.send(CloseLane())
             return Loss()
-        loss = self._take(lane)
+        loss = self._detach_lane(lane)
         lane.link = link
         lane.changed = time.monotonic()
         self._by_link[link] = lane
@@ -165,7 +165,7 @@ class Lanes:
         ``waits`` tells whether user code releases its interpreter to other threads; None if
         unknown.
         """
-        lane = self._lane_at(link, attempt)
+        lane = self._find_lane(link, attempt)
         if lane is None:
             return False
         takes_turns = self._parallelism.takes_turns
@@ -173,12 +173,12 @@ class Lanes:
 
     def starts(self, link: WorkerLink, attempt: Attempt) -> None:
         """Records that the bundle of a lane waits for its SDK harness to start."""
-        if lane := self._lane_at(link, attempt):
+        if lane := self._find_lane(link, attempt):
             lane.prepares = True
 
     def finished(self, link: WorkerLink, attempt: Attempt) -> None:
         """Records the end of a lane's bundle, so that the lane can take the next bundle."""
-        if lane := self._lane_at(link, attempt):
+        if lane := self._find_lane(link, attempt):
             lane.running = None
             lane.changed = time.monotonic()
 
@@ -192,7 +192,7 @@ class Lanes:
         if lane is None:
             return Loss()
         del self._lanes[lane.number]
-        return self._take(lane)
+        return self._detach_lane(lane)
 
     def give_up(self, link: WorkerLink) -> Loss:
         """Ends a process, abandons its lane at once, and returns the lost work."""
@@ -207,7 +207,7 @@ class Lanes:
         self.alive.discard(number)
         self._slots.ended(number)
         lane = self._lanes.pop(number, None)
-        return Loss() if lane is None else self._take(lane)
+        return Loss() if lane is None else self._detach_lane(lane)
 
     def claims(self) -> list[tuple[WorkerLink, Claim]]:
         """Returns the bundles and loops that should run, by process."""
@@ -261,20 +261,20 @@ class Lanes:
     def dispatch(self) -> None:
         """Assigns waiting bundles to idle lanes, and opens more lanes if necessary."""
         if self._slots.is_wanted:
-            self._make_room()
+            self._release_slot()
         idle = [lane for lane in self._lanes.values() if lane.is_idle]
         if self._loop_waits and idle:
             lane = idle.pop()
             self._loop_waits = False
             lane.begin_loop(time.monotonic())
             lane.send(self._loop_order())
-        for _ in range(min(self._may_begin(), len(idle), len(self._waiting))):
+        for _ in range(min(self._count_startable_bundles(), len(idle), len(self._waiting))):
             bundle = self._waiting.take()
             lane = select_slot(bundle, idle)
             idle.remove(lane)
             lane.begin(bundle, time.monotonic())
             lane.send(self._order(bundle))
-        for _ in range(self._lacking()):
+        for _ in range(self._count_missing_lanes()):
             lane = Lane(self._next)
             self._next += 1
             self._lanes[lane.number] = lane
@@ -285,13 +285,17 @@ class Lanes:
     @property
     def seconds_to_give_way(self) -> float | None:
         """Seconds until `take_giving_way` returns a source; None if no source must yield."""
-        until = min((self._turn_ends(lane) for lane in self._in_the_way()), default=None)
+        until = min(
+            (self._compute_yield_time(lane) for lane in self._find_yielding_lanes()), default=None
+        )
         return None if until is None else max(0.0, until - time.monotonic())
 
     def take_giving_way(self) -> list[Attempt]:
         """Returns the source bundles that must end so that other bundles can run. Returns each bundle once."""
         now = time.monotonic()
-        lanes = [lane for lane in self._in_the_way() if self._turn_ends(lane) <= now]
+        lanes = [
+            lane for lane in self._find_yielding_lanes() if self._compute_yield_time(lane) <= now
+        ]
         for lane in lanes:
             lane.giving_way, lane.asked = True, now
         running = [lane.running for lane in lanes if lane.running is not None]
@@ -307,7 +311,7 @@ class Lanes:
         """Closes lanes that are idle for `TUNING.lane_idle_seconds`, or all idle lanes if `at_once` is true."""
         limit = time.monotonic() - (0.0 if at_once else TUNING.lane_idle_seconds)
         for lane in find_idle_slots(self._lanes.values(), limit):
-            self._close(lane)
+            self._close_lane(lane)
 
     def close(self) -> list[WorkerLink]:
         """Closes all idle lanes, abandons lanes that still start, and removes all waiting bundles.
@@ -318,7 +322,7 @@ class Lanes:
         self._loop_waits = False
         for lane in list(self._lanes.values()):
             if lane.is_idle:
-                self._close(lane)
+                self._close_lane(lane)
             elif lane.is_starting:
                 del self._lanes[lane.number]
         return list(self._by_link)
@@ -328,29 +332,29 @@ class Lanes:
         """Whether, after `close`, the only remaining lanes are those that run a bundle or the loop."""
         return self.alive <= self._lanes.keys()
 
-    def _lane_at(self, link: WorkerLink, attempt: Attempt) -> Lane | None:
+    def _find_lane(self, link: WorkerLink, attempt: Attempt) -> Lane | None:
         """Returns the lane of a process if the lane runs this attempt."""
         lane = self._by_link.get(link)
         return lane if lane is not None and lane.is_at(attempt) else None
 
-    def _tell_loop(self, command: FromServer) -> bool:
+    def _send_to_loop(self, command: FromServer) -> bool:
         self._loop_waits = False
         loops = [lane for lane in self._lanes.values() if lane.loop]
         for lane in loops:
             lane.send(command)
         return bool(loops)
 
-    def _make_room(self) -> None:
+    def _release_slot(self) -> None:
         """Closes an idle lane for another job, or requests the end of the loop that occupies it."""
         lane = select_slot_to_release(self._lanes.values())
         if lane is not None and lane.loop:
             lane.giving_way = True
             lane.send(LeaveLoop())
         elif lane is not None:
-            self._close(lane)
+            self._close_lane(lane)
             self._slots.gave()
 
-    def _take(self, lane: Lane) -> Loss:
+    def _detach_lane(self, lane: Lane) -> Loss:
         """Detaches a lane from its process, and returns the work of the lane."""
         loss = Loss(lane.running, lane.loop)
         if lane.link is not None:
@@ -358,25 +362,27 @@ class Lanes:
         lane.running, lane.loop, lane.served, lane.link = None, False, False, None
         return loss
 
-    def _close(self, lane: Lane) -> None:
+    def _close_lane(self, lane: Lane) -> None:
         lane.send(CloseLane())
         del self._lanes[lane.number]
-        self._take(lane)
+        self._detach_lane(lane)
 
-    def _turn_ends(self, lane: Lane) -> float:
+    def _compute_yield_time(self, lane: Lane) -> float:
         """Returns the time until which a source keeps its lane. The turn is longer on an overloaded machine."""
         return compute_turn_end(lane, self._slowness.turn(TUNING.yield_seconds))
 
-    def _in_the_way(self) -> list[Lane]:
-        return select_yielding_slots(self._lanes.values(), self._waiting, self._may_begin)
+    def _find_yielding_lanes(self) -> list[Lane]:
+        return select_yielding_slots(
+            self._lanes.values(), self._waiting, self._count_startable_bundles
+        )
 
-    def _may_begin(self) -> int:
+    def _count_startable_bundles(self) -> int:
         """Returns the number of additional bundles that may start now."""
         return self._parallelism.count_startable(
             self._lanes.values(), len(self._waiting), time.monotonic()
         )
 
-    def _lacking(self) -> int:
+    def _count_missing_lanes(self) -> int:
         """Returns the number of additional lanes that the waiting bundles justify."""
         if not self._slots.can_request_lanes or time.monotonic() < self._not_before:
             return 0

@@ -97,8 +97,8 @@ class Ledger:
             IllegalEvent: If the scheduler rejects the event; the ledger is then unchanged.
         """
         if isinstance(entry, BundleReply):
-            return self._commit(entry)
-        return self._handle(entry)
+            return self._apply_commit(entry)
+        return self._apply_event(entry)
 
     @property
     def open_bundles(self) -> tuple[Bundle, ...]:
@@ -222,7 +222,7 @@ class Ledger:
         ledger.tallies = state.tallies
         return ledger
 
-    def _commit(self, entry: BundleReply) -> tuple[Command, ...]:
+    def _apply_commit(self, entry: BundleReply) -> tuple[Command, ...]:
         done = entry.done
         if not self.is_open(entry.attempt):
             return ()
@@ -232,44 +232,44 @@ class Ledger:
             # stage's state.
             self._replace_state((bundle.stage, bundle.shard), entry.state.segments)
         self.metrics.add(entry.metrics)
-        self._count(bundle, "committed")
-        return self._handle(done)
+        self._increment_tally(bundle, "committed")
+        return self._apply_event(done)
 
-    def _handle(self, event: Event) -> tuple[Command, ...]:
+    def _apply_event(self, event: Event) -> tuple[Command, ...]:
         match event:
             case BundleFailed(number, attempt) if self.is_open(Attempt(number, attempt)):
                 self.last_failure = event
                 # A later command opens the next attempt, possibly after a pause.
                 bundle = self._open.pop(number)
                 away = event.kind is FailureKind.UNAVAILABLE
-                self._count(bundle, "interrupted" if away else "failed")
+                self._increment_tally(bundle, "interrupted" if away else "failed")
             case SectionRefused(number, attempt) if self.is_open(Attempt(number, attempt)):
                 section = self._open.pop(number)
                 if event.ran:
                     # Discard this attempt's result: the section's stages run again as separate bundles.
                     cause = f"a section is run as bundles instead: {event.reason}"
                     self.last_failure = BundleFailed(number, attempt, cause, FailureKind.OUTSIDE)
-                    self._count(section, "failed")
+                    self._increment_tally(section, "failed")
         watch, scheduler = self.watch, self._scheduler
         commands = scheduler.handle(event) if watch is None else watch.handle(scheduler, event)
         if isinstance(event, BundleDone):
             for output in event.outputs:
-                self._keep(output.data)
+                self._add_file_use(output.data)
             for residual in event.residuals:
-                self._keep_new(residual.data)
+                self._add_residual_use(residual.data)
         for command in commands:
             match command:
                 case OpenBundles(_, bundles):
                     self._open.update((b.number, b) for b in bundles)
                     for bundle in bundles:
                         if bundle.attempt > 1:
-                            self._count(bundle, "retried")
+                            self._increment_tally(bundle, "retried")
                 case CancelBundles(bundles):
                     for number, _ in bundles:
                         self._open.pop(number, None)
                 case ReleaseData(data):
                     for piece in data:
-                        self._release(piece)
+                        self._remove_file_use(piece)
                 case ReleaseState(stage):
                     for place in [p for p in self._segments if p[0] == stage]:
                         self._replace_state(place, ())
@@ -277,22 +277,22 @@ class Ledger:
                     self.end = command
         return commands
 
-    def _count(self, bundle: Bundle, what: str) -> None:
+    def _increment_tally(self, bundle: Bundle, what: str) -> None:
         """Increments one count in the `Tally` of each of the bundle's stages."""
         for stage in stages_of(bundle):
             tally = self.tallies.get(stage, Tally())
             self.tallies[stage] = attrs.evolve(tally, **{what: getattr(tally, what) + 1})
 
-    def _keep(self, data: Data) -> None:
+    def _add_file_use(self, data: Data) -> None:
         if isinstance(data.ref, FileRows):
             self._uses[data.ref.path] = self._uses.get(data.ref.path, 0) + 1
 
-    def _keep_new(self, data: Data) -> None:
+    def _add_residual_use(self, data: Data) -> None:
         """Counts the file of a residual, unless the bundle itself had read the file."""
         if isinstance(data.ref, FileRows) and data.ref.path not in self._uses:
-            self._keep(data)
+            self._add_file_use(data)
 
-    def _release(self, data: Data) -> None:
+    def _remove_file_use(self, data: Data) -> None:
         """Decrements the uses of a file. Parts of a split piece were never counted."""
         ref = data.ref
         if not isinstance(ref, FileRows) or ref.first or ref.last is not None:

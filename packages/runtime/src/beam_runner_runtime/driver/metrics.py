@@ -59,10 +59,10 @@ class MetricsTally:
                 for infos in by_process.values():
                     attempted.add(infos)
         return JobMetrics(
-            attempted=tuple(map(_to_record, attempted.infos())),
-            committed=tuple(map(_to_record, committed)),
+            attempted=tuple(map(_convert_metrics, attempted.infos())),
+            committed=tuple(map(_convert_metrics, committed)),
         )
 
 
-def _to_record(info: MonitoringInfo) -> MetricCell:
+def _convert_metrics(info: MonitoringInfo) -> MetricCell:
     return MetricCell(urn=info.urn, type=info.type, payload=info.payload, labels=dict(info.labels))

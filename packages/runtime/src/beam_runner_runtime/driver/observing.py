@@ -98,11 +98,11 @@ class JobObserving:
                     seconds=round(now - lane.began, 1),
                     still=round(now - lane.changed, 1),
                     fraction=lane.fraction,
-                    where=_where(lane, embedded=stage.embedded),
-                    silent=_silence(lane.link, now),
+                    where=_locate_user_code(lane, embedded=stage.embedded),
+                    silent=_measure_silence(lane.link, now),
                 )
             )
-        found += self._in_sections(coordinator.sections, now)
+        found += self._observe_sections(coordinator.sections, now)
         found.sort(key=lambda one: -one.seconds)
         clock = coordinator.clock.now()
         self._seen = Execution(
@@ -121,7 +121,7 @@ class JobObserving:
             self._seen = attrs.evolve(self._seen, waits=waits)
         self._is_kept = bool(waits)
 
-    def _in_sections(self, sections: Sections, now: float) -> Iterator[ObservedBundle]:
+    def _observe_sections(self, sections: Sections, now: float) -> Iterator[ObservedBundle]:
         for section in sections.running():
             bundle, tasks = section.bundle, sections.tasks
             titles = [self._plan.stages[stage].spec.name for stage in stages_of(bundle)]
@@ -161,14 +161,14 @@ class JobObserving:
                 self._answered.notify_all()
 
 
-def _where(lane: Lane, *, embedded: bool) -> BundlePlace:
+def _locate_user_code(lane: Lane, *, embedded: bool) -> BundlePlace:
     """Returns the place that runs the user code of a lane's bundle."""
     if embedded:
         return BundlePlace.PROCESS
     return BundlePlace.STARTING_HARNESS if lane.prepares else BundlePlace.HARNESS
 
 
-def _silence(link: WorkerLink, now: float) -> float:
+def _measure_silence(link: WorkerLink, now: float) -> float:
     """Returns the seconds since the last message of an unresponsive process, or 0 if the process responds."""
     silent = now - link.heard
     return round(silent, 1) if silent > LIMITS.silent_seconds else 0.0

@@ -32,7 +32,7 @@ class OrphanFiles:
 
     def attempt_failed(self, attempt: Attempt) -> None:
         """Schedules the files of a failed attempt, which ran in a lane or in a loop."""
-        self._add(rf"(-loop\d+)?-{attempt.bundle}-{attempt.attempt}")
+        self._schedule_files(rf"(-loop\d+)?-{attempt.bundle}-{attempt.attempt}")
 
     def section_committed(self, attempt: Attempt) -> None:
         """Schedules the unused files of a committed section, because Spark can run a task more than
@@ -40,11 +40,11 @@ class OrphanFiles:
 
         The ledger must apply the commit before the deletion.
         """
-        self._add(f"-{attempt.bundle}-{attempt.attempt}")
+        self._schedule_files(f"-{attempt.bundle}-{attempt.attempt}")
 
     def loop_lost(self, loop: int) -> None:
         """Schedules the uncommitted files of a failed loop inside a task."""
-        self._add(f"-loop{loop}")
+        self._schedule_files(f"-loop{loop}")
 
     def process_lost(self, hello: Hello) -> None:
         """Schedules the folder of an exited or lost worker process."""
@@ -66,5 +66,5 @@ class OrphanFiles:
         pattern = re.compile(rf"{self._epoch}({'|'.join(names)})([-.].*)?")
         self._files.remove_like(pattern, needed())
 
-    def _add(self, name: str) -> None:
+    def _schedule_files(self, name: str) -> None:
         self._due.append((time.monotonic() + QUIET_SECONDS, name))

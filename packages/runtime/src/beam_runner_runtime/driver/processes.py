@@ -150,7 +150,7 @@ class JobProcesses:
     def tear_down(self) -> None:
         """Orders all processes to tear down early, because no bundle follows."""
         with self._changed:
-            self._tell(TearDown())
+            self._send_to_all(TearDown())
 
     def end(self, *, abort: bool, seconds: float) -> bool:
         """Ends all processes, with an orderly teardown or at once.
@@ -161,16 +161,16 @@ class JobProcesses:
         with self._changed:
             self._ended = True
             self._aborted = self._aborted or abort
-            self._tell(ExitNow() if abort else EndJob())
-        gone = self._wait_until_gone(seconds)
+            self._send_to_all(ExitNow() if abort else EndJob())
+        gone = self._wait_for_exits(seconds)
         self._stop_external_workers()
         return gone
 
-    def _tell(self, command: FromServer) -> None:
+    def _send_to_all(self, command: FromServer) -> None:
         for link in self._links:
             link.send(command)
 
-    def _wait_until_gone(self, seconds: float) -> bool:
+    def _wait_for_exits(self, seconds: float) -> bool:
         with self._changed:
             gone = self._changed.wait_for(lambda: not self._links, seconds)
             for link in self._links:

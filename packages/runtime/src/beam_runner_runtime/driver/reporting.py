@@ -33,15 +33,15 @@ _KEY_ERROR = re.compile(r"KeyError: '([^'\n]*)'")
 
 def report_logs(reporter: RunReporter, records: Iterable[LogRecord], worker: str) -> None:
     """Adds log records of user code and SDKs to the job's log. `worker` is the process that sent them."""
-    reporter.log([_line(record, worker) for record in records])
+    reporter.log([_make_message_line(record, worker) for record in records])
 
 
-def _line(record: LogRecord, worker: str) -> MessageLine:
+def _make_message_line(record: LogRecord, worker: str) -> MessageLine:
     text = f"{record.message}\n{record.trace}" if record.trace else record.message
-    return MessageLine(_importance(record), text, record.transform_id, worker)
+    return MessageLine(_map_importance(record), text, record.transform_id, worker)
 
 
-def _importance(record: LogRecord) -> Importance:
+def _map_importance(record: LogRecord) -> Importance:
     """Returns the importance of a record. Beam's Python client shows BASIC as INFO, and DETAILED as
     DEBUG.
 
@@ -66,14 +66,14 @@ def ending_of(
     reason = end_text(end, last, plan).partition("\n")[0]
     if end.kind is EndingKind.STUCK:
         return Ending(end.kind, reason, waits=waits())
-    if last is None or not _is_of_bundle(end):
+    if last is None or not _is_bundle_failure(end):
         return Ending(end.kind, reason)
     attempts = end.attempts or len(end.causes)
     failure = failure_of(last, attempts=attempts, stage=end.stage or "")
     return Ending(EndingKind.BUNDLE, reason, failure)
 
 
-def _is_of_bundle(end: FailJob) -> bool:
+def _is_bundle_failure(end: FailJob) -> bool:
     """Returns whether a bundle ended the job. Ends in journals of earlier versions have no kind."""
     return end.stage is not None and end.kind in (EndingKind.BUNDLE, EndingKind.OTHER)
 
@@ -86,14 +86,14 @@ def end_text(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
         last: last failed attempt at a bundle.
         plan: plan of the job, with the steps of each stage.
     """
-    if end.stage is None or last is None or not _is_of_bundle(end):
+    if end.stage is None or last is None or not _is_bundle_failure(end):
         return end.reason
     attempts = end.attempts or len(end.causes)
     tried = "" if attempts == 1 else f" (attempt {attempts} of {attempts})"
     name = plan.stages[end.stage].spec.title
     if last.kind is FailureKind.USER or isinstance(last.detail, FailedStep):
         summary, _, trace = last.cause.partition("\n")
-        return f"{_of_unknown(last.cause)}{summary}{tried}\n{trace}".rstrip()
+        return f"{_explain_unknown_urn(last.cause)}{summary}{tried}\n{trace}".rstrip()
     if last.kind is FailureKind.PERMANENT:
         return f"'{name}' failed with a permanent error: {last.cause}"
     if last.kind is FailureKind.UNAVAILABLE:
@@ -103,11 +103,11 @@ def end_text(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
         )
     return (
         f"'{name}' failed {attempts} times outside of user code; the last error:"
-        f" {_of_unknown(last.cause)}{last.cause}"
+        f" {_explain_unknown_urn(last.cause)}{last.cause}"
     )
 
 
-def _of_unknown(cause: str) -> str:
+def _explain_unknown_urn(cause: str) -> str:
     """Returns an explanation of a bare KeyError about a URN that the Python SDK doesn't know. Returns
     "" for other causes.
     """

@@ -42,42 +42,45 @@ def graph_of(plan: JobPlan, *, sections: bool = False) -> GraphSpec:
         plan: plan of the job.
         sections: whether to mark stages that can run together in a section.
     """
-    spans = _spanning(plan) if sections else frozenset()
+    spans = _find_section_stages(plan) if sections else frozenset()
     scripted = {buffer_id for stream in plan.test_streams for buffer_id in stream.buffers}
     written = {buffer_id for stage in plan.stages.values() for buffer_id in stage.outputs.values()}
     return GraphSpec(
-        stages=tuple(_stage(plan, stage, spans) for stage in plan.stages.values()),
+        stages=tuple(_make_stage_spec(plan, stage, spans) for stage in plan.stages.values()),
         roots=(
-            *(_input_of(stage) for stage in plan.stages.values() if stage.input_buffer is None),
+            *(_main_input(stage) for stage in plan.stages.values() if stage.input_buffer is None),
             *(b for b in plan.buffers if b not in written and b not in scripted),
         ),
-        test_streams=tuple(_test_stream(stream) for stream in plan.test_streams),
+        test_streams=tuple(_make_test_stream_spec(stream) for stream in plan.test_streams),
     )
 
 
 def roots_of(plan: JobPlan) -> tuple[Output, ...]:
     """Returns the initial data of the job: one element for each impulse."""
     return tuple(
-        Output(_input_of(stage), _elements(_input_of(stage), 1, stage.impulse, MIN_TIMESTAMP))
+        Output(
+            _main_input(stage),
+            _make_element_data(_main_input(stage), 1, stage.impulse, MIN_TIMESTAMP),
+        )
         for stage in plan.stages.values()
         if stage.input_buffer is None
     )
 
 
-def _input_of(stage: StagePlan) -> str:
+def _main_input(stage: StagePlan) -> str:
     """Returns the collection of a stage's main input."""
     return f"impulse:{stage.stage_id}" if stage.input_buffer is None else stage.input_buffer
 
 
-def _stage(plan: JobPlan, stage: StagePlan, spans: Container[str]) -> StageSpec:
+def _make_stage_spec(plan: JobPlan, stage: StagePlan, spans: Container[str]) -> StageSpec:
     source = None if stage.input_buffer is None else plan.buffers[stage.input_buffer]
     kind = _KINDS.get(source.kind, StageKind.ORDINARY) if source else StageKind.ORDINARY
     return StageSpec(
         name=stage.stage_id,
-        inputs=(_input_of(stage),),
+        inputs=(_main_input(stage),),
         outputs=tuple(dict.fromkeys(stage.outputs.values())),
         kind=kind,
-        side_inputs=tuple(_side_input(use) for use in stage.side_inputs),
+        side_inputs=tuple(_make_side_input_spec(use) for use in stage.side_inputs),
         splittable=stage.splittable,
         whole_input=stage.table is not None
         or (source is not None and source.kind.is_keyed and source.whole),
@@ -91,22 +94,22 @@ def _stage(plan: JobPlan, stage: StagePlan, spans: Container[str]) -> StageSpec:
     )
 
 
-def _spanning(plan: JobPlan) -> frozenset[str]:
+def _find_section_stages(plan: JobPlan) -> frozenset[str]:
     """Returns the stages that can be part of a section. A section needs complete input before its
     start, and runs as a unit.
     """
     if plan.streaming or plan.test_streams or plan.one_interpreter:
         return frozenset()
-    return frozenset(s.stage_id for s in plan.stages.values() if _spans(plan, s))
+    return frozenset(s.stage_id for s in plan.stages.values() if _can_join_section(plan, s))
 
 
-def _spans(plan: JobPlan, stage: StagePlan) -> bool:
+def _can_join_section(plan: JobPlan, stage: StagePlan) -> bool:
     source = None if stage.input_buffer is None else plan.buffers[stage.input_buffer]
     in_parts = source is not None and source.kind.is_keyed and not source.whole
     return stage.table is None and not stage.stable_input and not stage.callbacks and not in_parts
 
 
-def _side_input(use: SideInputUse) -> SideInputSpec:
+def _make_side_input_spec(use: SideInputUse) -> SideInputSpec:
     return SideInputSpec(
         name=use.name,
         collection=use.buffer_id,
@@ -119,23 +122,23 @@ def _side_input(use: SideInputUse) -> SideInputSpec:
     )
 
 
-def _test_stream(stream: TestStreamPlan) -> TestStreamSpec:
-    return TestStreamSpec(stream.name, stream.buffers, tuple(_steps(stream)))
+def _make_test_stream_spec(stream: TestStreamPlan) -> TestStreamSpec:
+    return TestStreamSpec(stream.name, stream.buffers, tuple(_convert_steps(stream)))
 
 
-def _steps(stream: TestStreamPlan) -> Iterator[TestStreamStep]:
+def _convert_steps(stream: TestStreamPlan) -> Iterator[TestStreamStep]:
     for number, step in enumerate(stream.steps):
         match step:
             case Elements(buffer_id, count, data, min_timestamp):
                 name = f"{buffer_id}#{number}"
-                yield AddElements(buffer_id, _elements(name, count, data, min_timestamp))
+                yield AddElements(buffer_id, _make_element_data(name, count, data, min_timestamp))
             case Watermark(buffer_id, watermark):
                 yield AdvanceWatermark(buffer_id, watermark)
             case Clock(duration):
                 yield AdvanceProcessingTime(duration)
 
 
-def _elements(name: str, count: int, data: bytes, min_timestamp: int) -> Data:
+def _make_element_data(name: str, count: int, data: bytes, min_timestamp: int) -> Data:
     row = elements_row(0, ElementChunk(count, data, min_timestamp=min_timestamp))
     facts = DataFacts(count, len(data), min_timestamp, windows=frozenset({GLOBAL_WINDOW}))
     return Data(InlineRows(name, ((row.kind, row.data),)), facts)

@@ -50,14 +50,14 @@ def story(journal: Journal, bundle: int) -> BundleStory:
     if recovered.snapshot is None:
         return BundleStory(bundle, StoryStatus.NO_JOURNAL)
     kept = Kept(recovered.snapshot)
-    teller = _Teller(Ledger.of_state(kept.ledger), bundle, recovered.first)
+    teller = _StoryReplay(Ledger.of_state(kept.ledger), bundle, recovered.first)
     for number, blob in enumerate(recovered.entries, recovered.first):
         for entry in kept.entries(blob):
             teller.apply(number, entry)
     return teller.told()
 
 
-class _Teller:
+class _StoryReplay:
     """Replay of journal entries that collects the events of one bundle."""
 
     def __init__(self, ledger: Ledger, number: int, first: int) -> None:
@@ -70,12 +70,14 @@ class _Teller:
         found = (one for one in (*ledger.open_bundles, *paused) if one.number == number)
         self._bundle: Bundle | None = next(found, None)
         if self._bundle is not None:
-            self._add(StoryKind.SNAPSHOT, first, self._bundle.attempt, reads=self._reads())
+            self._add_step(
+                StoryKind.SNAPSHOT, first, self._bundle.attempt, reads=self._list_reads()
+            )
 
     def apply(self, entry: int, event: Entry) -> None:
         """Applies an event of a journal entry."""
         before = self._bundle
-        counts = before is not None and self._counts(event)
+        counts = before is not None and self._is_current_attempt(event)
         commands = self._ledger.apply(event)
         if counts:
             self._add_event(entry, event)
@@ -103,7 +105,7 @@ class _Teller:
             ledger.next_bundle,
         )
 
-    def _counts(self, event: Entry) -> bool:
+    def _is_current_attempt(self, event: Entry) -> bool:
         """Returns whether an event belongs to the current attempt at the bundle."""
         match event:
             case BundleReply():
@@ -117,11 +119,11 @@ class _Teller:
     def _add_event(self, entry: int, event: Entry) -> None:
         match event:
             case BundleReply(done, state):
-                written = [_piece(one.collection, one.data) for one in done.outputs]
-                written += [_piece("residual", one.data) for one in done.residuals]
+                written = [_describe_data(one.collection, one.data) for one in done.outputs]
+                written += [_describe_data("residual", one.data) for one in done.residuals]
                 if state is not None:
-                    written += map(_segment, state.segments)
-                self._add(
+                    written += map(_describe_segment, state.segments)
+                self._add_step(
                     StoryKind.COMMITTED,
                     entry,
                     done.attempt,
@@ -132,14 +134,14 @@ class _Teller:
                 place = detail.place if isinstance(detail, FailedStep) else None
                 failure = failure_of(event, attempts=attempt, stage=self._stage)
                 process = detail if isinstance(detail, LostProcess) else None
-                self._add(
+                self._add_step(
                     StoryKind.FAILED, entry, attempt, place=place, failure=failure, process=process
                 )
             case SectionRefused(attempt=attempt, reason=reason):
-                self._add(StoryKind.REFUSED, entry, attempt, reason=reason)
+                self._add_step(StoryKind.REFUSED, entry, attempt, reason=reason)
             case SplitDone(attempt=attempt, residuals=residuals) if residuals:
-                given = tuple(_piece("residual", one.data) for one in residuals)
-                self._add(StoryKind.SPLIT, entry, attempt, writes=given)
+                given = tuple(_describe_data("residual", one.data) for one in residuals)
+                self._add_step(StoryKind.SPLIT, entry, attempt, writes=given)
 
     @property
     def _stage(self) -> str:
@@ -152,13 +154,13 @@ class _Teller:
                     if bundle.number == self._number:
                         self._bundle = bundle
                         kind = StoryKind.PLANNED if bundle.attempt == 1 else StoryKind.RETRIED
-                        self._add(kind, entry, bundle.attempt, reads=self._reads())
+                        self._add_step(kind, entry, bundle.attempt, reads=self._list_reads())
             case CancelBundles(bundles):
                 for number, attempt in bundles:
                     if number == self._number:
-                        self._add(StoryKind.CANCELLED, entry, attempt)
+                        self._add_step(StoryKind.CANCELLED, entry, attempt)
 
-    def _add(
+    def _add_step(
         self,
         kind: StoryKind,
         entry: int,
@@ -175,24 +177,26 @@ class _Teller:
             step = attrs.evolve(step, host=process.host, pid=process.pid)
         self._steps.append(attrs.evolve(step, **more))
 
-    def _reads(self) -> tuple[DataPiece, ...]:
+    def _list_reads(self) -> tuple[DataPiece, ...]:
         bundle = self._bundle
         assert bundle is not None
         found: list[DataPiece] = []
         parts: tuple[Bundle | SectionPart, ...] = (bundle, *bundle.parts)
         for part in parts:
-            found += [_piece("input", one.data) for one in part.inputs]
-            found += [_piece(side.name, data) for side in part.side_inputs for data in side.data]
-        found += map(_segment, self._ledger.segments(bundle))
+            found += [_describe_data("input", one.data) for one in part.inputs]
+            found += [
+                _describe_data(side.name, data) for side in part.side_inputs for data in side.data
+            ]
+        found += map(_describe_segment, self._ledger.segments(bundle))
         return tuple(found)
 
 
-def _piece(name: str, data: Data) -> DataPiece:
+def _describe_data(name: str, data: Data) -> DataPiece:
     facts, ref = data.facts, data.ref
     earliest = None if facts.min_timestamp >= MAX_TIMESTAMP else facts.min_timestamp
     file = ref.path if isinstance(ref, FileRows) else ""
     return DataPiece(name, file, facts.count, facts.size, earliest)
 
 
-def _segment(segment: Segment) -> DataPiece:
+def _describe_segment(segment: Segment) -> DataPiece:
     return DataPiece("state", segment.path, bytes=segment.size)

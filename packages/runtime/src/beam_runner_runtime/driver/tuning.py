@@ -104,7 +104,9 @@ def tuning_of(
         policy = attrs.evolve(policy, checkpoint_after=wishes.checkpoint_interval)
     few = plan.streaming or plan.one_interpreter
     shards = wishes.key_shards or shards_for(cores, few=few)
-    sections = _section_policy(wishes.bulk or bulk, shares_data=shares_data, on_cluster=on_cluster)
+    sections = _select_section_policy(
+        wishes.bulk or bulk, shares_data=shares_data, on_cluster=on_cluster
+    )
     return JobTuning(shards, limits, policy, sections)
 
 
@@ -133,7 +135,9 @@ def with_retries(
     )
 
 
-def _section_policy(bulk: Bulk, *, shares_data: bool, on_cluster: bool) -> SectionPolicy | None:
+def _select_section_policy(
+    bulk: Bulk, *, shares_data: bool, on_cluster: bool
+) -> SectionPolicy | None:
     """Returns the policy that selects sections, or None if no stage should wait for a section."""
     if bulk is Bulk.ALWAYS or (bulk is Bulk.AUTO and not shares_data):
         return DefaultSectionPolicy()

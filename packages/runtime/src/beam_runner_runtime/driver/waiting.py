@@ -37,10 +37,10 @@ def job_waits(
     """
     found: list[Wait] = []
     counts: Counter[tuple[str, WaitKind]] = Counter()
-    for wait in (*_of_runner(coordinator, plan, silent), *waits):
+    for wait in (*_find_runner_waits(coordinator, plan, silent), *waits):
         counts[wait.stage, wait.kind] += 1
         if counts[wait.stage, wait.kind] <= _MOST_OF_A_KIND or not wait.stage:
-            found.append(_with_full_names(wait, plan))
+            found.append(_add_step_names(wait, plan))
     return tuple(found[:_MOST])
 
 
@@ -70,7 +70,7 @@ def neighbour_wait(outage: Outage, now: int) -> Wait:
     )
 
 
-def _of_runner(
+def _find_runner_waits(
     coordinator: Coordinator, plan: JobPlan, silent: Iterable[Silence]
 ) -> Iterator[Wait]:
     for one in silent:
@@ -87,7 +87,7 @@ def _of_runner(
             yield neighbour_wait(outage, coordinator.clock.now())
     tasks = coordinator.sections.tasks
     for section in coordinator.sections.running():
-        stage, steps = section.bundle.stage, _steps(plan, stages_of(section.bundle))
+        stage, steps = section.bundle.stage, _list_step_names(plan, stages_of(section.bundle))
         yield Wait(WaitKind.TASKS, stage, steps, count=tasks.known, done=tasks.done)
     if waiting := coordinator.lanes.jobs_without_folder:
         yield Wait(WaitKind.SLOT, count=waiting)
@@ -96,7 +96,7 @@ def _of_runner(
         yield Wait(WaitKind.HARNESS, count=len(starting), seconds=round(seconds, 1))
 
 
-def _with_full_names(wait: Wait, plan: JobPlan) -> Wait:
+def _add_step_names(wait: Wait, plan: JobPlan) -> Wait:
     """Returns the record of a wait, with stages replaced by the full names of their steps."""
     if not wait.stage or wait.steps:
         return wait
@@ -106,7 +106,7 @@ def _with_full_names(wait: Wait, plan: JobPlan) -> Wait:
         wait = attrs.evolve(wait, givers=givers)
     use = next((one for one in stage.side_inputs if one.name == wait.side_input), None)
     if use is None:
-        return attrs.evolve(wait, steps=_steps(plan, (wait.stage,)))
+        return attrs.evolve(wait, steps=_list_step_names(plan, (wait.stage,)))
     givers = tuple(
         other.spec.name.rpartition(" + ")[2]
         for other in plan.stages.values()
@@ -115,7 +115,7 @@ def _with_full_names(wait: Wait, plan: JobPlan) -> Wait:
     return attrs.evolve(wait, steps=(use.transform_id,), givers=givers)
 
 
-def _steps(plan: JobPlan, stages: Iterable[str]) -> tuple[str, ...]:
+def _list_step_names(plan: JobPlan, stages: Iterable[str]) -> tuple[str, ...]:
     """Returns the full names of the steps in stages. Shortens a long list to the first and the last name."""
     names = [name for stage in stages for name in plan.stages[stage].spec.name.split(" + ")]
     return tuple(names if len(names) <= _MOST_STEPS else (names[0], "...", names[-1]))

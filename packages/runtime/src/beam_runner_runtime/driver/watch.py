@@ -64,21 +64,25 @@ class JobWatch:
         for link in watchdog.defects(coordinator.lanes.claims(), coordinator.moved, now):
             where = f"Python worker {link.hello.pid} on {link.hello.host}"
             what = f"{where} got a bundle, but {link.doing.value}"
-            self._tell(what, "the server replaces the process and reruns the bundle")
+            self._report_defect(what, "the server replaces the process and reruns the bundle")
             notice(Detector.WATCHDOG, where)
             loss = coordinator.lanes.give_up(link)
             process = LostProcess(link.hello.host, link.hello.pid)
             coordinator.lose(loss, f"{what} for more than {limit:g} s", process)
         if self._loop_is_lost.seconds(is_so=coordinator.is_loop_lost, now=listened) > limit:
-            self._tell("no process runs the loop of this job", "the server reruns its bundles")
+            self._report_defect(
+                "no process runs the loop of this job", "the server reruns its bundles"
+            )
             coordinator.take_loop_back("no process ran it")
         # Search for lost bundles only if the job makes no progress.
         lost = lost_bundles(coordinator) if now - coordinator.moved > limit / 2 else []
         if self._bundles_are_lost.seconds(is_so=bool(lost), now=listened) > limit:
-            self._tell(f"open bundles without a process: {len(lost)}", "the server runs them now")
+            self._report_defect(
+                f"open bundles without a process: {len(lost)}", "the server runs them now"
+            )
             coordinator.place(lost)
 
-    def _tell(self, what: str, then: str) -> None:
+    def _report_defect(self, what: str, then: str) -> None:
         text = (
             f"{what} for more than {LIMITS.watchdog_seconds:g} s: {then}. This is a"
             " defect of the runner; the server log contains the stacks of all threads"

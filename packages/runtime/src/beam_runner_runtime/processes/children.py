@@ -61,8 +61,8 @@ class Children:
         Raises:
             Unavailable: The fork server doesn't start, or another thread called `kill`.
         """
-        self._parent = self._zygote or _started()
-        start_essential(self._watch, "workers", self._break)
+        self._parent = self._zygote or _start_fork_server()
+        start_essential(self._watch_fork_server, "workers", self._stop_after_error)
         if self._stopped:
             self.kill()
         is_ready = self._ready.wait(LIMITS.fork_server_start_seconds)
@@ -74,15 +74,15 @@ class Children:
 
     def fork(self, number: int, endpoint: Endpoint) -> None:
         """Forks the process with this number, which connects to the endpoint."""
-        self._order(f"fork {number} {json.dumps(attrs.asdict(endpoint))}", number)
+        self._send_command(f"fork {number} {json.dumps(attrs.asdict(endpoint))}", number)
 
     def kill_one(self, number: int) -> None:
         """Kills a process if it exists."""
-        self._order(f"kill {number}")
+        self._send_command(f"kill {number}")
 
     def stop(self) -> None:
         """Ends all processes, and waits up to ``fork_server_stop_seconds`` for their exits; idempotent."""
-        parent = self._start_no_more()
+        parent = self._prevent_restart()
         if parent is None or parent.stdin is None:
             return
         with contextlib.suppress(BrokenPipeError):
@@ -95,18 +95,18 @@ class Children:
 
     def kill(self) -> None:
         """Requests the end of all processes; the reaper kills the remaining ones."""
-        parent = self._start_no_more()
+        parent = self._prevent_restart()
         if parent is not None:
             parent.terminate()
 
-    def _start_no_more(self) -> subprocess.Popen[str] | Zygote | None:
+    def _prevent_restart(self) -> subprocess.Popen[str] | Zygote | None:
         """Prevents the start of another fork server, and returns the current one."""
         with self._writing:
             self._stopped = True
             self._life.take(Event.STOP_REQUESTED)
             return self._parent
 
-    def _order(self, line: str, forks: int | None = None) -> None:
+    def _send_command(self, line: str, forks: int | None = None) -> None:
         """Writes a command line.
 
         ``forks`` is the number of the process that the command starts. Its exit is reported in any
@@ -117,26 +117,26 @@ class Children:
             assert self._parent.stdin is not None
             if forks is not None:
                 self._numbers.add(forks)
-            # If the write fails, the fork server has exited, which `_watch` notices.
+            # If the write fails, the fork server has exited, which `_watch_fork_server` notices.
             with contextlib.suppress(OSError, ValueError):
                 self._parent.stdin.write(f"{line}\n")
                 self._parent.stdin.flush()
 
-    def _watch(self) -> None:
+    def _watch_fork_server(self) -> None:
         """Reads the reports of the fork server, and starts another one each time that it exits on its own."""
         failures = 0
         while True:
             assert self._parent is not None
-            failures = 0 if self._read(self._parent) else failures + 1
+            failures = 0 if self._read_reports(self._parent) else failures + 1
             code = self._parent.wait()
             how = f"it ended with {'signal' if code < 0 else 'exit code'} {abs(code)}"
             if failures == LIMITS.fork_server_attempts:
-                self._lose(f"{how}, {LIMITS.fork_server_attempts} times before it was ready")
-            if self._lost or not self._start_again(how):
+                self._mark_lost(f"{how}, {LIMITS.fork_server_attempts} times before it was ready")
+            if self._lost or not self._restart_fork_server(how):
                 self._ready.set()
                 return
 
-    def _start_again(self, how: str) -> bool:
+    def _restart_fork_server(self, how: str) -> bool:
         """Starts another fork server, and reports the exit of all processes of the previous one.
 
         Returns:
@@ -152,24 +152,24 @@ class Children:
                 " starts another one, and retries the bundles of its workers",
                 how,
             )
-            self._parent = _started()
+            self._parent = _start_fork_server()
             lost, self._numbers = self._numbers, set()
         for number in sorted(lost):
             self._on_end(number, -signal.SIGKILL)
         return True
 
-    def _break(self, error: BaseException) -> None:
+    def _stop_after_error(self, error: BaseException) -> None:
         """Ends all processes and the server, because the server would miss the exit of a worker."""
-        self._lose(f"{type(error).__name__}: {error}")
+        self._mark_lost(f"{type(error).__name__}: {error}")
         self._ready.set()
         self.kill()
 
-    def _lose(self, why: str) -> None:
+    def _mark_lost(self, why: str) -> None:
         """Prevents the start of another fork server, so that the server stops."""
         self._lost = why
         self._life.take(Event.LATE)
 
-    def _read(self, parent: subprocess.Popen[str] | Zygote) -> bool:
+    def _read_reports(self, parent: subprocess.Popen[str] | Zygote) -> bool:
         """Reads the reports of a fork server until it exits, and returns whether it was ready."""
         assert parent.stdout is not None
         is_ready = False
@@ -188,7 +188,7 @@ class Children:
         return is_ready
 
 
-def _started() -> subprocess.Popen[str]:
+def _start_fork_server() -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "beam_runner_runtime.processes.parent"],
         stdin=subprocess.PIPE,

@@ -29,7 +29,7 @@ from beam_runner_runtime.processes.preload import (
 READY = "ready"
 
 
-class _Parent:
+class _ForkServer:
     """Fork server that starts workers and waits for their exits in one thread; no other thread can exist at a fork."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class _Parent:
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = ended
-                _tell(f"ended {self._pids.pop(pid)} {os.waitstatus_to_exitcode(status)}")
+                _write_report(f"ended {self._pids.pop(pid)} {os.waitstatus_to_exitcode(status)}")
 
 
 def _become_worker(told: str, number: int) -> NoReturn:
@@ -86,7 +86,7 @@ def _become_worker(told: str, number: int) -> NoReturn:
         os._exit(code)
 
 
-def _tell(line: str) -> None:
+def _write_report(line: str) -> None:
     os.write(1, f"{line}\n".encode())
 
 
@@ -95,8 +95,8 @@ def serve() -> None:
     # Import first. A direct import of Beam adds a log handler, which workers would inherit.
     import_worker_modules()
     prefer_as_out_of_memory_victim()
-    _tell(READY)
-    parent = _Parent()
+    _write_report(READY)
+    parent = _ForkServer()
     signal.signal(signal.SIGCHLD, parent.bury)
     for line in iter(sys.stdin.readline, ""):
         order, _, rest = line.partition(" ")

@@ -42,12 +42,12 @@ class PlainPlacement(LanesOnly):
     def __init__(self, cores: int, zygote: Zygote | None = None) -> None:
         self.cores = cores
         self.slots = self.cores * TUNING.slots_per_core
-        self._children = Children(self._ended, zygote)
+        self._children = Children(self._handle_worker_exit, zygote)
         self._changed = threading.Condition()
         self._numbers = itertools.count()
         self._endpoints: Endpoints | None = None
         self._workers: dict[int, _Worker] = {}
-        self._waiting: deque[_Lane] = deque()
+        self._waiting: deque[_RequestedLane] = deque()
         self._stands_by = False
 
     @property
@@ -61,14 +61,14 @@ class PlainPlacement(LanesOnly):
         self._endpoints = endpoints
         with self._changed:
             self._stands_by = True
-            self._assign()
+            self._assign_lanes()
 
     def order(self, number: int) -> StandByOrder:
         with self._changed:
             worker = self._workers.get(number)
             done = None if worker is None else worker.take_done()
             if done is not None:
-                self._assign()
+                self._assign_lanes()
         if done is not None:
             done.on_end(done.number, "")
         if worker is None:
@@ -84,7 +84,7 @@ class PlainPlacement(LanesOnly):
     def stand_down(self) -> None:
         with self._changed:
             self._stands_by = False
-            self._send_away(lambda worker: worker.job_id is None)
+            self._dismiss_workers(lambda worker: worker.job_id is None)
             self._changed.wait_for(lambda: not self._workers, LIMITS.stand_down_seconds)
 
     def stop(self) -> None:
@@ -95,11 +95,11 @@ class PlainPlacement(LanesOnly):
 
     # Methods for jobs.
 
-    def start_lane(self, lane: _Lane) -> None:
+    def start_lane(self, lane: _RequestedLane) -> None:
         """Queues a lane, which starts as soon as a slot is free."""
         with self._changed:
             self._waiting.append(lane)
-            self._assign()
+            self._assign_lanes()
 
     def cancel(self, job_id: str) -> None:
         """Ends the lanes of a job."""
@@ -110,23 +110,23 @@ class PlainPlacement(LanesOnly):
             for worker in self._workers.values():
                 if worker.job_id == job_id and worker.lane is not None:
                     worker.lane.attempts = LIMITS.lane_attempts
-                    self._kill(worker)
+                    self._kill_worker(worker)
         for lane in waiting:
             lane.on_end(lane.number, "")
 
     def end_job(self, job_id: str, *, kill: bool) -> None:
         """Dismisses the processes of a job, or kills them."""
         with self._changed:
-            self._send_away(lambda worker: worker.job_id == job_id)
+            self._dismiss_workers(lambda worker: worker.job_id == job_id)
             for worker in self._workers.values():
                 if kill and worker.job_id == job_id:
-                    self._kill(worker)
+                    self._kill_worker(worker)
 
-    def _kill(self, worker: _Worker) -> None:
+    def _kill_worker(self, worker: _Worker) -> None:
         worker.is_killed = True
         self._children.kill_one(worker.number)
 
-    def _assign(self) -> None:
+    def _assign_lanes(self) -> None:
         """Assigns waiting lanes to idle processes of their jobs, or to other processes, and keeps one
         stand-by process.
         """
@@ -136,24 +136,24 @@ class PlainPlacement(LanesOnly):
             idle = [worker for worker in self._workers.values() if worker.is_free(lane.job_id)]
             # Prefer a process that has served the job to the stand-by process.
             worker = max(idle, key=lambda worker: worker.job_id or "", default=None)
-            (worker or self._fork()).take(lane)
+            (worker or self._fork_worker()).take(lane)
         if self._stands_by and not any(w.job_id is None for w in self._workers.values()):
-            self._fork()
+            self._fork_worker()
         self._changed.notify_all()
 
-    def _fork(self) -> _Worker:
+    def _fork_worker(self) -> _Worker:
         assert self._endpoints is not None
         worker = _Worker(next(self._numbers))
         self._workers[worker.number] = worker
         self._children.fork(worker.number, self._endpoints.of(to_stand_by(worker.number)))
         return worker
 
-    def _send_away(self, which: Callable[[_Worker], bool]) -> None:
+    def _dismiss_workers(self, which: Callable[[_Worker], bool]) -> None:
         for worker in filter(which, self._workers.values()):
             worker.leaves = True
         self._changed.notify_all()
 
-    def _ended(self, number: int, code: int) -> None:
+    def _handle_worker_exit(self, number: int, code: int) -> None:
         """Called when a process exits, normally or abnormally."""
         with self._changed:
             worker = self._workers.pop(number)
@@ -166,7 +166,7 @@ class PlainPlacement(LanesOnly):
             again = lane is not None and lane.attempts < LIMITS.lane_attempts and self.is_alive
             if lane is not None and again:
                 self._waiting.appendleft(lane)
-            self._assign()
+            self._assign_lanes()
         if lane is not None and not again:
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
             lane.on_end(lane.number, f"its worker process ended with {how}")
@@ -186,7 +186,7 @@ class PlainJob(LanesOnlyJob):
         return self._placement.is_alive
 
     def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
-        self._placement.start_lane(_Lane(self._job_id, number, on_end))
+        self._placement.start_lane(_RequestedLane(self._job_id, number, on_end))
 
     def cancel(self) -> None:
         self._placement.cancel(self._job_id)
@@ -196,7 +196,7 @@ class PlainJob(LanesOnlyJob):
 
 
 @attrs.define(eq=False)
-class _Lane:
+class _RequestedLane:
     """Requested lane that hasn't ended."""
 
     job_id: str
@@ -215,7 +215,7 @@ class _Worker:
 
     number: int
     job_id: str | None = None
-    lane: _Lane | None = None
+    lane: _RequestedLane | None = None
     begun: bool = False
     leaves: bool = False
     is_killed: bool = False
@@ -231,12 +231,12 @@ class _Worker:
         """Returns True if the process can serve a lane of the job."""
         return self.lane is None and not self.leaves and self.job_id in (None, job_id)
 
-    def take(self, lane: _Lane) -> None:
+    def take(self, lane: _RequestedLane) -> None:
         """Assigns a lane to the process."""
         self.job_id, self.lane, self.begun = lane.job_id, lane, False
         lane.attempts += 1
 
-    def take_done(self) -> _Lane | None:
+    def take_done(self) -> _RequestedLane | None:
         """Removes and returns the finished lane, when the process requests another one."""
         if not self.begun:
             return None

@@ -35,17 +35,17 @@ def is_possible() -> bool:
 
 def adopt_orphans() -> None:
     """Makes this process adopt the orphans among its descendants; children don't inherit the setting."""
-    _control(_SET_CHILD_SUBREAPER, 1)
+    _call_prctl(_SET_CHILD_SUBREAPER, 1)
 
 
 def end_with_parent() -> None:
     """Makes the kernel kill this process when the thread that forked it ends; children don't inherit the setting."""
-    _control(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    _call_prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def be_called(name: str) -> None:
     """Sets the name of this process, at most 15 bytes; children inherit the name."""
-    _control(_SET_NAME, ctypes.create_string_buffer(name.encode()))
+    _call_prctl(_SET_NAME, ctypes.create_string_buffer(name.encode()))
 
 
 def make_silent(*streams: int) -> None:
@@ -73,24 +73,24 @@ def watch_over(run: Callable[[], object], owners: Iterable[int]) -> NoReturn:
             run()
         finally:
             os._exit(1)
-    signal.signal(signal.SIGTERM, lambda number, frame: _end_all(child))
+    signal.signal(signal.SIGTERM, lambda number, frame: _end_descendants_and_exit(child))
     with contextlib.ExitStack() as files:
         ends = select.poll()
         for process in (child, *owners):
             try:
                 file = os.pidfd_open(process)
             except ProcessLookupError:
-                _end_all(child)
+                _end_descendants_and_exit(child)
             files.callback(os.close, file)
             ends.register(file, select.POLLIN)
         orphans: dict[int, float] = {}
         while not ends.poll(LIMITS.reaper_look_seconds * 1000):
-            _bury()
-            _end_orphans(child, orphans)
-    _end_all(child)
+            _reap_children()
+            _kill_old_orphans(child, orphans)
+    _end_descendants_and_exit(child)
 
 
-def _end_orphans(child: int, orphans: dict[int, float]) -> None:
+def _kill_old_orphans(child: int, orphans: dict[int, float]) -> None:
     """Kills the processes that have been orphans for longer than their grace period."""
     now = time.monotonic()
     found = [pid for pid in children(os.getpid()) if pid != child]
@@ -101,24 +101,24 @@ def _end_orphans(child: int, orphans: dict[int, float]) -> None:
             kill_all([pid, *descendants(pid)])
 
 
-def _end_all(child: int) -> NoReturn:
+def _end_descendants_and_exit(child: int) -> NoReturn:
     """Exits this process after all descendants, which get a grace period; doesn't wait for ``child``."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     limit = time.monotonic() + LIMITS.orphan_seconds
-    while _left({child}) and time.monotonic() < limit:
+    while _find_descendants({child}) and time.monotonic() < limit:
         time.sleep(LIMITS.reaper_end_look_seconds)
-    while left := _left(set()):
+    while left := _find_descendants(set()):
         kill_all(left)
         time.sleep(LIMITS.reaper_end_look_seconds)
     os._exit(0)
 
 
-def _left(but: set[int]) -> set[int]:
-    _bury()
+def _find_descendants(but: set[int]) -> set[int]:
+    _reap_children()
     return set(descendants(os.getpid())) - but
 
 
-def _bury() -> None:
+def _reap_children() -> None:
     """Reaps exited children."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
@@ -132,6 +132,6 @@ def kill_all(pids: Iterable[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _control(option: int, value: int | ctypes.Array[ctypes.c_char]) -> None:
+def _call_prctl(option: int, value: int | ctypes.Array[ctypes.c_char]) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)

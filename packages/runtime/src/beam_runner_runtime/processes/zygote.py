@@ -54,7 +54,7 @@ class Zygote:
             os.close(ours)
             os.close(theirs)
             reaper.make_silent(*not_its)
-            _become(serve, server, orders, answers)
+            _run_forked(serve, server, orders, answers)
         os.close(orders)
         os.close(answers)
         self.stdin: TextIO = os.fdopen(ours, "w")
@@ -90,7 +90,7 @@ class Zygote:
             os.kill(self._pid, signal.SIGTERM)
 
 
-def _become(serve: Callable[[], object], server: int, orders: int, answers: int) -> NoReturn:
+def _run_forked(serve: Callable[[], object], server: int, orders: int, answers: int) -> NoReturn:
     """Detaches the forked process from the server, except for the imported modules, and runs ``serve``."""
     try:
         reaper.be_called(NAME)

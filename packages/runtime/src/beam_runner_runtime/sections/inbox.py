@@ -95,7 +95,7 @@ class SectionInbox:
             self.replies.append(decode_reply(read_body(parcel)))
             return
         found[head.number] = xxhash.xxh3_64_digest(parcel)
-        self._keep(head, parcel)
+        self._store_parcel(head, parcel)
 
     def check(self, level: str, sources: int) -> None:
         """Checks and orders the parcels after all of them have arrived.
@@ -140,7 +140,7 @@ class SectionInbox:
         """Yields the kind, element count and data of each row for a stage; can be called several times."""
         for parcel in self._parcels:
             if parcel.head.stage == stage:
-                yield from read_rows(self._data(parcel))
+                yield from read_rows(self._read_parcel(parcel))
 
     def close(self) -> None:
         """Drops all parcels and removes the file; open row buffers stay readable."""
@@ -148,7 +148,7 @@ class SectionInbox:
         if self._writer is not None:
             self._writer.discard()
 
-    def _keep(self, head: Head, parcel: bytes) -> None:
+    def _store_parcel(self, head: Head, parcel: bytes) -> None:
         self._bytes += len(parcel)
         if self._bytes <= self._budget:
             self._parcels.append(_Parcel(head, parcel))
@@ -159,7 +159,7 @@ class SectionInbox:
         self._parcels.append(_Parcel(head, None, self._in_file))
         self._in_file += 1
 
-    def _data(self, parcel: _Parcel) -> bytes | pa.Buffer:
+    def _read_parcel(self, parcel: _Parcel) -> bytes | pa.Buffer:
         if parcel.data is not None:
             return parcel.data
         assert self._file is not None, "rows are read before all parcels arrived"

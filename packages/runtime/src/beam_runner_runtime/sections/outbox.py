@@ -26,7 +26,7 @@ Send = Callable[[int, bytes], None]
 
 
 @attrs.define
-class _Waiting:
+class _PendingParcel:
     """Rows for one stage and shard that wait for a full parcel."""
 
     rows: list[tuple[bytes, bytes, bytes]] = attrs.field(factory=list)
@@ -54,7 +54,7 @@ class Outbox:
         self._shards = shards
         self._send = send
         self._most = most_bytes
-        self._waiting: dict[tuple[int, int], _Waiting] = {}
+        self._waiting: dict[tuple[int, int], _PendingParcel] = {}
         self._bytes = 0
         self.overflows = False
         self._numbers = [0] * shards
@@ -68,15 +68,15 @@ class Outbox:
         place = (shard, stage)
         waiting = self._waiting.get(place)
         if waiting is None:
-            waiting = self._waiting[place] = _Waiting()
+            waiting = self._waiting[place] = _PendingParcel()
         waiting.rows.append(encode_row(row))
         waiting.count += row.count
         waiting.size += len(row.data)
         self._bytes += len(row.data)
         if waiting.size >= PARCEL_BYTES:
-            self._close(place)
+            self._send_parcel(place)
         elif self._bytes > self._most:
-            self._close_all()
+            self._send_all_parcels()
 
     def finish(self, reply: SectionReply | None, *, broken: bool) -> None:
         """Sends the waiting rows, then the reply to one shard, and a declaration to each shard.
@@ -85,7 +85,7 @@ class Outbox:
             reply: reply for the server, if any.
             broken: whether output is missing because the section must end.
         """
-        self._close_all()
+        self._send_all_parcels()
         if reply is not None:
             shard = self._source % self._shards
             head = Head(ParcelKind.REPLY, self._source, self._numbers[shard])
@@ -98,11 +98,11 @@ class Outbox:
             head = Head(ParcelKind.TOLD, self._source, number)
             self._send(shard, encode_parcel(head, (told.encode(),)))
 
-    def _close_all(self) -> None:
+    def _send_all_parcels(self) -> None:
         for place in list(self._waiting):
-            self._close(place)
+            self._send_parcel(place)
 
-    def _close(self, place: tuple[int, int]) -> None:
+    def _send_parcel(self, place: tuple[int, int]) -> None:
         waiting = self._waiting.pop(place)
         self._bytes -= waiting.size
         shard, stage = place

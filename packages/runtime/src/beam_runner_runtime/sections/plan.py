@@ -56,7 +56,7 @@ class SectionPlan:
         """Returns the plan of these parts; each part must come after the parts that it reads."""
         stages = [plan.stages[part.stage] for part in parts]
         written = {buffer for stage in stages for buffer in stage.outputs.values()}
-        levels = _levels(stages)
+        levels = _compute_levels(stages)
         made = [
             SectionStage(stage, part, place, levels[place], stage.input_buffer in written)
             for place, (stage, part) in enumerate(zip(stages, parts, strict=True))
@@ -64,7 +64,7 @@ class SectionPlan:
         count = max(levels) + 1
         # Most sections start with an impulse, and each task costs about 20 ms in Spark, even
         # without input.
-        first = max(1, *(_portions(plan, one) for one in made if one.level == 0))
+        first = max(1, *(_count_possible_tasks(plan, one) for one in made if one.level == 0))
         return cls(
             tuple(tuple(one for one in made if one.level == level) for level in range(count)),
             (min(first, shards), *(shards for _ in range(count - 1))),
@@ -85,31 +85,31 @@ def shares(plan: JobPlan, stage: SectionStage, tasks: int) -> list[list[Input]]:
     inputs = list(enumerate(stage.part.inputs))
     dealt: list[list[tuple[int, Input]]] = [[] for _ in range(tasks)]
     if _is_keyed(plan, stage):
-        turns = {shard: turn for turn, shard in enumerate(sorted(_shards(stage)))}
+        turns = {shard: turn for turn, shard in enumerate(sorted(_list_shards(stage)))}
         for place, one in inputs:
             dealt[turns[one.data.facts.shard or 0] % tasks].append((place, one))
         for own in dealt:
             own.sort(key=lambda pair: pair[1].data.facts.shard or 0)
     else:
         least = [(0, task) for task in range(tasks)]
-        for place, one in sorted(inputs, key=lambda pair: -_weight(pair[1])):
+        for place, one in sorted(inputs, key=lambda pair: -_estimate_work(pair[1])):
             weight, task = least[0]
             dealt[task].append((place, one))
-            heapq.heapreplace(least, (weight + _weight(one) + 1, task))
+            heapq.heapreplace(least, (weight + _estimate_work(one) + 1, task))
         for own in dealt:
             own.sort(key=itemgetter(0))
     return [[one for _, one in own] for own in dealt]
 
 
-def _weight(one: Input) -> int:
+def _estimate_work(one: Input) -> int:
     """Returns the amount of work for an input: the work of restrictions if known, otherwise the bytes."""
     facts = one.data.facts
     return facts.size if facts.work is None else facts.work
 
 
-def _portions(plan: JobPlan, stage: SectionStage) -> int:
+def _count_possible_tasks(plan: JobPlan, stage: SectionStage) -> int:
     """Returns the maximum number of tasks that can share the external input of a stage."""
-    return len(_shards(stage) if _is_keyed(plan, stage) else stage.part.inputs)
+    return len(_list_shards(stage) if _is_keyed(plan, stage) else stage.part.inputs)
 
 
 def _is_keyed(plan: JobPlan, stage: SectionStage) -> bool:
@@ -117,7 +117,7 @@ def _is_keyed(plan: JobPlan, stage: SectionStage) -> bool:
     return buffer is not None and plan.buffers[buffer].kind.is_keyed
 
 
-def _shards(stage: SectionStage) -> set[int]:
+def _list_shards(stage: SectionStage) -> set[int]:
     return {one.data.facts.shard or 0 for one in stage.part.inputs}
 
 
@@ -140,7 +140,7 @@ def why_not(plan: JobPlan, parts: Iterable[SectionPart]) -> str:
     return ""
 
 
-def _levels(stages: Sequence[StagePlan]) -> list[int]:
+def _compute_levels(stages: Sequence[StagePlan]) -> list[int]:
     """Returns the level of each stage.
 
     A stage without readers in the section gets the earliest possible level. Any other stage gets

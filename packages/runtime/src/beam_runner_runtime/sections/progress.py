@@ -38,7 +38,7 @@ class SectionProgress:
         """Returns the progress of a bundle, inside or outside of a section; None if unknown."""
         # Read the earlier totals first. Then a bundle that finishes meanwhile is reported late, but
         # not twice.
-        before = self._before(running.attempt)
+        before = self._read_earlier_metrics(running.attempt)
         progress = running.progress()
         if progress is None or not before:
             return progress
@@ -64,9 +64,9 @@ class SectionProgress:
         now = time.monotonic()
         if now >= self._told + TUNING.progress_seconds:
             self._told = now
-            self._send(BundleProgressed(attempt, 1.0, 0, self._before(attempt)))
+            self._send(BundleProgressed(attempt, 1.0, 0, self._read_earlier_metrics(attempt)))
         return reply
 
-    def _before(self, attempt: Attempt) -> tuple[MonitoringInfo, ...]:
+    def _read_earlier_metrics(self, attempt: Attempt) -> tuple[MonitoringInfo, ...]:
         with self._lock:
             return self._ended.infos() if attempt == self._attempt else ()

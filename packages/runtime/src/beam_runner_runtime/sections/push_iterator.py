@@ -21,7 +21,7 @@ class ConsumerGoneError(Exception):
 
 
 @attrs.frozen
-class _End:
+class _EndMarker:
     """Marker for the end of the items, with the error of the producer, if any."""
 
     error: BaseException | None
@@ -36,10 +36,10 @@ def pushed(produce: Callable[[Callable[[Item], None]], None]) -> Iterator[Item]:
     Raises:
         Exception: ``produce`` raised this exception.
     """
-    items: queue.Queue[Item | _End] = queue.Queue(_AHEAD)
+    items: queue.Queue[Item | _EndMarker] = queue.Queue(_AHEAD)
     given_up = threading.Event()
 
-    def push(item: Item | _End) -> None:
+    def push(item: Item | _EndMarker) -> None:
         while not given_up.is_set():
             try:
                 items.put(item, timeout=_LOOK_SECONDS)
@@ -57,13 +57,13 @@ def pushed(produce: Callable[[Callable[[Item], None]], None]) -> Iterator[Item]:
         except BaseException as raised:
             error = raised
         try:
-            push(_End(error))
+            push(_EndMarker(error))
         except ConsumerGoneError:
             return
 
     start_essential(run, "section")
     try:
-        while not isinstance(item := items.get(), _End):
+        while not isinstance(item := items.get(), _EndMarker):
             yield item
         if item.error is not None:
             raise item.error

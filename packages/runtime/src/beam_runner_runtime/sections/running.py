@@ -166,14 +166,14 @@ class Sections:
             return False
         self._looked = now
         before, self.tasks = self.tasks, self._host.section_tasks()
-        self._take_places()
+        self._count_taken_slots()
         moved = self.tasks.done != before.done
         if moved:
             for section in self._running.values():
                 section.changed = now
         return moved
 
-    def _take_places(self) -> None:
+    def _count_taken_slots(self) -> None:
         """Counts slots as taken for the running tasks; Spark reports the number of running tasks, but
         not their sections.
         """

@@ -117,7 +117,7 @@ class SectionTask:
         """
         inbox = SectionInbox(self._host.scratch / f"{self._name}-rows", self._budget)
         try:
-            with self._told_of_neighbours():
+            with self._report_unavailable_neighbours():
                 for parcel in parcels:
                     inbox.take(parcel)
                 if self._level:
@@ -125,8 +125,8 @@ class SectionTask:
                     inbox.check(self._plan.name(before), self._plan.tasks[before])
 
             def produce(push: Callable[[tuple[int, bytes]], None]) -> None:
-                with self._told_of_neighbours():
-                    self._work(inbox, lambda shard, parcel: push((shard, parcel)))
+                with self._report_unavailable_neighbours():
+                    self._process_level(inbox, lambda shard, parcel: push((shard, parcel)))
 
             yield from pushed(produce)
         finally:
@@ -134,7 +134,7 @@ class SectionTask:
             inbox.close()
 
     @contextmanager
-    def _told_of_neighbours(self) -> Iterator[None]:
+    def _report_unavailable_neighbours(self) -> Iterator[None]:
         """Reports an unavailable disk or store to the server, which ends the complete section and retries it later."""
         try:
             yield
@@ -145,20 +145,20 @@ class SectionTask:
             raise
 
     @property
-    def _is_last(self) -> bool:
+    def _is_last_level(self) -> bool:
         return self._level == len(self._plan.levels) - 1
 
-    def _work(self, inbox: SectionInbox, send: Send) -> None:
-        shards = 1 if self._is_last else self._section.shards
+    def _process_level(self, inbox: SectionInbox, send: Send) -> None:
+        shards = 1 if self._is_last_level else self._section.shards
         outbox = Outbox(self._source, shards, send, self._budget // _WAITING_SHARE)
         seen = (Seen(self._level, inbox.digest, 1),) if self._level else ()
         own = SectionReply(((self._level, 1),), seen)
         if not inbox.broken:
-            own = merge_replies((own, self._bundles(inbox, outbox)))
+            own = merge_replies((own, self._run_bundles(inbox, outbox)))
         reply = merge_replies((*inbox.replies, own))
         outbox.finish(reply, broken=inbox.broken or reply.end is not None)
 
-    def _bundles(self, inbox: SectionInbox, outbox: Outbox) -> SectionReply:
+    def _run_bundles(self, inbox: SectionInbox, outbox: Outbox) -> SectionReply:
         """Runs the bundles of this task, and forwards the rows for later levels."""
         host = self._host
         data = SectionData(
@@ -170,7 +170,7 @@ class SectionTask:
             if (own := self._prepared.inputs.get(stage.place)) is not None:
                 inputs.append((stage, own[self._source]))
             elif (rows := received.pop(stage.place, None)) is not None:
-                inputs.append((stage, (self._input(stage, rows),)))
+                inputs.append((stage, (self._make_input(stage, rows),)))
         bundle = self._section.order.bundle
         reply = TaskBundles(host, bundle, self._name, inputs, data, lambda: self._wanted).run()
         if reply.end is None:
@@ -179,7 +179,7 @@ class SectionTask:
                     outbox.add(self._source, place, Row(self._source, kind, row, count))
         return reply
 
-    def _input(self, stage: SectionStage, rows: ReceivedRows) -> Input:
+    def _make_input(self, stage: SectionStage, rows: ReceivedRows) -> Input:
         """Returns the input that other tasks sent for a stage."""
         buffer = stage.plan.input_buffer
         assert buffer is not None

@@ -80,7 +80,7 @@ class TaskBundles:
         self._data = data
         self._is_wanted = is_wanted
         self._stages = {stage.plan.stage_id: stage for stage, _ in inputs}
-        self._scheduler = Scheduler(_graph(host.work.plan, inputs))
+        self._scheduler = Scheduler(_make_graph(host.work.plan, inputs))
         self._driver: Driver[Event] = Driver(self)
         self._waiting: deque[Bundle] = deque()
         self._state: dict[tuple[str, int | None], LoopStores] = {}
@@ -100,15 +100,15 @@ class TaskBundles:
         self._driver.execute(self._scheduler.handle(Start(self._host.clock.now(), roots)))
         while self._end is None and not self._driver.has_ended:
             if self._waiting:
-                self._run(self._waiting.popleft())
+                self._run_bundle(self._waiting.popleft())
             else:
-                self._nap()
+                self._wait_for_alarm()
         return attrs.evolve(merge_replies(self._replies), end=self._end)
 
-    def _run(self, opened: Bundle) -> None:
+    def _run_bundle(self, opened: Bundle) -> None:
         stage = self._stages[opened.stage]
         order = RunBundle(
-            self._part_of_section(stage, opened), f"{self._name}-{stage.place}-{opened.number}"
+            self._limit_to_section(stage, opened), f"{self._name}-{stage.place}-{opened.number}"
         )
         stores = self._state.pop((opened.stage, opened.shard), None) or LoopStores(
             self._host.scratch, {}
@@ -117,21 +117,21 @@ class TaskBundles:
         if not self._is_wanted():
             raise ConsumerGoneError  # The server doesn't need the result either.
         if isinstance(reply, BundleBroke):
-            self._broke(stage, reply)
-        elif reason := self._why_not(reply.done):
-            self._refuse(f"{stage.plan.spec.name} {reason}")
+            self._handle_failure(stage, reply)
+        elif reason := self._explain_refusal(reply.done):
+            self._refuse_section(f"{stage.plan.spec.name} {reason}")
         else:
             if opened.shard is not None and stores.is_known(opened.stage, opened.shard):
-                self._keep_state(opened.stage, opened.shard, stores, reply.done)
-            self._took(stage, opened, reply)
+                self._retain_state(opened.stage, opened.shard, stores, reply.done)
+            self._record_reply(stage, opened, reply)
 
-    def _keep_state(self, stage: str, shard: int, stores: LoopStores, done: BundleDone) -> None:
+    def _retain_state(self, stage: str, shard: int, stores: LoopStores, done: BundleDone) -> None:
         """Retains the state of a shard that waits for processing time; no later bundle reads any other shard."""
         if done.summary != EMPTY_SUMMARY:
             stores.accept(stage, shard)
             self._state[stage, shard] = stores
 
-    def _took(self, stage: SectionStage, opened: Bundle, reply: BundleReply) -> None:
+    def _record_reply(self, stage: SectionStage, opened: Bundle, reply: BundleReply) -> None:
         outputs = SectionOutputs(stage.place, self._data.source, reply.done.outputs)
         self._replies.append(SectionReply(outputs=(outputs,), metrics=reply.metrics))
         # The readers of the outputs run in other tasks.
@@ -142,12 +142,12 @@ class TaskBundles:
         self._driver.record_entries((done,), now)
         wait = self._driver.time_until_wake(now)
         if wait is not None and wait > _MOST_DELAY and not self._driver.has_ended:
-            self._refuse(
+            self._refuse_section(
                 f"{stage.plan.spec.name} has deferred a part of its work for"
                 f" more than {_MOST_DELAY // 1000} s"
             )
 
-    def _part_of_section(self, stage: SectionStage, opened: Bundle) -> Bundle:
+    def _limit_to_section(self, stage: SectionStage, opened: Bundle) -> Bundle:
         whole, part = self._section, stage.part
         return attrs.evolve(
             opened,
@@ -159,7 +159,7 @@ class TaskBundles:
             output_watermark=min(whole.output_watermark, part.input_watermark),
         )
 
-    def _why_not(self, done: BundleDone) -> str:
+    def _explain_refusal(self, done: BundleDone) -> str:
         """Returns the reason why a bundle's result doesn't fit into a section; empty if the result fits."""
         if done.finalize:
             return "registered callbacks for the commit of its bundle"
@@ -167,11 +167,11 @@ class TaskBundles:
             return "emits elements that are too large for Spark's shuffle"
         return ""
 
-    def _refuse(self, reason: str) -> None:
+    def _refuse_section(self, reason: str) -> None:
         self._end = SectionRefusal(Attempt.of(self._section), reason, ran=True)
         self._host.tell(self._end)
 
-    def _broke(self, stage: SectionStage, broken: BundleBroke) -> None:
+    def _handle_failure(self, stage: SectionStage, broken: BundleBroke) -> None:
         if broken.failure is None and broken.kind is FailureKind.OUTSIDE:
             text = f"{stage.plan.spec.name}: {broken.reason}"
             self._host.warn(f"a task of a section failed, and Spark can retry it: {text}")
@@ -179,7 +179,7 @@ class TaskBundles:
         self._end = broken
         self._host.tell(broken)
 
-    def _nap(self) -> None:
+    def _wait_for_alarm(self) -> None:
         """Waits for the next alarm, and advances the scheduler to exactly the alarm's time.
 
         The measured time would depend on the machine, and would make retries differ.
@@ -223,7 +223,7 @@ class TaskBundles:
 _KINDS = {BufferKind.GROUPED: StageKind.GROUPING, BufferKind.KEYED: StageKind.STATEFUL}
 
 
-def _graph(plan: JobPlan, inputs: StageInputs) -> GraphSpec:
+def _make_graph(plan: JobPlan, inputs: StageInputs) -> GraphSpec:
     """Returns a graph whose stages each have a root with the stage's name, because no stage of a task
     reads another's output.
     """

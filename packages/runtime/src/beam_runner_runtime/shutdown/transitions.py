@@ -30,7 +30,7 @@ class ShutdownStep:
     after: enum.Enum
 
 
-def _rows(
+def _make_rows(
     before: enum.Enum, *targets: tuple[Cause | Iterable[Cause], enum.Enum]
 ) -> list[ShutdownStep]:
     """Returns the rows of one state; a target is one cause or several, and the next state."""
@@ -41,15 +41,15 @@ def _rows(
     return rows
 
 
-def _unchanged(before: enum.Enum, *causes: Cause) -> list[ShutdownStep]:
-    return _rows(before, (causes, before))
+def _make_unchanged_rows(before: enum.Enum, *causes: Cause) -> list[ShutdownStep]:
+    return _make_rows(before, (causes, before))
 
 
-def _ends(
+def _make_end_rows(
     before: WorkerState, *others: tuple[Cause | Iterable[Cause], enum.Enum]
 ) -> list[ShutdownStep]:
     """Returns the rows of a state in which a worker process works for a job."""
-    return _rows(
+    return _make_rows(
         before,
         *others,
         (ShutdownMessage.ExitNow, WorkerState.ABORTING),
@@ -60,67 +60,71 @@ def _ends(
 
 _W, _J, _S = WorkerState, JobPhase, ServerState
 _WORKERS = (
-    *_rows(_W.STANDING_BY, (Event.ASSIGNED, _W.WORKING)),
-    *_rows(_W.STANDING_BY, ((Event.SENT_AWAY, Event.EXITED), _W.GONE)),
-    *_unchanged(_W.WORKING, Event.WORK_SENT, ShutdownMessage.LeaveLoop, ShutdownMessage.CloseLane),
-    *_ends(
+    *_make_rows(_W.STANDING_BY, (Event.ASSIGNED, _W.WORKING)),
+    *_make_rows(_W.STANDING_BY, ((Event.SENT_AWAY, Event.EXITED), _W.GONE)),
+    *_make_unchanged_rows(
+        _W.WORKING, Event.WORK_SENT, ShutdownMessage.LeaveLoop, ShutdownMessage.CloseLane
+    ),
+    *_make_end_rows(
         _W.WORKING,
         (ShutdownMessage.GiveUp, _W.GIVING_UP),
         (ShutdownMessage.TearDown, _W.TEARING_DOWN),
     ),
-    *_rows(_W.WORKING, (ShutdownMessage.EndJob, _W.ENDING)),
-    *_unchanged(_W.GIVING_UP, ShutdownMessage.GiveUp, ShutdownMessage.CloseLane),
-    *_ends(
+    *_make_rows(_W.WORKING, (ShutdownMessage.EndJob, _W.ENDING)),
+    *_make_unchanged_rows(_W.GIVING_UP, ShutdownMessage.GiveUp, ShutdownMessage.CloseLane),
+    *_make_end_rows(
         _W.GIVING_UP,
         (ShutdownMessage.TearDown, _W.TEARING_DOWN),
         (ShutdownMessage.EndJob, _W.ENDING),
     ),
-    *_ends(
+    *_make_end_rows(
         _W.TEARING_DOWN,
         (ShutdownMessage.CloseLane, _W.TEARING_DOWN),
         (ShutdownMessage.EndJob, _W.ENDING),
     ),
-    *_ends(_W.ENDING),
+    *_make_end_rows(_W.ENDING),
     # The server may send these before it reads `Closed`.
-    *_unchanged(
+    *_make_unchanged_rows(
         _W.CLOSED,
         Event.WORK_SENT,
         *(m for m in ShutdownMessage if m is not ShutdownMessage.ExitNow),
     ),
-    *_rows(_W.CLOSED, (ShutdownMessage.ExitNow, _W.ABORTING), (Event.EXITED, _W.GONE)),
-    *_unchanged(_W.ABORTING, Event.WORK_SENT, *ShutdownMessage),
-    *_rows(_W.ABORTING, (Event.EXITED, _W.GONE)),
-    *_unchanged(_W.GONE, Event.WORK_SENT, *ShutdownMessage),
+    *_make_rows(_W.CLOSED, (ShutdownMessage.ExitNow, _W.ABORTING), (Event.EXITED, _W.GONE)),
+    *_make_unchanged_rows(_W.ABORTING, Event.WORK_SENT, *ShutdownMessage),
+    *_make_rows(_W.ABORTING, (Event.EXITED, _W.GONE)),
+    *_make_unchanged_rows(_W.GONE, Event.WORK_SENT, *ShutdownMessage),
 )
 _JOBS = (
-    *_rows(_J.WAITING, (Event.BEGUN, _J.RUNNING)),
-    *_rows(_J.RUNNING, (Event.CANCEL_REQUESTED, _J.CANCELLING)),
-    *_unchanged(_J.CANCELLING, Event.CANCEL_REQUESTED),
-    *_unchanged(_J.SUSPENDING, Event.CANCEL_REQUESTED, Event.SUSPEND_REQUESTED),
+    *_make_rows(_J.WAITING, (Event.BEGUN, _J.RUNNING)),
+    *_make_rows(_J.RUNNING, (Event.CANCEL_REQUESTED, _J.CANCELLING)),
+    *_make_unchanged_rows(_J.CANCELLING, Event.CANCEL_REQUESTED),
+    *_make_unchanged_rows(_J.SUSPENDING, Event.CANCEL_REQUESTED, Event.SUSPEND_REQUESTED),
     *(
         row
         for state in (_J.WAITING, _J.RUNNING, _J.CANCELLING)
-        for row in _rows(
+        for row in _make_rows(
             state,
             (Event.SUSPEND_REQUESTED, _J.SUSPENDING),
             (Event.IN_ORDER, _J.TEARING_DOWN),
             (Event.AT_ONCE, _J.ABORTING),
         )
     ),
-    *_rows(_J.SUSPENDING, (Event.AT_ONCE, _J.ABORTING)),
-    *_rows(_J.TEARING_DOWN, (Event.ALL_GONE, _J.GONE), (Event.LATE, _J.ABORTING)),
-    *_rows(_J.ABORTING, ((Event.ALL_GONE, Event.LATE), _J.GONE)),
+    *_make_rows(_J.SUSPENDING, (Event.AT_ONCE, _J.ABORTING)),
+    *_make_rows(_J.TEARING_DOWN, (Event.ALL_GONE, _J.GONE), (Event.LATE, _J.ABORTING)),
+    *_make_rows(_J.ABORTING, ((Event.ALL_GONE, Event.LATE), _J.GONE)),
 )
 _LANES = (
-    *_rows(LaneState.STARTING, (Event.BEGUN, LaneState.IDLE), (Event.EXITED, LaneState.GONE)),
-    *_rows(
+    *_make_rows(LaneState.STARTING, (Event.BEGUN, LaneState.IDLE), (Event.EXITED, LaneState.GONE)),
+    *_make_rows(
         LaneState.IDLE,
         (Event.WORK_SENT, LaneState.BUNDLE),
         (Event.LOOP_SENT, LaneState.LOOP),
         ((ShutdownMessage.CloseLane, Event.EXITED), LaneState.GONE),
     ),
-    *_rows(LaneState.BUNDLE, (Event.WORK_DONE, LaneState.IDLE), (Event.EXITED, LaneState.GONE)),
-    *_rows(
+    *_make_rows(
+        LaneState.BUNDLE, (Event.WORK_DONE, LaneState.IDLE), (Event.EXITED, LaneState.GONE)
+    ),
+    *_make_rows(
         LaneState.LOOP,
         (ShutdownMessage.LeaveLoop, LaneState.LOOP),
         (Event.WORK_DONE, LaneState.IDLE),
@@ -128,48 +132,48 @@ _LANES = (
     ),
 )
 _SECTIONS = (
-    *_rows(SectionLife.RUNNING, (Event.WORK_DONE, SectionLife.GONE)),
-    *_rows(SectionLife.RUNNING, (Event.AT_ONCE, SectionLife.CANCELLED)),
-    *_rows(SectionLife.CANCELLED, ((Event.WORK_DONE, Event.LATE), SectionLife.GONE)),
+    *_make_rows(SectionLife.RUNNING, (Event.WORK_DONE, SectionLife.GONE)),
+    *_make_rows(SectionLife.RUNNING, (Event.AT_ONCE, SectionLife.CANCELLED)),
+    *_make_rows(SectionLife.CANCELLED, ((Event.WORK_DONE, Event.LATE), SectionLife.GONE)),
 )
 _SERVERS = (
-    *_rows(_S.STARTING, (Event.BEGUN, _S.SERVING), (Event.STOP_REQUESTED, _S.STOPPING)),
-    *_rows(_S.SERVING, ((Event.STOP_REQUESTED, Event.OWNER_GONE), _S.STOPPING)),
-    *_unchanged(_S.STOPPING, Event.STOP_REQUESTED),
-    *_rows(_S.STOPPING, ((Event.ALL_GONE, Event.LATE), _S.GONE)),
+    *_make_rows(_S.STARTING, (Event.BEGUN, _S.SERVING), (Event.STOP_REQUESTED, _S.STOPPING)),
+    *_make_rows(_S.SERVING, ((Event.STOP_REQUESTED, Event.OWNER_GONE), _S.STOPPING)),
+    *_make_unchanged_rows(_S.STOPPING, Event.STOP_REQUESTED),
+    *_make_rows(_S.STOPPING, ((Event.ALL_GONE, Event.LATE), _S.GONE)),
     *(ShutdownStep(state, Event.EXITED, _S.GONE) for state in _S if state is not _S.GONE),
 )
 _F, _R, _H = ForkServerState, ReaperState, HarnessState
 _FORK_SERVERS = (
-    *_rows(
+    *_make_rows(
         _F.IMPORTING,
         (Event.BEGUN, _F.READY),
         (Event.EXITED, _F.IMPORTING),
         (Event.LATE, _F.LOST),
         (Event.STOP_REQUESTED, _F.STOPPING),
     ),
-    *_rows(
+    *_make_rows(
         _F.READY,
         (Event.EXITED, _F.IMPORTING),
         (Event.LATE, _F.LOST),
         (Event.STOP_REQUESTED, _F.STOPPING),
     ),
-    *_unchanged(_F.STOPPING, Event.BEGUN, Event.LATE, Event.STOP_REQUESTED),
-    *_rows(_F.STOPPING, (Event.EXITED, _F.GONE)),
-    *_unchanged(_F.LOST, Event.LATE, Event.STOP_REQUESTED, Event.EXITED),
-    *_unchanged(_F.GONE, Event.STOP_REQUESTED),
+    *_make_unchanged_rows(_F.STOPPING, Event.BEGUN, Event.LATE, Event.STOP_REQUESTED),
+    *_make_rows(_F.STOPPING, (Event.EXITED, _F.GONE)),
+    *_make_unchanged_rows(_F.LOST, Event.LATE, Event.STOP_REQUESTED, Event.EXITED),
+    *_make_unchanged_rows(_F.GONE, Event.STOP_REQUESTED),
 )
 _REAPERS = (
-    *_rows(_R.WATCHING, ((Event.OWNER_GONE, Event.STOP_REQUESTED), _R.ENDING)),
-    *_rows(_R.WATCHING, (Event.EXITED, _R.GONE)),
-    *_rows(_R.ENDING, ((Event.ALL_GONE, Event.LATE, Event.EXITED), _R.GONE)),
+    *_make_rows(_R.WATCHING, ((Event.OWNER_GONE, Event.STOP_REQUESTED), _R.ENDING)),
+    *_make_rows(_R.WATCHING, (Event.EXITED, _R.GONE)),
+    *_make_rows(_R.ENDING, ((Event.ALL_GONE, Event.LATE, Event.EXITED), _R.GONE)),
 )
 _HARNESSES = (
-    *_rows(_H.STARTING, (Event.BEGUN, _H.WORKING), ((Event.LATE, Event.EXITED), _H.GONE)),
-    *_rows(_H.WORKING, (Event.STOP_REQUESTED, _H.ENDING), (Event.EXITED, _H.GONE)),
-    *_rows(_H.ENDING, ((Event.LATE, Event.EXITED), _H.GONE)),
+    *_make_rows(_H.STARTING, (Event.BEGUN, _H.WORKING), ((Event.LATE, Event.EXITED), _H.GONE)),
+    *_make_rows(_H.WORKING, (Event.STOP_REQUESTED, _H.ENDING), (Event.EXITED, _H.GONE)),
+    *_make_rows(_H.ENDING, ((Event.LATE, Event.EXITED), _H.GONE)),
 )
-_PROGRAMS = _rows(ProgramState.WORKING, (Event.EXITED, ProgramState.GONE))
+_PROGRAMS = _make_rows(ProgramState.WORKING, (Event.EXITED, ProgramState.GONE))
 
 TRANSITIONS: tuple[ShutdownStep, ...] = (
     *(*_SERVERS, *_JOBS, *_LANES, *_SECTIONS, *_WORKERS),
