@@ -19,7 +19,7 @@ from beam_runner_runtime.channel.stand_by import StandByOrder, StandDown
 from beam_runner_runtime.sections.ends import Tasks
 from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor
 from beam_runner_server.job_folders import JobFolders
-from beam_runner_storage.journal.store import Store
+from beam_runner_storage.journal.store import JournalStore
 from beam_runner_storage.stores.spec import StoreSpec
 
 
@@ -65,7 +65,7 @@ class Idle:
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[JobClient]:
-    store = Store(tmp_path / "state", durable=False)
+    store = JournalStore(tmp_path / "state", durable=False)
     executor = PlacedJobExecutor(
         Idle(),
         store,

@@ -16,8 +16,8 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.testing import test_stream
 from apache_beam.transforms import userstate
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner
-from beam_runner_data.rows.outputs import row_port
-from beam_runner_data.rows.written import WrittenBuffer
+from beam_runner_data.rows.outputs import create_row_converter
+from beam_runner_data.rows.written import RowBufferWriter
 from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_model.chunks import ElementChunk, KeyedChunk, OutputChunk
 from beam_runner_model.stages import OutputEdge, OutputKind
@@ -95,8 +95,8 @@ def test_output_port_cases_cover_all_buffer_kinds() -> None:
 def test_output_data_reports_the_metadata_for_the_scheduler(build: Any, tmp_path: Path) -> None:
     plan = plan_of(build)
     for number, (edge, buffer) in enumerate(edges(plan)):
-        written = WrittenBuffer(buffer, SHARDS, tmp_path, f"{number}")
-        row_port(buffer.kind, SHARDS, 0, written.write).write(chunk_for(edge, buffer))
+        written = RowBufferWriter(buffer, SHARDS, tmp_path, f"{number}")
+        create_row_converter(buffer.kind, SHARDS, 0, written.write).write(chunk_for(edge, buffer))
         outputs = written.close()
         assert sum(output.data.facts.count for output in outputs) == 2
         for output in outputs:

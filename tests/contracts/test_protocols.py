@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from beam_runner_data.rows.outputs import RowPort
+from beam_runner_data.rows.outputs import RowConverter
 from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
 from beam_runner_jobservices.ports import JobExecutor, JobHandle, JobObserver
 from beam_runner_runtime.bundles.stages import JobStages
@@ -51,7 +51,7 @@ def the_stages_of_a_job_take_logs(stages: JobStages) -> LogSink:
     return stages
 
 
-def row_ports_are_output_ports(port: RowPort) -> OutputPort:
+def row_ports_are_output_ports(port: RowConverter) -> OutputPort:
     return port
 
 
@@ -71,7 +71,7 @@ PAIRS = [
     (BundleSideInputs, SideInputReader),
     (ChannelClient, ArtifactReader),
     (JobStages, LogSink),
-    (RowPort, OutputPort),
+    (RowConverter, OutputPort),
     (EmbeddedHarness, Harness),
     (FnApiHarness, Harness),
 ]

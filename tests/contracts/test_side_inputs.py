@@ -10,9 +10,9 @@ from pathlib import Path
 import attrs
 import pytest
 from beam_runner_data.rows import written
-from beam_runner_data.rows.outputs import row_port
+from beam_runner_data.rows.outputs import create_row_converter
 from beam_runner_data.rows.refs import FileRows, InlineRows
-from beam_runner_data.rows.written import WrittenBuffer
+from beam_runner_data.rows.written import RowBufferWriter
 from beam_runner_data.side_inputs import side_data, side_index, side_index_build, side_inputs
 from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
 from beam_runner_engine.scheduler.commands import SideInput
@@ -57,8 +57,8 @@ def reader_of(folder: Path, kind: BufferKind, chunks: Sequence[KeyedChunk]) -> S
     shown: dict[Window, list[Data]] = {}
     for bundle in range(2):
         name = f"{next(NUMBERS)}"
-        output = WrittenBuffer(attrs.evolve(BUFFER, kind=kind), 8, folder, name)
-        port = row_port(kind, 8, bundle, output.write)
+        output = RowBufferWriter(attrs.evolve(BUFFER, kind=kind), 8, folder, name)
+        port = create_row_converter(kind, 8, bundle, output.write)
         for chunk in chunks[bundle::2]:
             port.write(chunk)
         for out in output.close():

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import attrs
 import pyarrow as pa
-from beam_runner_data.grouping.groups import group_chunks
-from beam_runner_data.rows.columns import to_batch
+from beam_runner_data.grouping.groups import group_into_chunks
+from beam_runner_data.rows.columns import build_batch
 from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_model.chunks import GroupChunk, KeyedChunk
@@ -33,7 +33,7 @@ def keyed(
     timestamps: Sequence[int] | None,
     values: Sequence[bytes],
 ) -> pa.RecordBatch:
-    return to_batch(
+    return build_batch(
         KeyedChunk(
             b"".join(keys), _ends(keys), b"".join(values), _ends(values), windows, timestamps
         )
@@ -47,7 +47,7 @@ class ColumnsGrouper:
     strategy: WindowingStrategy
     batches: list[pa.RecordBatch] = attrs.field(factory=list)
     merger: WindowMerger | None = None
-    group: Callable[..., Iterator[GroupChunk]] = group_chunks
+    group: Callable[..., Iterator[GroupChunk]] = group_into_chunks
 
     def add(
         self,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import attrs
 from beam_runner_model.errors import RunnerError
-from beam_runner_storage.journal.journal import Recovered
-from beam_runner_storage.journal.store import FILE, Store
+from beam_runner_storage.journal.journal import RecoveredJournal
+from beam_runner_storage.journal.store import FILE, JournalStore
 
 CLOSED, KILLED = "closed", "killed"
 JOBS = ("first", "second", "third")
@@ -23,13 +23,13 @@ class Folder:
 
     files: dict[str, bytes]
     before: dict[str, bytes]
-    right: dict[str, Recovered]
+    right: dict[str, RecoveredJournal]
 
 
 def left_folder(path: Path, seed: int, end: str) -> Folder:
     """Returns the folder of a server that was closed, or killed after its last commit."""
     rng = random.Random(seed)
-    store = Store(path, durable=False)
+    store = JournalStore(path, durable=False)
     before: dict[str, bytes] = {}
     turn = rng.randrange(5, 55)
     for number in range(60):
@@ -52,7 +52,7 @@ def left_folder(path: Path, seed: int, end: str) -> Folder:
     return Folder(after, before, right)
 
 
-def _checkpoint(store: Store) -> None:
+def _checkpoint(store: JournalStore) -> None:
     assert store._connection is not None
     store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -86,14 +86,14 @@ def damaged(folder: Folder, rng: random.Random) -> tuple[str, dict[str, bytes]]:
     return f"{name} {kind} at {at} of {len(content)}", files
 
 
-def outcome(path: Path, files: dict[str, bytes], right: dict[str, Recovered]) -> str:
+def outcome(path: Path, files: dict[str, bytes], right: dict[str, RecoveredJournal]) -> str:
     """Returns the next server's outcome for a folder: "whole", "told" or "silent"."""
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir()
     for name, content in files.items():
         (path / name).write_bytes(content)
     try:
-        store = Store(path, durable=False)
+        store = JournalStore(path, durable=False)
     except RunnerError:
         return "told"
     try:

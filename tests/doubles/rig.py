@@ -33,7 +33,7 @@ from beam_runner_runtime.driver.recovery import recover
 from beam_runner_runtime.driver.scheduling import roots_of
 from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.slots import JobSlots, Slots
-from beam_runner_storage.journal.store import Store
+from beam_runner_storage.journal.store import JournalStore
 from beam_runner_storage.stores.spec import StoreSpec
 from section_doubles import FakeSections
 from worker_doubles import SHARDS, FakeHarness, FakeWorker, Transform, harnesses
@@ -96,7 +96,7 @@ class Rig:
         self.log: list[tuple[str, Attempt]] = []
         self.section_policy = section_policy
         self.sections = FakeSections(plan, self.stages, self.folder)
-        self.store = Store(place / "journal", durable=False)
+        self.store = JournalStore(place / "journal", durable=False)
         self.journal: Any = LoggedJournal(self.store.journal("job-1"), self.log)
         try:
             ledger = self._ledger({"parallelism": 4 * cores, **(limits or {})})

@@ -33,7 +33,7 @@ from beam_runner_runtime.driver.scheduling import roots_of
 from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.slots import JobSlots, Slots
 from beam_runner_runtime.sections.ends import SectionEnd, Tasks
-from beam_runner_storage.journal.store import Store
+from beam_runner_storage.journal.store import JournalStore
 from beam_runner_storage.stores.spec import StoreSpec
 from section_doubles import FakeSections
 from small_jobs import PLAN, TRANSFORMS
@@ -181,7 +181,7 @@ class Server:
         self.folder = self.place / "files"
 
         self.files = JobFolder(StoreSpec(str(self.folder)))
-        self.store = Store(self.place / "journal", durable=False)
+        self.store = JournalStore(self.place / "journal", durable=False)
         self.journal = self.store.journal("job-1")
         self.reporter = Reporter(self.refuses_end)
         self.ended: list[RunningJob] = []

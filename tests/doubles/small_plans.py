@@ -13,7 +13,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_data.rows.refs import InlineRows, RowsRef
-from beam_runner_data.rows.row import elements_row
+from beam_runner_data.rows.row import build_element_row
 from beam_runner_engine.scheduler.commands import Bundle, Input
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.buffers import BufferPlan, SideInputUse
@@ -58,7 +58,7 @@ def values_of(chunk: ElementChunk) -> list[bytes]:
 
 def elements(name: str, *values: bytes) -> Data:
     """Returns data with these values inline."""
-    row = elements_row(0, chunk_of(values))
+    row = build_element_row(0, chunk_of(values))
     facts = DataFacts(len(values), len(row.data), 0, windows=None)
     return Data(InlineRows(name, ((row.kind, row.data),)), facts)
 

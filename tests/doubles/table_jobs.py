@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 from beam_runner_data.fetching.file_cache import FileCache
-from beam_runner_data.rows.columns import to_bytes
+from beam_runner_data.rows.columns import encode_batch
 from beam_runner_engine.scheduler.commands import Bundle, Input
 from beam_runner_engine.scheduler.events import Output
 from beam_runner_model.buffers import BufferKind, BufferPlan
@@ -74,7 +74,7 @@ class TableJob:
         """Rows, as a stage puts them out."""
         batches = [batch for table in tables for batch in table.to_batches()]
         return ElementsWriter(FileCache.open(self.data.store), "1-1-1", [BUFFER], 1).write(
-            map(to_bytes, batches)
+            map(encode_batch, batches)
         )
 
     def write(self, to: TableTarget, *tables: pa.Table, attempt: int = 1) -> None:

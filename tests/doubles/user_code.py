@@ -12,8 +12,8 @@ from apache_beam.coders.coders import BytesCoder, GlobalWindowCoder, WindowedVal
 from apache_beam.coders.coders import IntervalWindowCoder as Intervals
 from apache_beam.transforms.window import GlobalWindow, IntervalWindow
 from apache_beam.utils import windowed_value
-from beam_runner_data.grouping.key_runs import Part, parts_by_key
-from beam_runner_data.rows.columns import to_batch
+from beam_runner_data.grouping.key_runs import KeySortedElements, sort_by_key
+from beam_runner_data.rows.columns import build_batch
 from beam_runner_data.rows.refs import Segment
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_model.chunks import (
@@ -71,7 +71,7 @@ def batch(*rows: Row) -> pa.RecordBatch:
     keys = b"".join(row.key for row in rows)
     times = [row.time for row in rows]
     key_ends = range(1, len(rows) + 1)
-    return to_batch(KeyedChunk(keys, key_ends, b"".join(values), ends, windows, times))
+    return build_batch(KeyedChunk(keys, key_ends, b"".join(values), ends, windows, times))
 
 
 def _coder(encoded_window: bytes) -> Any:
@@ -169,7 +169,7 @@ def run(
     clock: int = 0,
     name: str = "bundle",
     merger: WindowMerger | None = None,
-    parts: Callable[[Iterable[pa.RecordBatch]], Iterator[Part]] = parts_by_key,
+    parts: Callable[[Iterable[pa.RecordBatch]], Iterator[KeySortedElements]] = sort_by_key,
 ) -> tuple[Any, tuple[Segment, ...]]:
     """Runs a bundle; returns the shard's summary and its state from then on."""
     bundle = bundle_of(shard=0, input_watermark=begin, end_watermark=end, output_watermark=begin)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from beam_runner_storage.stores.ports import StoreError
-from beam_runner_storage.stores.probe import probe
+from beam_runner_storage.stores.probe import probe_store
 from beam_runner_storage.stores.spec import StoreSpec
 from hdfs_servers import DATA_NODE, HdfsServers
 
@@ -20,7 +20,7 @@ def refusal(url: str) -> str:
     """Returns the error line of a server that starts with this URL."""
     began = time.monotonic()
     with pytest.raises(StoreError) as told:
-        probe(StoreSpec(url))
+        probe_store(StoreSpec(url))
     assert time.monotonic() - began < _SOON
     said = str(told.value)
     print(f"REFUSED {said}", flush=True)
@@ -46,7 +46,7 @@ def test_hdfs_in_safe_mode_is_refused(hdfs: HdfsServers) -> None:
         hdfs.admin("-safemode", "leave")
     assert "SafeModeException" in said
     assert "hdfs dfsadmin -safemode get" in said
-    probe(StoreSpec(f"{hdfs.url}/safe"))
+    probe_store(StoreSpec(f"{hdfs.url}/safe"))
 
 
 @pytest.mark.parametrize(("flag", "value"), [("-setQuota", "1"), ("-setSpaceQuota", "1m")])

@@ -33,7 +33,7 @@ from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_runtime.driver.journal_codec import encode_entries
 from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.scheduling import roots_of
-from beam_runner_storage.journal.store import Store
+from beam_runner_storage.journal.store import JournalStore
 from sample_buffers import buffer
 from small_plans import plan_of, stage
 
@@ -68,7 +68,7 @@ class Server:
     def __init__(self, folder: Path, maps: int, shards: int, *, sections: bool) -> None:
         self._maps = maps
         self._shards = shards
-        self._journal = Store(folder, durable=False).journal("job")
+        self._journal = JournalStore(folder, durable=False).journal("job")
         policy = DefaultSectionPolicy() if sections else None
         limits = Limits(parallelism=shards)
         self.ledger = Ledger(PLAN, shards, limits, DefaultPolicy(), policy)

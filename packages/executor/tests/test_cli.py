@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from beam_runner_jobservices.client import JobClient
-from beam_runner_storage.durable.folders import hold_folder, mark_folder
+from beam_runner_storage.durable.folders import lock_folder, mark_folder
 from waiting import wait_until
 
 from beam_spark_executor.spark.java import processes_of_session
@@ -120,7 +120,7 @@ def test_empty_token_file_prints_one_sentence(folder: Path, tmp_path: Path) -> N
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("lock", ["jobs.lock", "journal.lock"])
 def test_state_folder_in_use_prints_one_sentence(folder: Path, tmp_path: Path, lock: str) -> None:
-    with hold_folder(tmp_path, lock, "state"):
+    with lock_folder(tmp_path, lock, "state"):
         done = run_briefly(folder, *PLAIN, "--state-dir", str(tmp_path))
     assert done.returncode == 1
     assert f"the state folder {tmp_path} is in use by another server" in done.stderr

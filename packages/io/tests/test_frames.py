@@ -15,7 +15,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 from beam_runner_planner.table_specs import VIEW, TableSource, WrongTable
-from beam_runner_storage.temporary import remove_left
+from beam_runner_storage.temporary import remove_stale_folders
 
 from beam_spark_io import frames, from_dataframe, to_dataframe
 from beam_spark_io.spark.frames import frame_of
@@ -69,7 +69,7 @@ def test_dataframe_rows_of_killed_program_are_removed_at_next_start(
     os.waitpid(killed, 0)
     (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
     assert folder.stat().st_mode & 0o777 == 0o700
-    remove_left()
+    remove_stale_folders()
     assert list(tmp_path.iterdir()) == []
 
 

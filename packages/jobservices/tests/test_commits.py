@@ -68,7 +68,7 @@ def test_writer_that_is_done_writes_again_before_next_commit(file, monkeypatch):
         time.sleep(0.05)
         together(group)
 
-    monkeypatch.setattr(file._commits, "_commit_together", slowly)
+    monkeypatch.setattr(file._commits, "_commit_group", slowly)
 
     def begin(number):
         job_id = f"job-{number}"

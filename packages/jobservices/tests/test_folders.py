@@ -9,7 +9,7 @@ import stat
 import pytest
 from beam_runner_model.errors import RunnerError
 from beam_runner_storage.durable import folders
-from beam_runner_storage.durable.folders import ARTIFACTS, MARKER, STATE, hold_folder, mark_folder
+from beam_runner_storage.durable.folders import ARTIFACTS, MARKER, STATE, lock_folder, mark_folder
 
 from beam_runner_jobservices.server import JobServer
 
@@ -44,33 +44,33 @@ def test_folder_of_another_user_is_refused_and_unchanged(tmp_path, which, others
 
 def test_empty_folder_becomes_private_to_user(tmp_path):
     tmp_path.chmod(0o755)
-    hold_folder(tmp_path, "lock", STATE).close()
+    lock_folder(tmp_path, "lock", STATE).close()
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
     assert {path.name for path in tmp_path.iterdir()} == {"lock", MARKER}
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in tmp_path.iterdir())
     assert json.loads((tmp_path / MARKER).read_text()) == {"purpose": "state", "format": 1}
-    hold_folder(tmp_path, "lock", STATE).close()
+    lock_folder(tmp_path, "lock", STATE).close()
     (tmp_path / "anything").write_text("in a marked folder")
-    hold_folder(tmp_path, "lock", STATE).close()
+    lock_folder(tmp_path, "lock", STATE).close()
 
 
 @pytest.mark.parametrize("left", [["jobs.lock"], [f"{MARKER}.new"], ["jobs.lock", f"{MARKER}.new"]])
 def test_folder_of_server_that_died_while_marking_can_be_reopened(tmp_path, left):
     for name in left:
         (tmp_path / name).touch()
-    hold_folder(tmp_path, "jobs.lock", STATE).close()
+    lock_folder(tmp_path, "jobs.lock", STATE).close()
     assert {path.name for path in tmp_path.iterdir()} == {"jobs.lock", MARKER}
 
 
 def test_separate_empty_disk_counts_as_empty_folder(tmp_path):
     (tmp_path / "lost+found").mkdir()
-    hold_folder(tmp_path, "lock", STATE).close()
+    lock_folder(tmp_path, "lock", STATE).close()
 
 
 def test_folder_serves_one_purpose(tmp_path):
-    hold_folder(tmp_path, "lock", STATE).close()
+    lock_folder(tmp_path, "lock", STATE).close()
     with pytest.raises(RunnerError, match="the folder is the state folder of a job server"):
-        hold_folder(tmp_path, "lock", ARTIFACTS)
+        lock_folder(tmp_path, "lock", ARTIFACTS)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_folder_serves_one_purpose(tmp_path):
 def test_folder_with_marker_of_another_kind_is_refused(tmp_path, text, reason):
     (tmp_path / MARKER).write_text(text)
     with pytest.raises(RunnerError, match=reason):
-        hold_folder(tmp_path, "lock", STATE)
+        lock_folder(tmp_path, "lock", STATE)
     assert [path.name for path in tmp_path.iterdir()] == [MARKER]
 
 
@@ -100,7 +100,7 @@ def test_folder_that_resembles_server_folder_is_refused(tmp_path, name):
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("years of work")
     with pytest.raises(RunnerError, match="isn't marked"):
-        hold_folder(tmp_path, "lock", ARTIFACTS)
+        lock_folder(tmp_path, "lock", ARTIFACTS)
 
 
 def as_another_user(monkeypatch):
@@ -135,12 +135,12 @@ def test_links_of_other_users_in_shared_folder_are_not_followed(tmp_path, monkey
     as_another_user(monkeypatch)
     for name in ("link", "link/below"):
         with pytest.raises(RunnerError, match="symbolic link that another user"):
-            hold_folder(shared / name, "lock", STATE)
+            lock_folder(shared / name, "lock", STATE)
     with pytest.raises(RunnerError, match="another user has created it in a shared folder"):
-        hold_folder(shared / "folder", "lock", STATE)
+        lock_folder(shared / "folder", "lock", STATE)
     assert list(aim.iterdir()) == []
     shared.chmod(0o755)
-    hold_folder(shared / "link", "lock", STATE).close()
+    lock_folder(shared / "link", "lock", STATE).close()
 
 
 def test_lock_file_that_is_symbolic_link_is_not_followed(tmp_path):
@@ -150,7 +150,7 @@ def test_lock_file_that_is_symbolic_link_is_not_followed(tmp_path):
     mark_folder(folder, STATE)
     (folder / "lock").symlink_to(tmp_path / "aim")
     with pytest.raises(RunnerError, match="Can't use"):
-        hold_folder(folder, "lock", STATE)
+        lock_folder(folder, "lock", STATE)
 
 
 def test_server_files_are_private_to_user(tmp_path):

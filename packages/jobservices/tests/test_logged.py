@@ -8,7 +8,7 @@ import attrs
 import pytest
 from beam_runner_model.errors import RunnerError, Unavailable
 from beam_runner_model.jobs import Importance, JobMessage, JobMetrics, JobSpec, JobState, StateEvent
-from beam_runner_storage.durable.databases import Schema, open_database, transaction
+from beam_runner_storage.durable.databases import DatabaseSchema, begin_transaction, open_database
 from beam_runner_storage.durable.logged import LogFailed
 
 from beam_runner_jobservices.archive import Archive
@@ -18,7 +18,7 @@ from beam_runner_jobservices.recorder import EndedJob, KeptJob
 
 from .logs import MemoryLog
 
-SCHEMA = Schema(1, "CREATE TABLE t (number INTEGER PRIMARY KEY, text TEXT UNIQUE);")
+SCHEMA = DatabaseSchema(1, "CREATE TABLE t (number INTEGER PRIMARY KEY, text TEXT UNIQUE);")
 
 
 def kept(job_id):
@@ -123,16 +123,16 @@ def test_changes_without_snapshot_are_refused(tmp_path):
 def test_transaction_is_logged_completely_or_not(log, tmp_path):
     connection, _ = open_database(tmp_path / "1.sqlite", SCHEMA, durable=False, log=log)
     connection.begin(log, tmp_path / "1.sqlite")
-    with transaction(connection):
+    with begin_transaction(connection):
         connection.executemany("INSERT INTO t VALUES (?, ?)", ((n, str(n)) for n in range(3)))
         connection.execute("SAVEPOINT one")
         connection.execute("DELETE FROM t")
         connection.execute("ROLLBACK TO one")
         connection.execute("RELEASE one")
-    with pytest.raises(ZeroDivisionError), transaction(connection):
+    with pytest.raises(ZeroDivisionError), begin_transaction(connection):
         connection.execute("DELETE FROM t")
         raise ZeroDivisionError
-    with transaction(connection):
+    with begin_transaction(connection):
         connection.execute("SELECT * FROM t")
     assert len(log.transactions) == 1
     with pytest.raises(AssertionError, match="unknown kind of SQL statement: DROP TABLE t"):

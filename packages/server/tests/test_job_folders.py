@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from beam_runner_data.fetching.access import trouble_with_files
+from beam_runner_data.fetching.access import find_files_problem
 from beam_runner_storage.stores.ports import StoreError
 from beam_runner_storage.stores.probe import MARK
 from beam_runner_storage.stores.spec import NO_STORE, StoreSpec, parse_data_dir
@@ -86,11 +86,11 @@ def test_job_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
 def test_workers_find_marker_of_their_server_only(tmp_path: Path, scheme: str) -> None:
     data = StoreSpec(f"{scheme}{tmp_path / 'data'}")
     folders = JobFolders.of(data, tmp_path, at(tmp_path))
-    assert "is a different" in trouble_with_files(folders.spec)
+    assert "is a different" in find_files_problem(folders.spec)
     folders.check()
     folders.check()
     folders.remove_but(())
-    assert trouble_with_files(folders.spec) == ""
+    assert find_files_problem(folders.spec) == ""
     assert list(folders.spec.open().names()) == [MARK]
 
 

@@ -7,13 +7,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from beam_runner_storage.journal.store import FILE, Store
+from beam_runner_storage.journal.store import FILE, JournalStore
 
 from beam_runner_server.retained_streams import KeptStreams
 
 
-def store_with(folder: Path, **since: int) -> Store:
-    store = Store(folder, durable=False)
+def store_with(folder: Path, **since: int) -> JournalStore:
+    store = JournalStore(folder, durable=False)
     for job_id, time in since.items():
         journal = store.journal(job_id)
         journal.snapshot(b"state")
@@ -35,7 +35,7 @@ def test_stream_state_is_retained_until_expiry_and_then_removed(tmp_path: Path) 
         assert removed == ["early"]
         assert store.job_ids() == ("late", "other")
         assert kept.until() == {"late": 1_500}
-    with closing(Store(tmp_path, durable=False)) as store:
+    with closing(JournalStore(tmp_path, durable=False)) as store:
         assert store.damage == ()
         assert KeptStreams(store, 0, lambda: now[0]).until() == {}, "by the next server's flag"
         assert KeptStreams(store, 10_000, lambda: now[0]).until() == {"late": 10_900}
@@ -68,7 +68,7 @@ def test_journals_of_version_without_retention_are_opened(tmp_path: Path) -> Non
     with closing(sqlite3.connect(tmp_path / FILE)) as connection:
         connection.execute("DROP TABLE kept")
         connection.commit()
-    with closing(Store(tmp_path, durable=False)) as store:
+    with closing(JournalStore(tmp_path, durable=False)) as store:
         assert store.damage == ()
         assert store.kept() == {}
         store.journal("job").keep(7)

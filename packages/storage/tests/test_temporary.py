@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from beam_runner_storage.temporary import CommonFolder, TemporaryFolder, remove_left
+from beam_runner_storage.temporary import (
+    SharedTemporaryFolder,
+    TemporaryFolder,
+    remove_stale_folders,
+)
 
 HOLDS = """
 import sys
@@ -21,8 +25,8 @@ sys.stdin.read()
 """
 JOINS = """
 import sys
-from beam_runner_storage.temporary import CommonFolder
-folder = CommonFolder("kind-", "0123456789abcdef")
+from beam_runner_storage.temporary import SharedTemporaryFolder
+folder = SharedTemporaryFolder("kind-", "0123456789abcdef")
 folder.path.joinpath(sys.argv[1]).touch()
 print(folder.path, flush=True)
 sys.stdin.read()
@@ -91,7 +95,7 @@ def test_folder_of_killed_server_is_removed_and_held_folder_stays(shared: Path) 
 
 def test_abandoned_folder_is_removed_by_cleanup(shared: Path) -> None:
     folder, lock = left(shared)
-    remove_left()
+    remove_stale_folders()
     assert not folder.exists() and not lock.exists()
 
 
@@ -204,5 +208,5 @@ def test_shared_folder_is_not_created_through_link(
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (shared / "beam-spark-kind-01234567").symlink_to(elsewhere)
     with pytest.raises(OSError):
-        CommonFolder("kind-", "01234567")
+        SharedTemporaryFolder("kind-", "01234567")
     assert list(elsewhere.iterdir()) == []

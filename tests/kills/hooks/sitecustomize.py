@@ -110,14 +110,14 @@ def patch_journal(module: ModuleType) -> None:
 def patch_store(module: ModuleType) -> None:
     """Adds a point at which the writes of a transaction exist, but are not committed."""
 
-    class Seals(module.Seals):  # type: ignore[name-defined, misc]
+    class DatabaseSeal(module.DatabaseSeal):  # type: ignore[name-defined, misc]
         @contextmanager
         def transaction(self, connection: Any) -> Iterator[Any]:
             with super().transaction(connection) as change:
                 yield change
                 at("in transaction")
 
-    module.Seals = Seals  # type: ignore[attr-defined]
+    module.DatabaseSeal = DatabaseSeal  # type: ignore[attr-defined]
 
 
 def patch_executor(module: ModuleType) -> None:
@@ -134,7 +134,7 @@ def patch_job(module: ModuleType) -> None:
 
 def patch_written(module: ModuleType) -> None:
     module.INLINE_BYTES = 200  # type: ignore[attr-defined]
-    around(module.WrittenBuffer, "close", "before files", "after files")
+    around(module.RowBufferWriter, "close", "before files", "after files")
 
 
 def patch_stores(module: ModuleType) -> None:

@@ -13,8 +13,8 @@ from beam_runner_model.window_fns import OpaqueWindows
 from beam_runner_model.windows import OpaqueWindow
 from column_groups import ColumnsGrouper, JoinParity, keyed, whole
 
-from beam_runner_data.grouping.groups import group_chunks
-from beam_runner_data.rows.columns import by_shard, from_bytes, to_bytes
+from beam_runner_data.grouping.groups import group_into_chunks
+from beam_runner_data.rows.columns import decode_batch, encode_batch, split_by_shard
 
 
 def _computable(case: BulkCase) -> bool:
@@ -71,7 +71,7 @@ def test_chunks_are_small_and_large_groups_are_split_into_pieces() -> None:
     rows = [*small[:5000], *large, *medium, *small[5000:]]
     batch = keyed([key for key, _ in rows], b"", None, [value for _, value in rows])
     found: dict[bytes, bytes] = {}
-    for chunk in group_chunks([batch], WindowingStrategy()):
+    for chunk in group_into_chunks([batch], WindowingStrategy()):
         assert len(chunk.keys) <= 4096
         if len(chunk.keys) > 1:
             assert sum(map(len, chunk.values)) <= 4 << 20
@@ -85,7 +85,7 @@ def test_chunks_are_small_and_large_groups_are_split_into_pieces() -> None:
 
 
 def test_shared_windows_survive_encoding() -> None:
-    batch = from_bytes(to_bytes(keyed([b"a", b"b"], b"w", None, [b"1", b"2"])))
+    batch = decode_batch(encode_batch(keyed([b"a", b"b"], b"w", None, [b"1", b"2"])))
     assert (batch.schema.metadata or {})[b"window"] == b"w"
     assert batch.column("key").to_pylist() == [b"a", b"b"]
 
@@ -93,7 +93,7 @@ def test_shared_windows_survive_encoding() -> None:
 def test_shards_contain_each_row_once_and_equal_keys_together() -> None:
     keys = [b"k%d" % (i % 50) for i in range(1000)]
     values = [b"%d" % i for i in range(1000)]
-    parts = dict(by_shard(keyed(keys, b"", None, values), 7))
+    parts = dict(split_by_shard(keyed(keys, b"", None, values), 7))
     rows = [row for part in parts.values() for row in part.column("value").to_pylist()]
     assert sorted(rows) == sorted(values)
     seen: set[bytes] = set()
@@ -105,4 +105,6 @@ def test_shards_contain_each_row_once_and_equal_keys_together() -> None:
 
 def test_shard_of_key_is_equal_in_all_processes() -> None:
     # CRC-32 of b"apple" is 2838417488. The literal detects a change of the hash.
-    assert [shard for shard, _ in by_shard(keyed([b"apple"], b"", None, [b"1"]), 1000)] == [488]
+    assert [shard for shard, _ in split_by_shard(keyed([b"apple"], b"", None, [b"1"]), 1000)] == [
+        488
+    ]

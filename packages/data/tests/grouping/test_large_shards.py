@@ -24,7 +24,7 @@ from column_groups import ColumnsGrouper, JoinParity, keyed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_runner_data.grouping.groups import group_chunks
+from beam_runner_data.grouping.groups import group_into_chunks
 from beam_runner_data.grouping.large_shards import LargeShard
 from beam_runner_data.rows.key_partitioning import ROW_BYTES, SpillFiles
 
@@ -90,7 +90,7 @@ def test_spilling_grouper_returns_groups_of_memory_grouper(
     strategy = attrs.evolve(strategy, timestamp_combiner=combiner)
     groupers = [
         ColumnsGrouper(strategy, merger=JoinParity(), group=how)
-        for how in (group_chunks, partial(spilled, budget))
+        for how in (group_into_chunks, partial(spilled, budget))
     ]
     for grouper in groupers:
         for begin in range(0, len(rows), cut):

@@ -15,8 +15,8 @@ from beam_runner_model.window_coders import encode_interval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_data.rows.columns import from_bytes
-from beam_runner_data.rows.outputs import row_port
+from beam_runner_data.rows.columns import decode_batch
+from beam_runner_data.rows.outputs import create_row_converter
 from beam_runner_data.rows.row import Row, RowKind, read_elements
 
 SIZE = 4
@@ -40,7 +40,7 @@ def test_dealt_elements_are_evenly_distributed_and_complete(
     counts: list[int], shards: int, partition: int
 ) -> None:
     rows: list[Row] = []
-    port = row_port(BufferKind.DEALT, shards, partition, rows.append)
+    port = create_row_converter(BufferKind.DEALT, shards, partition, rows.append)
     first = 0
     for count in counts:
         port.write(chunk_of(first, count))
@@ -56,7 +56,7 @@ def test_dealt_elements_are_evenly_distributed_and_complete(
 @given(st.lists(st.integers(1, 20), max_size=10), st.integers(1, 9))
 def test_dealt_elements_of_chunk_stay_in_order(counts: list[int], shards: int) -> None:
     rows: list[Row] = []
-    port = row_port(BufferKind.DEALT, shards, 3, rows.append)
+    port = create_row_converter(BufferKind.DEALT, shards, 3, rows.append)
     first = 0
     for count in counts:
         before = len(rows)
@@ -78,7 +78,7 @@ def test_dealt_elements_of_chunk_stay_in_order(counts: list[int], shards: int) -
 )
 def test_dealt_restrictions_carry_their_sizes(sizes: list[float], work: list[int | None]) -> None:
     rows: list[Row] = []
-    port = row_port(BufferKind.DEALT, 2, 0, rows.append, restrictions=True)
+    port = create_row_converter(BufferKind.DEALT, 2, 0, rows.append, restrictions=True)
     data = b"".join(b"from 0 on" + struct.pack(">d", size) for size in sizes)
     ends = [(9 + 8) * number for number in range(1, len(sizes) + 1)]
     port.write(ElementChunk(len(sizes), data, ends))
@@ -90,7 +90,7 @@ def test_tasks_start_dealing_at_different_shards() -> None:
     shards = Counter[int]()
     for partition in range(12):
         rows: list[Row] = []
-        row_port(BufferKind.DEALT, 4, partition, rows.append).write(chunk_of(0, 1))
+        create_row_converter(BufferKind.DEALT, 4, partition, rows.append).write(chunk_of(0, 1))
         shards.update(row.shard for row in rows)
     assert shards == {0: 3, 1: 3, 2: 3, 3: 3}
 
@@ -98,7 +98,7 @@ def test_tasks_start_dealing_at_different_shards() -> None:
 def test_stored_elements_become_one_row() -> None:
     rows: list[Row] = []
     chunk = ElementChunk(3, b"abcdef")
-    row_port(BufferKind.STORED, 8, 5, rows.append).write(chunk)
+    create_row_converter(BufferKind.STORED, 8, 5, rows.append).write(chunk)
     (row,) = rows
     assert read_elements(pa.py_buffer(row.data)) == chunk
 
@@ -107,13 +107,13 @@ KEYED = KeyedChunk(b"aabbc", [2, 4, 5], b"123", [1, 2, 3], b"w", None)
 
 
 def keys_in(row: Row) -> list[bytes]:
-    keys: list[bytes] = from_bytes(row.data).column("key").to_pylist()
+    keys: list[bytes] = decode_batch(row.data).column("key").to_pylist()
     return keys
 
 
 def test_keyed_rows_go_to_shard_of_their_key() -> None:
     rows: list[Row] = []
-    row_port(BufferKind.GROUPED, 5, 0, rows.append).write(KEYED)
+    create_row_converter(BufferKind.GROUPED, 5, 0, rows.append).write(KEYED)
     found = {key: row.shard for row in rows for key in keys_in(row)}
     assert found == {key: crc32(key) % 5 for key in (b"aa", b"bb", b"c")}
 
@@ -122,7 +122,7 @@ def test_keyed_rows_list_their_windows_separately_if_required() -> None:
     rows: list[Row] = []
     windows = [b"v", b"w", b"v"]
     chunk = attrs.evolve(KEYED, windows=windows)
-    row_port(BufferKind.KEYED, 1, 0, rows.append, windows=True).write(chunk)
+    create_row_converter(BufferKind.KEYED, 1, 0, rows.append, windows=True).write(chunk)
     told = [(sorted(row.windows or ()), row.count, keys_in(row)) for row in rows]
     assert told == [([b"v"], 2, [b"aa", b"c"]), ([b"w"], 1, [b"bb"])]
 
@@ -134,14 +134,14 @@ def test_keyed_rows_hold_watermark_until_first_window_ends(times: list[int]) -> 
     alone = attrs.evolve(several, windows=windows[0])
     for chunk, last in ((several, 9), (alone, 19)):
         rows: list[Row] = []
-        row_port(BufferKind.GROUPED, 1, 0, rows.append).write(chunk)
+        create_row_converter(BufferKind.GROUPED, 1, 0, rows.append).write(chunk)
         assert [row.min_timestamp for row in rows] == [min(*times, last)]
 
 
 def test_element_rows_have_windows_of_their_chunks() -> None:
     for kind in (BufferKind.STORED, BufferKind.DEALT):
         rows: list[Row] = []
-        port = row_port(kind, 2, 0, rows.append, windows=True)
+        port = create_row_converter(kind, 2, 0, rows.append, windows=True)
         for window in (b"v", b"w"):
             port.write(attrs.evolve(chunk_of(0, 3), window=window))
         told = [window for row in rows for window in row.windows or ()]
@@ -152,5 +152,5 @@ def test_element_rows_have_windows_of_their_chunks() -> None:
 def test_side_inputs_are_not_sharded() -> None:
     for kind in (BufferKind.SIDE_ITERABLE, BufferKind.SIDE_MULTIMAP):
         rows: list[Row] = []
-        row_port(kind, 5, 3, rows.append).write(KEYED)
+        create_row_converter(kind, 5, 3, rows.append).write(KEYED)
         assert [(row.shard, keys_in(row)) for row in rows] == [(0, [b"aa", b"bb", b"c"])]

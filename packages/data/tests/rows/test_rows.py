@@ -7,12 +7,12 @@ import pytest
 from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.times import MIN_TIMESTAMP
 
-from beam_runner_data.rows.row import RowKind, elements_row, read_elements
+from beam_runner_data.rows.row import RowKind, build_element_row, read_elements
 
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(1000)])
 def test_rows_contain_elements(data: bytes) -> None:
-    row = elements_row(3, ElementChunk(7, data))
+    row = build_element_row(3, ElementChunk(7, data))
     assert (row.shard, row.kind, row.count) == (3, RowKind.ELEMENTS, 7)
     for stored in (row.data, pa.py_buffer(row.data)):
         assert read_elements(stored) == ElementChunk(7, data)
@@ -20,4 +20,4 @@ def test_rows_contain_elements(data: bytes) -> None:
 
 @pytest.mark.parametrize(("told", "kept"), [(None, MIN_TIMESTAMP), (0, 0), (-5, -5)])
 def test_unknown_earliest_timestamp_is_minimum_timestamp(told: int | None, kept: int) -> None:
-    assert elements_row(0, ElementChunk(1, b"x", min_timestamp=told)).min_timestamp == kept
+    assert build_element_row(0, ElementChunk(1, b"x", min_timestamp=told)).min_timestamp == kept

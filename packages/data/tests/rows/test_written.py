@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from sample_buffers import buffer
 
 from beam_runner_data.rows import written
-from beam_runner_data.rows.files import read_ref
+from beam_runner_data.rows.files import read_reference
 from beam_runner_data.rows.refs import FileRows, InlineRows
 from beam_runner_data.rows.row import Row, RowKind
-from beam_runner_data.rows.written import INLINE_BYTES, WrittenBuffer
+from beam_runner_data.rows.written import INLINE_BYTES, RowBufferWriter
 
 KB = 1024
 
@@ -32,7 +32,7 @@ def write(
     folder: Path, kind: BufferKind | BufferPlan, *rows: Row, pieces: int = 4
 ) -> tuple[Output, ...]:
     plan = buffer("b", kind) if isinstance(kind, BufferKind) else kind
-    buffered = WrittenBuffer(plan, pieces, folder, "1-2-3-0")
+    buffered = RowBufferWriter(plan, pieces, folder, "1-2-3-0")
     for one in rows:
         buffered.write(one)
     return buffered.close()
@@ -42,7 +42,7 @@ def data_of(folder: Path, outputs: tuple[Output, ...]) -> list[bytes]:
     return [
         bytes(memoryview(data))
         for output in outputs
-        for _, data in read_ref(folder, output.data.ref)
+        for _, data in read_reference(folder, output.data.ref)
     ]
 
 
@@ -80,13 +80,13 @@ def test_output_above_limit_is_written_to_one_file(tmp_path: Path, sizes: list[i
 
 def test_aborted_output_leaves_no_file(tmp_path: Path) -> None:
     for close in (False, True):
-        buffered = WrittenBuffer(buffer("b", BufferKind.STORED), 4, tmp_path, "name")
+        buffered = RowBufferWriter(buffer("b", BufferKind.STORED), 4, tmp_path, "name")
         buffered.write(row(INLINE_BYTES + 1))
         if close:
             buffered.close()
         buffered.discard()
         assert list(tmp_path.iterdir()) == []
-    WrittenBuffer(buffer("b", BufferKind.STORED), 4, tmp_path, "name").discard()
+    RowBufferWriter(buffer("b", BufferKind.STORED), 4, tmp_path, "name").discard()
 
 
 written_rows = st.lists(
@@ -213,7 +213,7 @@ def test_shard_rows_are_adjacent_if_fetched_separately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[tuple[int, int]], kind: BufferKind
 ) -> None:
     monkeypatch.setattr(written, "REQUEST_BYTES", 500)
-    made = WrittenBuffer(buffer("b", kind), 4, tmp_path, "1-2-3-0", 0, in_extents=True)
+    made = RowBufferWriter(buffer("b", kind), 4, tmp_path, "1-2-3-0", 0, in_extents=True)
     for number, (shard, size) in enumerate(rows):
         made.write(row(size + 1, shard, number + 1))
     by_shard: dict[int, list[int]] = {}
@@ -230,7 +230,7 @@ def test_shard_rows_are_adjacent_if_fetched_separately(
 
 
 def test_file_smaller_than_request_is_not_reordered(tmp_path: Path) -> None:
-    made = WrittenBuffer(buffer("b", BufferKind.GROUPED), 4, tmp_path, "1-2-3-0", in_extents=True)
+    made = RowBufferWriter(buffer("b", BufferKind.GROUPED), 4, tmp_path, "1-2-3-0", in_extents=True)
     for shard in (0, 1, 0, 1):
         made.write(row(INLINE_BYTES, shard))
     assert [output.data.ref.rows for output in made.close()] == [(0, 2), (1, 3)]  # type: ignore[union-attr]

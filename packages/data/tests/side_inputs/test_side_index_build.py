@@ -15,18 +15,22 @@ from sample_buffers import buffer
 from sample_chunks import GLOBAL, keyed_chunk
 
 from beam_runner_data.rows.errors import FileError
-from beam_runner_data.rows.outputs import row_port
-from beam_runner_data.rows.written import WrittenBuffer
+from beam_runner_data.rows.outputs import create_row_converter
+from beam_runner_data.rows.written import RowBufferWriter
 from beam_runner_data.side_inputs import side_index_build
-from beam_runner_data.side_inputs.side_index import SideIndex, indexes_of, remove_indexes
+from beam_runner_data.side_inputs.side_index import (
+    SideInputIndex,
+    get_indexes_folder,
+    remove_indexes,
+)
 from beam_runner_data.side_inputs.side_index_build import open_index
 
 FORK = multiprocessing.get_context("fork")
 
 
 def data(folder: Path, name: str, *values: bytes) -> Data:
-    output = WrittenBuffer(buffer("b", BufferKind.SIDE_MULTIMAP), 1, folder, name)
-    row_port(BufferKind.SIDE_MULTIMAP, 1, 0, output.write).write(keyed_chunk(values))
+    output = RowBufferWriter(buffer("b", BufferKind.SIDE_MULTIMAP), 1, folder, name)
+    create_row_converter(BufferKind.SIDE_MULTIMAP, 1, 0, output.write).write(keyed_chunk(values))
     (out,) = output.close()
     return out.data
 
@@ -39,7 +43,7 @@ def built(folder: Path) -> list[Path]:
     return [path for path in folder.glob("side/*/*") if path.is_dir()]
 
 
-def read_a(index: SideIndex) -> bytes:
+def read_a(index: SideInputIndex) -> bytes:
     values = index.values(GLOBAL, b"a")
     assert isinstance(values, bytes)
     return values
@@ -61,7 +65,7 @@ def test_side_index_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def no_second(*_: Any) -> None:
         raise AssertionError("built twice")
 
-    monkeypatch.setattr(side_index_build, "_build", no_second)
+    monkeypatch.setattr(side_index_build, "_build_index", no_second)
     assert read_a(open_index(tmp_path, "s", [one])) == b"a" * 30_000 + b"a!"
 
 
@@ -78,14 +82,14 @@ def test_side_index_is_built_once_by_many_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = large(tmp_path, "1")
-    real = side_index_build._build
+    real = side_index_build._build_index
 
     def counting(folder: Path, path: Path, data: Any) -> None:
         with (tmp_path / "builds").open("ab") as file:
             file.write(b"x")
         real(folder, path, data)
 
-    monkeypatch.setattr(side_index_build, "_build", counting)
+    monkeypatch.setattr(side_index_build, "_build_index", counting)
     assert in_other_processes(4, lambda: read_a(open_index(tmp_path, "s", [one]))) == [0] * 4
     assert (tmp_path / "builds").read_bytes() == b"x"
 
@@ -95,7 +99,7 @@ def test_side_index_is_built_by_next_process_if_builder_dies(
 ) -> None:
     one = large(tmp_path, "1")
     with monkeypatch.context() as dying:
-        dying.setattr(side_index_build._Builder, "finish", lambda self: os._exit(9))
+        dying.setattr(side_index_build._IndexBuilder, "write_index", lambda self: os._exit(9))
         assert in_other_processes(1, lambda: read_a(open_index(tmp_path, "s", [one]))) == [9]
     assert [path.suffix for path in built(tmp_path)] == [".part"]
     assert read_a(open_index(tmp_path, "s", [one])) == b"a" * 30_000 + b"a!"
@@ -117,7 +121,7 @@ def test_side_index_is_deleted_with_its_data(tmp_path: Path) -> None:
     remove_indexes(tmp_path, "1.arrow")
     (tmp_path / "1.arrow").unlink()
     assert built(tmp_path) == []
-    assert not indexes_of(tmp_path, "1.arrow").exists()
+    assert not get_indexes_folder(tmp_path, "1.arrow").exists()
     with pytest.raises(FileError):
         read_a(index)
 
@@ -130,7 +134,7 @@ def test_old_side_index_versions_are_deleted_after_new_version(tmp_path: Path) -
     assert read_a(open_index(tmp_path, "s", parts[:1])).count(b"!") == 1
 
 
-def everything(index: SideIndex) -> list[bytes]:
+def everything(index: SideInputIndex) -> list[bytes]:
     answers = [index.values(GLOBAL, key) for key in (b"a", b"b", b"absent")]
     answers += [index.keys(GLOBAL), index.groups(GLOBAL)]
     return [
@@ -152,11 +156,11 @@ def test_damage_of_any_byte_is_detected(tmp_path: Path) -> None:
             changed[at] ^= 1 << at % 8
             file.write_bytes(changed)
             try:
-                found = everything(SideIndex(tmp_path, path))
+                found = everything(SideInputIndex(tmp_path, path))
             except FileError as error:
                 told += str(file) in str(error)
             else:
                 assert found == right
         file.write_bytes(content)
     assert told > 200
-    assert everything(SideIndex(tmp_path, path)) == right
+    assert everything(SideInputIndex(tmp_path, path)) == right

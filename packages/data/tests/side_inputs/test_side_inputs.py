@@ -14,8 +14,8 @@ from sample_buffers import buffer
 from sample_chunks import GLOBAL, keyed_chunk
 
 from beam_runner_data.rows.errors import FileError
-from beam_runner_data.rows.outputs import row_port
-from beam_runner_data.rows.written import WrittenBuffer
+from beam_runner_data.rows.outputs import create_row_converter
+from beam_runner_data.rows.written import RowBufferWriter
 from beam_runner_data.side_inputs import side_data
 from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
 
@@ -24,8 +24,8 @@ ONE, TWO = USES[0].name, USES[1].name
 
 
 def data(folder: Path, name: str, *values: bytes) -> Data:
-    output = WrittenBuffer(buffer("b", BufferKind.SIDE_MULTIMAP), 1, folder, name)
-    row_port(BufferKind.SIDE_MULTIMAP, 1, 0, output.write).write(keyed_chunk(values))
+    output = RowBufferWriter(buffer("b", BufferKind.SIDE_MULTIMAP), 1, folder, name)
+    create_row_converter(BufferKind.SIDE_MULTIMAP, 1, 0, output.write).write(keyed_chunk(values))
     (out,) = output.close()
     return out.data
 
@@ -69,13 +69,13 @@ def test_side_input_version_changes_with_visible_data(tmp_path: Path) -> None:
 
 def test_unchanged_side_input_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[object] = []
-    real = side_data.read_ref
+    real = side_data.read_reference
 
     def counting(folder: Path, ref: object) -> object:
         reads.append(ref)
         return real(folder, ref)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(side_data, "read_ref", counting)
+    monkeypatch.setattr(side_data, "read_reference", counting)
     side_inputs = BundleSideInputs(USES, tmp_path)
     a = data(tmp_path, "1", b"a")
     for _ in range(3):

@@ -8,37 +8,37 @@ from collections.abc import Callable
 import pytest
 
 from beam_runner_data.rows.refs import Segment
-from beam_runner_data.state.compaction import Compaction, CompactionPlan, full_tier
+from beam_runner_data.state.compaction import CompactionPlan, CompactionResult, find_full_tier
 from beam_runner_data.state.store import MERGED_IN_COMMIT
 
 
 def test_full_tier_is_found() -> None:
-    assert full_tier([]) is None
-    assert full_tier([1] * 7) is None
-    assert full_tier([1] * 8) == (0, 8)
-    assert full_tier([10**6] * 7 + [1] * 7) is None, "neither tier is full"
-    assert full_tier([10**6] * 7 + [1] * 8) == (7, 15)
-    assert full_tier([1] * 7 + [10**6]) == (0, 8), (
+    assert find_full_tier([]) is None
+    assert find_full_tier([1] * 7) is None
+    assert find_full_tier([1] * 8) == (0, 8)
+    assert find_full_tier([10**6] * 7 + [1] * 7) is None, "neither tier is full"
+    assert find_full_tier([10**6] * 7 + [1] * 8) == (7, 15)
+    assert find_full_tier([1] * 7 + [10**6]) == (0, 8), (
         "older small segments merge with a newer large segment"
     )
     sizes = [5000] * 7 + [600] * 8
-    assert full_tier(sizes) == (0, 15), "segments that fill the next tier merge, too"
-    assert full_tier(sizes, most=39800) == (0, 15)
-    assert full_tier(sizes, most=39799) == (7, 15)
-    assert full_tier(sizes, most=4799) is None
+    assert find_full_tier(sizes) == (0, 15), "segments that fill the next tier merge, too"
+    assert find_full_tier(sizes, most=39800) == (0, 15)
+    assert find_full_tier(sizes, most=39799) == (7, 15)
+    assert find_full_tier(sizes, most=4799) is None
 
 
 def test_compaction_outside_segment_list_is_refused() -> None:
     a, b, c, d = (Segment(name, 1) for name in "abcd")
-    inner = Compaction(CompactionPlan((b, c), oldest=False), Segment("m", 2, 1))
-    assert inner.applied_to((a, b, c, d)).segments == (a, Segment("m", 2, 1), d)
+    inner = CompactionResult(CompactionPlan((b, c), oldest=False), Segment("m", 2, 1))
+    assert inner.apply_to((a, b, c, d)).segments == (a, Segment("m", 2, 1), d)
     for wrong in [(a, b), (a, b, d, c), (a,), ()]:
         with pytest.raises(ValueError, match="the list lacks the segments"):
-            inner.applied_to(wrong)
-    first = Compaction(CompactionPlan((b, c), oldest=True), None)
-    assert first.applied_to((b, c, d)).segments == (d,)
+            inner.apply_to(wrong)
+    first = CompactionResult(CompactionPlan((b, c), oldest=True), None)
+    assert first.apply_to((b, c, d)).segments == (d,)
     with pytest.raises(ValueError, match="the list lacks the segments"):
-        first.applied_to((a, b, c))
+        first.apply_to((a, b, c))
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,11 @@ def test_merging_writes_each_byte_few_times(
     for _ in range(2000):
         sizes.append(draw_size(draw))
         data += sizes[-1]
-        run = full_tier(sizes, most)
+        run = find_full_tier(sizes, most)
         if run and run[1] == len(sizes):
             sizes[run[0] :] = [sum(sizes[run[0] :])]
         written += sizes[-1]
-        while run := full_tier(sizes):
+        while run := find_full_tier(sizes):
             sizes[slice(*run)] = [sum(sizes[slice(*run)])]
             written += sizes[run[0]]
         assert len(sizes) <= 45

@@ -17,8 +17,8 @@ from beam_runner_data.state.records import (
     HIDES,
     ROW,
     Entry,
-    Hides,
-    coalesce,
+    HiddenSubkeys,
+    coalesce_ranges,
     encode_cell,
 )
 from beam_runner_data.state.segments import SMALL_BYTES, open_segment, write_segment
@@ -48,9 +48,9 @@ def test_segment_survives_round_trip(tmp_path: Path, last: list[Entry]) -> None:
     reader = open_segment(tmp_path, segment)
     assert isinstance(reader, TableSegment if last else SmallSegment)
     assert list(reader.entries()) == [*ENTRIES, *last]
-    assert reader.hides(b"a") == Hides(cleared=True)
+    assert reader.hides(b"a") == HiddenSubkeys(cleared=True)
     assert reader.hides(b"b") is None
-    assert reader.hides(b"c") == Hides(ranges=((b"1", b"2"), (b"3", None)))
+    assert reader.hides(b"c") == HiddenSubkeys(ranges=((b"1", b"2"), (b"3", None)))
     assert reader.hides(b"nothing") is None
     assert reader.row(b"a", b"x") == (True, b"")
     assert reader.row(b"b", b"") == (True, None)
@@ -188,21 +188,26 @@ def test_cell_encodings_are_unique() -> None:
 
 
 def test_ranges_are_coalesced() -> None:
-    assert coalesce([(b"d", b"e"), (b"a", b"c"), (b"b", b"d")]) == ((b"a", b"e"),)
-    assert coalesce([(b"b", b"a"), (b"a", b"a")]) == ()
-    assert coalesce([(b"c", None), (b"a", b"b"), (b"d", b"e")]) == ((b"a", b"b"), (b"c", None))
-    assert coalesce([(b"a", b"c"), (b"a", b"b")]) == ((b"a", b"c"),)
+    assert coalesce_ranges([(b"d", b"e"), (b"a", b"c"), (b"b", b"d")]) == ((b"a", b"e"),)
+    assert coalesce_ranges([(b"b", b"a"), (b"a", b"a")]) == ()
+    assert coalesce_ranges([(b"c", None), (b"a", b"b"), (b"d", b"e")]) == (
+        (b"a", b"b"),
+        (b"c", None),
+    )
+    assert coalesce_ranges([(b"a", b"c"), (b"a", b"b")]) == ((b"a", b"c"),)
 
 
 def test_ranges_hide_subkeys() -> None:
-    hides = Hides(ranges=((b"a", b"c"), (b"d", None)))
+    hides = HiddenSubkeys(ranges=((b"a", b"c"), (b"d", None)))
     assert [s for s in (b"", b"a", b"b", b"c", b"cc", b"d", b"e") if hides.hides(s)] == [
         *(b"a", b"b"),
         *(b"d", b"e"),
     ]
     assert hides.end_of_range(b"b") == b"c"
     assert hides.end_of_range(b"d") is None
-    assert hides.over(Hides(ranges=((b"c", b"d"),))) == Hides(ranges=((b"a", None),))
-    assert hides.over(Hides(cleared=True)) == Hides(cleared=True)
-    assert Hides(cleared=True).over(hides) == Hides(cleared=True)
+    assert hides.over(HiddenSubkeys(ranges=((b"c", b"d"),))) == HiddenSubkeys(
+        ranges=((b"a", None),)
+    )
+    assert hides.over(HiddenSubkeys(cleared=True)) == HiddenSubkeys(cleared=True)
+    assert HiddenSubkeys(cleared=True).over(hides) == HiddenSubkeys(cleared=True)
     assert hides.over(None) == hides

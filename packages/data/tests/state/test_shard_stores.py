@@ -138,7 +138,7 @@ def test_failed_merge_changes_no_segment(
     def fail(*_: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(merges, "compact", fail)
+    monkeypatch.setattr(merges, "compact_segments", fail)
     stores = ShardStores(tmp_path, OWN)
     segments = eight_commits(stores, tmp_path)
     wait_until(lambda: "Can't merge state: no space left on device" in caplog.text)

@@ -23,9 +23,9 @@ from beam_runner_data.rows.refs import StateCommit
 from beam_runner_data.state import segments
 from beam_runner_data.state import store as state_store
 from beam_runner_data.state.compaction import (
-    Compaction,
     CompactionPlan,
-    compact,
+    CompactionResult,
+    compact_segments,
 )
 from beam_runner_data.state.records import HIDES, ROW
 from beam_runner_data.state.store import ShardStore
@@ -45,7 +45,7 @@ class Committed(ShardStore):
 
     def merge_due(self) -> None:
         while plan := self.compaction_due():
-            self.advance(compact(self._root, plan, next(NAMES)).applied_to(self.segments))
+            self.advance(compact_segments(self._root, plan, next(NAMES)).apply_to(self.segments))
 
     def contents(self, cell: CellId) -> dict[bytes, list[Any]]:
         return {subkey: list(values) for subkey, values in self.scan(cell, b"", None)}
@@ -155,8 +155,8 @@ class Shard:
         keep = self.store.segments.index(plan.segments[-1]) + 1
         for deltas in meanwhile:
             self.commit(deltas, keep)
-        compaction = compact(self.folder, plan, next(NAMES))
-        self.store.advance(compaction.applied_to(self.store.segments))
+        compaction = compact_segments(self.folder, plan, next(NAMES))
+        self.store.advance(compaction.apply_to(self.store.segments))
 
     def check(self) -> None:
         for cell in CELLS:
@@ -235,7 +235,7 @@ def test_damaged_segment_is_named(store: Committed, tmp_path: Path) -> None:
     with pytest.raises(SegmentError, match=f"{path} is missing"):
         list(fresh.scan(CELL, b"", None))
     with pytest.raises(SegmentError, match=f"{path} is missing"):
-        compact(tmp_path, CompactionPlan(store.segments, oldest=True), "merged")
+        compact_segments(tmp_path, CompactionPlan(store.segments, oldest=True), "merged")
     assert not (tmp_path / "merged").exists()
 
 
@@ -286,9 +286,9 @@ def test_queue_scan_does_not_step_over_removed_head(store: Committed) -> None:
     for start in range(0, 3000, 500):
         assert next(store.scan(CELL, b"", None)) == (times[start], ())
         store.commit({CELL: CellDelta(removed=frozenset(times[start : start + 500]))})
-    oldest = store._readers()[0]
+    oldest = store._open_readers()[0]
     with mock.patch.object(
-        type(oldest), "_checked", autospec=True, side_effect=type(oldest)._checked
+        type(oldest), "_read_checked", autospec=True, side_effect=type(oldest)._read_checked
     ) as rows:
         assert next(store.scan(CELL, b"", None)) == (times[3000], ())
         assert rows.call_count <= 2 * len(store.segments)
@@ -332,7 +332,7 @@ def test_tombstones_of_deleted_entries_are_deleted(store: Committed, tmp_path: P
     plan = CompactionPlan((*store.segments,), oldest=True)
     deltas = {cell_of(1): CellDelta(cleared=True), cell_of(2): value(b"2")}
     store.advance(store.write_commit(deltas, next(NAMES), keep=1))
-    store.advance(Compaction(plan, None).applied_to(store.segments))
+    store.advance(CompactionResult(plan, None).apply_to(store.segments))
     store.merge_due()
     (last,) = store.segments
     entries = list(segments.open_segment(tmp_path, last).entries())
@@ -357,7 +357,9 @@ def test_subkeys_in_removed_range_need_no_separate_tombstones(
     for _ in range(2):
         store.commit({CELL: CellDelta(removed_ranges=((b"a", b"b"),))})
         store.commit({CELL: CellDelta(removed=frozenset({b"a", b"c"}))})
-    merged = compact(tmp_path, CompactionPlan(store.segments[1:], oldest=False), next(NAMES)).merged
+    merged = compact_segments(
+        tmp_path, CompactionPlan(store.segments[1:], oldest=False), next(NAMES)
+    ).merged
     assert merged is not None
     entries = list(segments.open_segment(tmp_path, merged).entries())
     assert [entry[1:] for entry in entries] == [

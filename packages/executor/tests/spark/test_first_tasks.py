@@ -13,7 +13,7 @@ from beam_runner_runtime.channel.endpoints import KNOCK
 from beam_runner_runtime.channel.messages import Endpoint
 from beam_runner_runtime.channel.place import ChannelPlace
 from beam_runner_runtime.channel.server import ChannelServer
-from beam_runner_storage.stores.probe import mark
+from beam_runner_storage.stores.probe import create_mark
 from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
 from plain_threads import start_plain_thread
 
@@ -109,7 +109,7 @@ def test_cluster_without_executors_is_awaited_briefly(
 
 def test_cluster_that_meets_all_needs_passes_check(endpoint: Endpoint, tmp_path: Path) -> None:
     store = StoreSpec(f"file://{tmp_path}/store")
-    mark(store)
+    create_mark(store)
     hosts = check(FakeCluster(), Needs(endpoint, store))
     assert hosts == {socket.gethostname()}
 

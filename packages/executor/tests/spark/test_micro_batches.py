@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.rows import written
-from beam_runner_data.rows.columns import from_bytes
+from beam_runner_data.rows.columns import decode_batch
 from beam_runner_engine.scheduler.commands import Bundle, Input
 from beam_runner_engine.scheduler.events import BundleDone, Residual
 from beam_runner_model.buffers import BufferKind, BufferPlan
@@ -103,7 +103,7 @@ class Stream:
         """Returns the IDs of the rows that were read."""
         inputs = [Input(output.data) for output in done.outputs]
         elements = elements_of(FileCache.open(self.data.store), inputs)
-        return [row["id"] for each in elements for row in from_bytes(each).to_pylist()]
+        return [row["id"] for each in elements for row in decode_batch(each).to_pylist()]
 
     @property
     def position(self) -> Position:
@@ -220,7 +220,7 @@ def test_columns_and_rows_are_selected(stream: Stream) -> None:
     stream.source = attrs.evolve(stream.source, columns=("at",), where="id > 2")
     stream.arrives("one", 1, 2, 3)
     inputs = [Input(output.data) for output in stream.turn().outputs]
-    (batch,) = map(from_bytes, elements_of(FileCache.open(stream.data.store), inputs))
+    (batch,) = map(decode_batch, elements_of(FileCache.open(stream.data.store), inputs))
     assert (batch.schema.names, batch.num_rows) == (["at"], 1)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from beam_runner_data.rows.columns import from_bytes
+from beam_runner_data.rows.columns import decode_batch
 from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_planner.table_specs import TableSource, TableTarget
 from beam_runner_runtime.channel.attempts import BundleBroke
@@ -32,7 +32,7 @@ ROWS = pa.table(
 
 def read(job: TableJob, source: TableSource) -> list[dict[str, Any]]:
     outputs = job.done(urns.READ, source.to_payload())
-    return [row for element in job.elements(outputs) for row in from_bytes(element).to_pylist()]
+    return [row for element in job.elements(outputs) for row in decode_batch(element).to_pylist()]
 
 
 def target(path: Path, **more: Any) -> TableTarget:

@@ -13,7 +13,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindow, TimestampedValue, WindowedValue
 from apache_beam.utils.timestamp import Timestamp
-from beam_runner_data.rows.columns import from_bytes, to_bytes
+from beam_runner_data.rows.columns import decode_batch, encode_batch
 
 Convert = Callable[[Any], Any]
 
@@ -38,7 +38,7 @@ class RowsOfBatches(beam.DoFn):
 
     def process(self, element: bytes) -> Iterator[Any]:
         """Yields the rows of a batch in order."""
-        batch = from_bytes(element)
+        batch = decode_batch(element)
         columns = [_values(column) for column in batch.columns]
         return map(self._make or row_maker(tuple(batch.schema.names)), *columns)
 
@@ -57,7 +57,7 @@ class RowsAtTimes(beam.DoFn):
 
     def process(self, element: bytes) -> Iterator[TimestampedValue]:
         """Yields the rows of a batch in order."""
-        times = _values(from_bytes(element).column(self._column))
+        times = _values(decode_batch(element).column(self._column))
         return map(TimestampedValue, self._rows.process(element), times)
 
 
@@ -145,7 +145,7 @@ class BatchesOfRows(beam.DoFn):
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         fitting = len(rows) * _BATCH_BYTES // max(1, batch.nbytes)
         self._enough = max(1, min(fitting, 2 * self._enough, _MOST_ROWS))
-        return to_bytes(batch)
+        return encode_batch(batch)
 
 
 def _picker(kind: type, names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from apache_beam import pvalue
 from apache_beam.transforms.ptransform import PTransform
 from apache_beam.transforms.window import GlobalWindows
-from beam_runner_data.rows.columns import to_bytes
+from beam_runner_data.rows.columns import encode_batch
 from beam_runner_planner.table_specs import TableTarget, WrongTable
 
 from beam_spark_io import primitives
@@ -88,7 +88,7 @@ class WriteToSpark(PTransform):
             rows = rows | "Global" >> beam.WindowInto(GlobalWindows())
         batches = rows | "Batches" >> beam.ParDo(BatchesOfRows(columns)).with_output_types(bytes)
         # A write without rows must create the target, too.
-        empty = to_bytes(pa.RecordBatch.from_pylist([], columns))
+        empty = encode_batch(pa.RecordBatch.from_pylist([], columns))
         none = (
             rows.pipeline
             | "Begin" >> beam.Impulse()

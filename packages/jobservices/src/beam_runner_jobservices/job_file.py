@@ -15,11 +15,15 @@ import attrs
 from beam_runner_model.errors import Unavailable
 from beam_runner_model.jobs import JobMessage, JobMetrics, JobSpec, JobState, StateEvent
 from beam_runner_model.observation import JobTimes, StageSeries
-from beam_runner_storage.durable.commits import Commits
-from beam_runner_storage.durable.databases import copy_aside, open_database, transaction
-from beam_runner_storage.durable.folders import STATE, hold_folder
-from beam_runner_storage.durable.logged import LogFailed, TransactionLog, begin
-from beam_runner_storage.durable.seals import Change, Seals
+from beam_runner_storage.durable.commits import GroupCommitter
+from beam_runner_storage.durable.databases import (
+    begin_transaction,
+    copy_damaged_database,
+    open_database,
+)
+from beam_runner_storage.durable.folders import STATE, lock_folder
+from beam_runner_storage.durable.logged import LogFailed, TransactionLog, start_logging
+from beam_runner_storage.durable.seals import Change, DatabaseSeal
 
 from beam_runner_jobservices.archive import Archive, pack, unpack
 from beam_runner_jobservices.error_log import Errors
@@ -78,15 +82,15 @@ class JobFile:
         self._mutex = threading.Lock()
         self._last_message_ids: dict[str, int] = {}
         self._damage: list[str] = []
-        self._lock_file = hold_folder(folder.absolute(), LOCK, STATE)
-        self._seals = Seals(self._path, is_restored=log is not None)
+        self._lock_file = lock_folder(folder.absolute(), LOCK, STATE)
+        self._seals = DatabaseSeal(self._path, is_restored=log is not None)
         try:
             self._connection = self._open(log)
-            self._commits = Commits(self._connection, self._seals, self._mutex)
+            self._commits = GroupCommitter(self._connection, self._seals, self._mutex)
             self.jobs = self._read_jobs()
             """The jobs that the file contained when it was opened, in the order in which they were run."""
             if log is not None:
-                begin(self._connection, log, self._path, self._damage)
+                start_logging(self._connection, log, self._path, self._damage)
         except BaseException:
             self._seals.close()
             self._lock_file.close()
@@ -140,7 +144,7 @@ class JobFile:
                 reasons[row[0]] = str(error)
         if missing is None and not reasons:
             return tuple(jobs)
-        kept = copy_aside(connection, self._path)
+        kept = copy_damaged_database(connection, self._path)
         if missing is not None:
             self._damage.append(
                 f"{self._path}: {missing}; jobs can be missing from the list, or be in"
@@ -151,7 +155,7 @@ class JobFile:
             f" job is lost; a copy of the file is stored as {kept}"
             for job_id, reason in reasons.items()
         )
-        with transaction(connection):
+        with begin_transaction(connection):
             for job_id in reasons:
                 _forget(connection, job_id)
         found = connection.execute("SELECT item FROM jobs").fetchall()

@@ -25,7 +25,7 @@ from beam_runner_model.jobs import (
     StateEvent,
 )
 from beam_runner_model.observation import JobTimes
-from beam_runner_storage.durable.databases import Schema
+from beam_runner_storage.durable.databases import DatabaseSchema
 from beam_runner_storage.durable.seals import SEAL_TABLE, Change
 
 from beam_runner_jobservices.archive import Archive, pack
@@ -301,7 +301,7 @@ def end(connection: sqlite3.Connection, job_id: str, archive: Archive) -> int:
     return len(packed)
 
 
-SCHEMA = Schema(4, ";".join((*_TABLES, SEAL_TABLE)))
+SCHEMA = DatabaseSchema(4, ";".join((*_TABLES, SEAL_TABLE)))
 
 
 def _is_recorded(field: attrs.Attribute[object], value: object) -> bool:

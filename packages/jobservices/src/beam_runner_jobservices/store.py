@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 import attrs
-from beam_runner_storage.durable.folders import ARTIFACTS, hold_folder, sync_folder
+from beam_runner_storage.durable.folders import ARTIFACTS, lock_folder, sync_folder
 
 from beam_runner_jobservices.errors import DiskFull, NotFound
 
@@ -124,7 +124,7 @@ class ArtifactStore:
     ) -> None:
         self._root = Path(folder).absolute()
         self.outlives_process = held is not None
-        self._lock_file = hold_folder(self._root, "lock", ARTIFACTS)
+        self._lock_file = lock_folder(self._root, "lock", ARTIFACTS)
         self._incoming = self._root / "incoming"
         self._complete = self._root / "sha256"
         self._mutex = threading.Lock()

@@ -9,9 +9,9 @@ from unittest.mock import patch
 import attrs
 import pytest
 from beam_runner_data.rows import written
-from beam_runner_data.rows.outputs import row_port
+from beam_runner_data.rows.outputs import create_row_converter
 from beam_runner_data.rows.refs import FileRows
-from beam_runner_data.rows.written import WrittenBuffer
+from beam_runner_data.rows.written import RowBufferWriter
 from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.data import Data
@@ -208,8 +208,8 @@ def test_missing_file_is_external_failure(tmp_path: Path) -> None:
 
 
 def pairs(folder: Path, plan: JobPlan, collection: str, *values: bytes) -> Data:
-    output = WrittenBuffer(plan.buffers[collection], 1, folder, "pairs")
-    row_port(BufferKind.GROUPED, 1, 0, output.write).write(keyed_chunk(values))
+    output = RowBufferWriter(plan.buffers[collection], 1, folder, "pairs")
+    create_row_converter(BufferKind.GROUPED, 1, 0, output.write).write(keyed_chunk(values))
     (out,) = output.close()
     return out.data
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 import pytest
-from beam_runner_data.rows.columns import to_batch
+from beam_runner_data.rows.columns import build_batch
 from beam_runner_engine.keyed.groups import Groups
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.chunks import ElementChunk, KeyedChunk, OutputChunk
@@ -79,9 +79,9 @@ def data(told: int) -> Data:
 
 
 def test_rows_not_earlier_than_declared_timestamp_are_read() -> None:
-    check_rows(to_batch(keyed(3, 5)), data(3), "Group")
-    check_rows(to_batch(keyed(15)), data(9), "Group")
-    check_rows(to_batch(attrs.evolve(keyed(3), timestamps=None)), data(3), "Group")
+    check_rows(build_batch(keyed(3, 5)), data(3), "Group")
+    check_rows(build_batch(keyed(15)), data(9), "Group")
+    check_rows(build_batch(attrs.evolve(keyed(3), timestamps=None)), data(3), "Group")
 
 
 @pytest.mark.parametrize(("times", "told"), [((5, 3), 4), ((15,), 10)])
@@ -89,7 +89,7 @@ def test_rows_earlier_than_declared_timestamp_are_refused_by_name(
     times: Sequence[int], told: int
 ) -> None:
     with pytest.raises(WrongTimes, match="'Group' reads an element"):
-        check_rows(to_batch(keyed(*times)), data(told), "Group")
+        check_rows(build_batch(keyed(*times)), data(told), "Group")
 
 
 def groups(time: int, timing: PaneTiming) -> Groups:

@@ -10,7 +10,7 @@ from apache_beam.coders.coders import BytesCoder, IntervalWindowCoder, WindowedV
 from apache_beam.transforms.window import IntervalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_data.rows.refs import InlineRows
-from beam_runner_data.rows.row import elements_row
+from beam_runner_data.rows.row import build_element_row
 from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.bundles import BundleSplit, ResidualElement
@@ -33,7 +33,7 @@ def encoded(value: bytes, *windows: int) -> bytes:
 
 
 def input_with(*values: bytes) -> Input:
-    row = elements_row(0, ElementChunk(len(values), b"".join(values), min_timestamp=0))
+    row = build_element_row(0, ElementChunk(len(values), b"".join(values), min_timestamp=0))
     return Input(Data(InlineRows("x", ((row.kind, row.data),)), DataFacts(len(values), 100, 0)))
 
 

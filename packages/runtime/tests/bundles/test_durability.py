@@ -12,10 +12,10 @@ from typing import Any
 import attrs
 import pytest
 from beam_runner_data.fetching.file_cache import FileCache
-from beam_runner_data.fetching.machine_files import MachineFiles
-from beam_runner_data.rows.files import read_ref
-from beam_runner_data.rows.outputs import row_port
-from beam_runner_data.rows.written import WrittenBuffer
+from beam_runner_data.fetching.machine_files import MachineFileCache
+from beam_runner_data.rows.files import read_reference
+from beam_runner_data.rows.outputs import create_row_converter
+from beam_runner_data.rows.written import RowBufferWriter
 from beam_runner_data.state.segments import open_segment
 from beam_runner_data.state.store import ShardStore
 from beam_runner_engine.keyed.cells import CellDelta, CellId
@@ -76,8 +76,10 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 def reply_of(folder: Path, name: str, state: tuple[Any, ...] = ()) -> BundleReply:
     """Returns the reply of a bundle that wrote a row file and state."""
-    output = WrittenBuffer(buffer("b", BufferKind.STORED), 1, folder, name)
-    row_port(BufferKind.SIDE_MULTIMAP, 1, 0, output.write).write(keyed_chunk([b"a" * 100_000]))
+    output = RowBufferWriter(buffer("b", BufferKind.STORED), 1, folder, name)
+    create_row_converter(BufferKind.SIDE_MULTIMAP, 1, 0, output.write).write(
+        keyed_chunk([b"a" * 100_000])
+    )
     cell = CellId("s", name.encode(), b"")
     commit = ShardStore(folder, state).write_commit(
         {cell: CellDelta(added={b"": (b"1",)})}, f"{name}-state"
@@ -87,7 +89,7 @@ def reply_of(folder: Path, name: str, state: tuple[Any, ...] = ()) -> BundleRepl
 
 def check(folder: Path, reply: BundleReply) -> None:
     for output in reply.done.outputs:
-        assert len(list(read_ref(folder, output.data.ref))) == 1
+        assert len(list(read_reference(folder, output.data.ref))) == 1
     assert reply.state is not None
     for segment in reply.state.segments:
         assert list(open_segment(folder, segment).entries())
@@ -133,7 +135,7 @@ def test_file_that_cannot_be_written_is_reported(disk: Disk) -> None:
 def test_missing_data_store_fails_stage_that_needs_store(tmp_path: Path) -> None:
     plan = plan_of([stage("one"), stage("two")])
     (tmp_path / "job").mkdir()
-    cache = FileCache(tmp_path / "job", MachineFiles(NO_STORE.open(), tmp_path))
+    cache = FileCache(tmp_path / "job", MachineFileCache(NO_STORE.open(), tmp_path))
     files = CommittedFiles(cache, plan.stages)
     files.need(RunBundle(bundle_of(stage="two"), "1-1-1"))
     reply = reply_of(tmp_path / "job", "1-1-1")

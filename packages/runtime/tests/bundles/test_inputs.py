@@ -12,7 +12,7 @@ from apache_beam.transforms import window as beam_window
 from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_data.rows.files import RowFileWriter
 from beam_runner_data.rows.refs import FileRows, InlineRows, RowsRef
-from beam_runner_data.rows.row import elements_row
+from beam_runner_data.rows.row import build_element_row
 from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.bundles import BundleSplit, ResidualElement
@@ -48,7 +48,7 @@ def inputs_of(shapes: Sequence[tuple[Sequence[int], int, int]]) -> list[Input]:
     for name, (rows, head, tail) in enumerate(shapes):
         blobs = []
         for size in rows:
-            row = elements_row(0, chunk_of(map(value, range(number, number + size))))
+            row = build_element_row(0, chunk_of(map(value, range(number, number + size))))
             blobs.append((row.kind, row.data))
             number += size
         count = sum(rows)
@@ -93,7 +93,7 @@ def test_input_slice_contains_exactly_its_elements(
 def test_input_rows_are_read_from_files(tmp_path: Path) -> None:
     writer = RowFileWriter(tmp_path / "file")
     for first in (0, 3, 6):
-        writer.write(elements_row(0, chunk_of(map(value, range(first, first + 3)))))
+        writer.write(build_element_row(0, chunk_of(map(value, range(first, first + 3)))))
     checksum = writer.close()
     whole = Data(FileRows("file", (0, 2), checksum=checksum), DataFacts(6, 100, 0))
     assert read([Input(whole)], tmp_path) == list(map(value, (0, 1, 2, 6, 7, 8)))

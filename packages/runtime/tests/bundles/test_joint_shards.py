@@ -6,8 +6,8 @@ from pathlib import Path
 
 import attrs
 import pytest
-from beam_runner_data.rows.outputs import row_port
-from beam_runner_data.rows.written import WrittenBuffer
+from beam_runner_data.rows.outputs import create_row_converter
+from beam_runner_data.rows.written import RowBufferWriter
 from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.data import Data
@@ -31,8 +31,8 @@ PLAN = plan_of(
 
 def pairs(folder: Path, shard: int, name: str, *values: bytes) -> Data:
     """Returns data of a shard. The first byte of each value is its key."""
-    output = WrittenBuffer(PLAN.buffers["pairs"], 1, folder, name)
-    row_port(BufferKind.GROUPED, 1, 0, output.write).write(keyed_chunk(values))
+    output = RowBufferWriter(PLAN.buffers["pairs"], 1, folder, name)
+    create_row_converter(BufferKind.GROUPED, 1, 0, output.write).write(keyed_chunk(values))
     (out,) = output.close()
     return attrs.evolve(out.data, facts=attrs.evolve(out.data.facts, shard=shard))
 

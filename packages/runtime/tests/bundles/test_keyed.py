@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 import pyarrow as pa
 import pytest
-from beam_runner_data.rows.columns import to_batch
-from beam_runner_data.rows.key_partitioning import SpillFiles, by_key, fitting_runs
+from beam_runner_data.rows.columns import build_batch
+from beam_runner_data.rows.key_partitioning import SpillFiles, create_key_rules, partition_to_fit
 from beam_runner_data.rows.refs import Segment
 from beam_runner_data.state import shard_stores as stores_module
 from beam_runner_data.state.shard_stores import ShardStores
@@ -42,7 +42,7 @@ def batch(window: bytes | list[bytes], *rows: tuple[bytes, bytes, int]) -> pa.Re
     keys, values, times = zip(*rows, strict=True)
     ends = range(1, len(rows) + 1)
     chunk = KeyedChunk(b"".join(keys), ends, b"".join(values), ends, window, times)
-    return to_batch(chunk)
+    return build_batch(chunk)
 
 
 def bundle(
@@ -182,7 +182,7 @@ def test_shard_above_memory_limit_fires_same_panes(
     stores = ShardStores(tmp_path / "at once"), ShardStores(tmp_path / "in runs")
     at_once, summary, _ = bundle(stores[0], (), "1", *batches, strategy=strategy, until=until)
     files = SpillFiles(tmp_path, "1-1-1")
-    dealt = fitting_runs(by_key(budget, files, 2), batches, 10_000)
+    dealt = partition_to_fit(create_key_rules(budget, files, 2), batches, 10_000)
     runs = (run.batches() for run in dealt)
     in_runs, summary_of_runs, _ = bundle(
         stores[1], (), "1", strategy=strategy, until=until, runs=runs

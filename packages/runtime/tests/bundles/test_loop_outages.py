@@ -89,7 +89,7 @@ def test_loop_with_brief_state_outage_continues(
     """A part that failed in its middle leaves no data, and loses no data."""
     tune(monkeypatch, loop_report_ms=report_ms)
     rig, worker, order = rig_in_loop(tmp_path)
-    write, failures = shard_stores._written, [number]
+    write, failures = shard_stores._write_changes, [number]
 
     def fails_once(*arguments: Any) -> Any:
         failures[0] -= 1
@@ -97,7 +97,7 @@ def test_loop_with_brief_state_outage_continues(
             raise FULL
         return write(*arguments)
 
-    monkeypatch.setattr(shard_stores, "_written", fails_once)
+    monkeypatch.setattr(shard_stores, "_write_changes", fails_once)
     said: list[Any] = []
     wait = NeighbourWait(lambda _: None, SECONDS, lambda: True, rig.folder)
     loop = TaskLoop(order, rig.folder, worker, said.append, wait=wait)
@@ -110,7 +110,7 @@ def test_loop_with_permanent_state_outage_leaves_bundles_to_lanes(
 ) -> None:
     rig, worker, order = rig_in_loop(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr(shard_stores, "_written", lambda *_: raise_(FULL))
+        patched.setattr(shard_stores, "_write_changes", lambda *_: raise_(FULL))
         said: list[Any] = []
         with pytest.raises(OSError, match="No space left"):
             TaskLoop(order, rig.folder, worker, said.append).run()

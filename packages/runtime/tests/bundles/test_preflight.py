@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from beam_runner_storage.stores.probe import mark
+from beam_runner_storage.stores.probe import create_mark
 from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
 
 from beam_runner_runtime.bundles.preflight import Needs, find_problem
@@ -56,7 +56,7 @@ def test_full_disk_is_named_if_data_goes_to_store(
     scratch.mkdir()
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(scratch))
     store = StoreSpec(f"file://{tmp_path / 'store'}")
-    mark(store)
+    create_mark(store)
     needs = Needs(endpoint, store)
     assert find_problem(needs) == ""
     with files_of_at_most(room):

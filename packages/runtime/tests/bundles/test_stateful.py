@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 from beam_runner_data.grouping import key_runs
-from beam_runner_data.rows.key_partitioning import SpillFiles, by_key
+from beam_runner_data.rows.key_partitioning import SpillFiles, create_key_rules
 from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.keyed.merging import SessionMerger
 from beam_runner_engine.keyed.state import BagState, ValueState
@@ -76,20 +76,20 @@ def test_stateful_parts_end_with_key_and_large_keys_keep_their_state(
 
 def test_stateful_parts_are_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_runs, "_PART_BYTES", 1)
-    parts = list(key_runs.parts_by_key(MIXED))
+    parts = list(key_runs.sort_by_key(MIXED))
     assert [len(part) for part in parts] == [1] * 6
     assert [part.ends_key for part in parts] == [False, False, True, False, True, True]
-    assert list(key_runs.parts_by_key([])) == []
+    assert list(key_runs.sort_by_key([])) == []
 
 
 @pytest.mark.parametrize("budget", [1, 200, 1000])
 def test_shard_above_memory_limit_is_processed(tmp_path: Path, budget: int) -> None:
     rows = [Row(b"%c%d" % (b"abhh"[n % 4], n)) for n in range(120)]
     batches = [batch(*rows[first : first + 7]) for first in range(0, len(rows), 7)]
-    dealing = by_key(budget, SpillFiles(tmp_path, "1-1-1"), 2)
+    dealing = create_key_rules(budget, SpillFiles(tmp_path, "1-1-1"), 2)
     code, expected = Collect(), Collect()
     run(PLAN, expected, batches)
-    large = partial(key_runs.parts_of_large_shard, weight=10_000, dealing=dealing)
+    large = partial(key_runs.sort_large_shard_by_key, weight=10_000, dealing=dealing)
     assert run(PLAN, code, batches, parts=large) == (EMPTY_SUMMARY, ())
     assert sorted(code.shown) == sorted(expected.shown)
     for key in {row.key for row in rows}:

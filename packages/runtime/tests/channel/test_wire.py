@@ -14,7 +14,7 @@ from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.observation import StackFrame, ThreadStack
 from beam_runner_model.windows import GLOBAL_WINDOW
-from beam_runner_storage.journal.codec import FormError
+from beam_runner_storage.journal.codec import RecordFormatError
 from beam_runner_worker.log_records import LogRecord, Severity
 
 from beam_runner_runtime.channel import attempts, messages, wire
@@ -87,12 +87,12 @@ class Exploding:
     ],
 )
 def test_malformed_bytes_are_refused(data: bytes) -> None:
-    with pytest.raises(FormError):
+    with pytest.raises(RecordFormatError):
         decode_message(data)
 
 
 def test_server_messages_from_worker_are_refused() -> None:
-    with pytest.raises(FormError, match="Goodbye"):
+    with pytest.raises(RecordFormatError, match="Goodbye"):
         decode_message(wire._REGISTRY.encode(Goodbye()))
 
 
@@ -105,5 +105,5 @@ def test_requests_survive_round_trip() -> None:
         encode_request(7, 7),
         pickle.dumps(("a", 7)),
     ):
-        with pytest.raises(FormError):
+        with pytest.raises(RecordFormatError):
             decode_request(data, str, int)

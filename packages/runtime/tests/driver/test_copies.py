@@ -11,8 +11,8 @@ from pathlib import Path
 import attrs
 import pytest
 from beam_runner_data.fetching.file_cache import FileCache
-from beam_runner_data.fetching.machine_files import MachineFiles
-from beam_runner_data.rows.files import RowFileWriter, read_ref
+from beam_runner_data.fetching.machine_files import MachineFileCache
+from beam_runner_data.rows.files import RowFileWriter, read_reference
 from beam_runner_data.rows.refs import FileRows, Segment
 from beam_runner_data.rows.row import Row, RowKind
 from beam_runner_storage.stores.ports import StoreError
@@ -49,14 +49,14 @@ def segment(name: str) -> Segment:
     return Segment(name, 1)
 
 
-def copies_of(machine: MachineFiles, folder: Path, spare: int = 0) -> FileCache:
+def copies_of(machine: MachineFileCache, folder: Path, spare: int = 0) -> FileCache:
     folder.mkdir()
     return FileCache(folder, machine, spare_bytes=spare)
 
 
 def process(store: MemoryStore, folder: Path, spare: int = 0) -> FileCache:
     """Returns the copies of one process of the machine with this folder."""
-    return copies_of(MachineFiles(store, folder), folder / "own", spare)
+    return copies_of(MachineFileCache(store, folder), folder / "own", spare)
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -80,7 +80,7 @@ def test_needed_files_are_local_and_unused_files_stay_within_limit(
     size = 4096  # a block of the disk
     store = MemoryStore({name: name.encode() * size for name in NAMES})
     folder = tmp_path_factory.mktemp("copies")
-    machine = MachineFiles(store, folder, most * size)
+    machine = MachineFileCache(store, folder, most * size)
     both = [copies_of(machine, folder / str(number), spare * size) for number in (0, 1)]
     needed: list[set[str]] = [set(), set()]
     for number, names in needs:
@@ -98,7 +98,7 @@ def test_needed_files_are_local_and_unused_files_stay_within_limit(
 
 def test_files_unused_by_all_processes_are_deleted_above_limit(tmp_path: Path) -> None:
     store = MemoryStore({name: name.encode() * 4096 for name in NAMES})
-    machine = MachineFiles(store, tmp_path, 2 * 4096)
+    machine = MachineFileCache(store, tmp_path, 2 * 4096)
     one, other = (copies_of(machine, tmp_path / name) for name in ("one", "other"))
     other.need([segment("a")])
     for name in "bcdefg":
@@ -112,7 +112,7 @@ def test_files_unused_by_all_processes_are_deleted_above_limit(tmp_path: Path) -
 
 def test_local_files_are_not_fetched_again(tmp_path: Path) -> None:
     store = Watched({"a": b"1", "b": b"2"})
-    machine = MachineFiles(store, tmp_path)
+    machine = MachineFileCache(store, tmp_path)
     one, other = (copies_of(machine, tmp_path / name) for name in ("one", "other"))
     one.need([segment("a")])
     one.need([segment("a"), segment("b")])
@@ -125,7 +125,7 @@ def test_local_files_are_not_fetched_again(tmp_path: Path) -> None:
 
 def test_concurrent_requests_fetch_file_once(tmp_path: Path) -> None:
     store = Watched({name: name.encode() for name in NAMES})
-    machines = [MachineFiles(store, tmp_path) for _ in range(4)]
+    machines = [MachineFileCache(store, tmp_path) for _ in range(4)]
     all_copies = [copies_of(made, tmp_path / str(n)) for n, made in enumerate(machines)]
     threads = [
         threading.Thread(target=copies.need, args=(list(map(segment, NAMES)),))
@@ -147,11 +147,13 @@ def test_rows_of_file_are_fetched_on_demand_by_each_process(tmp_path: Path) -> N
     ref = FileRows("1-1-1-0.arrow", (3,), checksum=writer.close())
     store = Watched()
     store.put(ref.path, tmp_path / "written")
-    machine = MachineFiles(store, tmp_path)
+    machine = MachineFileCache(store, tmp_path)
     one, other = (copies_of(machine, tmp_path / name, 1 << 30) for name in ("one", "other"))
 
     def read(name: str, *rows: int) -> list[int]:
-        return [data[0] for _, data in read_ref(tmp_path / name, attrs.evolve(ref, rows=rows))]
+        return [
+            data[0] for _, data in read_reference(tmp_path / name, attrs.evolve(ref, rows=rows))
+        ]
 
     one.need([ref])
     assert read("one", 3) == [3]
@@ -166,7 +168,7 @@ def test_rows_of_file_are_fetched_on_demand_by_each_process(tmp_path: Path) -> N
 
 def test_files_written_by_process_are_stored_once_committed(tmp_path: Path) -> None:
     store = Watched()
-    machine = MachineFiles(store, tmp_path)
+    machine = MachineFileCache(store, tmp_path)
     one, other = (copies_of(machine, tmp_path / name) for name in ("one", "other"))
     (tmp_path / "one" / "new").write_bytes(b"rows")
     one.need([segment("new")])  # as the loop inside a task does before its report
@@ -208,7 +210,7 @@ def test_file_lost_by_store_is_named(tmp_path: Path) -> None:
 
 
 def test_side_index_built_by_one_process_is_shared(tmp_path: Path) -> None:
-    machine = MachineFiles(MemoryStore(), tmp_path)
+    machine = MachineFileCache(MemoryStore(), tmp_path)
     for name in ("one", "other"):
         copies_of(machine, tmp_path / name)
     (tmp_path / "one" / "side" / "index").mkdir()
@@ -218,7 +220,7 @@ def test_side_index_built_by_one_process_is_shared(tmp_path: Path) -> None:
 _WAITS = """
 import sys
 from pathlib import Path
-from beam_runner_data.fetching.machine_files import MachineFiles
+from beam_runner_data.fetching.machine_files import MachineFileCache
 from faulty_store import MemoryStore
 
 class Hanging(MemoryStore):
@@ -227,7 +229,7 @@ class Hanging(MemoryStore):
         sys.stdin.read()
 
 folder = Path(sys.argv[1])
-MachineFiles(Hanging(), folder).have("a", None, folder / "b")
+MachineFileCache(Hanging(), folder).have("a", None, folder / "b")
 """
 
 

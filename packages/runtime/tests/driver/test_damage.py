@@ -13,7 +13,7 @@ from beam_runner_data.rows.row import RowKind
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Output
 from beam_runner_model.facts import DataFacts
-from beam_runner_storage.journal.store import FILE, Store
+from beam_runner_storage.journal.store import FILE, JournalStore
 from journal_damages import JOBS, KILLED, left_folder, outcome, outcomes
 
 from beam_runner_runtime.channel.messages import BundleReply
@@ -47,7 +47,7 @@ def test_inline_row_damage_is_detected(tmp_path: Path) -> None:
     row = b"a row within its reference, " * 3
     ref = InlineRows("1-1", ((RowKind.ELEMENTS, row),))
     reply = BundleReply(BundleDone(1, 1, (Output("a", Data(ref, DataFacts(1))),)), None, ())
-    store = Store(tmp_path / "source", durable=False)
+    store = JournalStore(tmp_path / "source", durable=False)
     entry = encode_entries((reply,))
     store.journal(JOBS[0]).snapshot(b"snapshot: " + row)
     store.journal(JOBS[1]).snapshot(b"begin")

@@ -18,8 +18,8 @@ import pytest
 from beam_runner_engine.scheduler.events import Tick
 from beam_runner_engine.scheduler.specs import Limits, Pauses
 from beam_runner_model.buffers import BufferKind, BufferPlan
-from beam_runner_storage.journal.codec import FormError, Registry
-from beam_runner_storage.journal.store import Store
+from beam_runner_storage.journal.codec import RecordFormatError, RecordRegistry
+from beam_runner_storage.journal.store import JournalStore
 from ledger_jobs import CHAIN, Job, rows
 
 from beam_runner_runtime.driver import journal_codec
@@ -32,16 +32,16 @@ DATA = Path(__file__).parents[1] / "older_versions"
 
 
 @pytest.fixture
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JournalStore]:
     """Opens the journals in a folder of an earlier version."""
     folder = tmp_path / "state"
     shutil.copytree(DATA / request.param, folder)
-    with closing(Store(folder, durable=False)) as opened:
+    with closing(JournalStore(folder, durable=False)) as opened:
         yield opened
 
 
 @pytest.mark.parametrize("store", ["state-0.1-records"], indirect=True)
-def test_jobs_of_version_with_records_are_continued(store: Store) -> None:
+def test_jobs_of_version_with_records_are_continued(store: JournalStore) -> None:
     assert store.damage == ()
     bounded, keyed = (recover(store.journal(job_id)) for job_id in ("bounded", "keyed"))
     assert [(b.number, b.attempt, b.stage) for b in bounded.open_bundles] == [
@@ -61,7 +61,7 @@ def test_jobs_of_version_with_records_are_continued(store: Store) -> None:
 
 
 @pytest.mark.parametrize("store", ["state-0.1-records"], indirect=True)
-def test_job_of_another_version_gets_limits_of_current_version(store: Store) -> None:
+def test_job_of_another_version_gets_limits_of_current_version(store: JournalStore) -> None:
     limits = Limits(user_attempts=None, pauses=Pauses(5, 9))
     changed = recover(store.journal("keyed"), lambda ledger: limits)
     assert changed.limits == limits
@@ -78,7 +78,7 @@ def test_changed_layout_starts_with_snapshot(
     job = Job(CHAIN)
     (first,) = job.open("read")
     job.commit(first, rows("f", 0))
-    store = Store(tmp_path, durable=False)
+    store = JournalStore(tmp_path, durable=False)
     journal = store.journal("job")
     journal.snapshot(job.begun)
     journal.append([encode_entries([entry]) for entry in job.entries])
@@ -87,7 +87,7 @@ def test_changed_layout_starts_with_snapshot(
     class More:
         more: int = 0
 
-    newer = Registry({**REGISTRY._classes, "More": More}, REGISTRY._shared)
+    newer = RecordRegistry({**REGISTRY._classes, "More": More}, REGISTRY._shared)
     monkeypatch.setattr(journal_codec, "REGISTRY", newer)
     ledger = recover(journal)
     journal.append([encode_entries([Tick(5)])])
@@ -101,7 +101,7 @@ def test_changed_layout_starts_with_snapshot(
 def test_open_bundles_of_lost_server_are_retried(tmp_path: Path) -> None:
     """The server after the next server retries them, too, with later attempt numbers."""
     job = Job(CHAIN)
-    store = Store(tmp_path, durable=False)
+    store = JournalStore(tmp_path, durable=False)
     journal = store.journal("job")
     journal.snapshot(job.ledger.snapshot())
     for attempt in (2, 3):
@@ -126,17 +126,19 @@ def test_malformed_bytes_are_refused() -> None:
     assert list(entries_of(entry)) == job.entries
     bad: Any
     for bad in (b"", b"x", pickle.dumps(1), snapshot[:-1], snapshot[:100], entry):
-        with pytest.raises(FormError):
+        with pytest.raises(RecordFormatError):
             Kept(bad)
     for bad in (b"", b"x", pickle.dumps(1), entry[:-1], snapshot):
-        with pytest.raises(FormError):
+        with pytest.raises(RecordFormatError):
             entries_of(bad)
 
 
 def test_snapshot_of_another_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = Job(CHAIN).ledger.snapshot()
     monkeypatch.setattr(journal_codec, "FORMAT", journal_codec.FORMAT + 1)
-    with pytest.raises(FormError, match="scheduler state has the format of another version"):
+    with pytest.raises(
+        RecordFormatError, match="scheduler state has the format of another version"
+    ):
         Kept(snapshot)
 
 
@@ -149,6 +151,6 @@ class _EarlierBufferPlan(BufferPlan):
 
 def test_plan_of_older_version_with_removed_field_is_read() -> None:
     forms = {**FORMS, "plan BufferPlan": _EarlierBufferPlan}
-    earlier = Registry(forms, SHARED, CONSTANTS)
+    earlier = RecordRegistry(forms, SHARED, CONSTANTS)
     written = earlier.encode(_EarlierBufferPlan("b", BufferKind.DEALT, in_order=True))
     assert REGISTRY.decode(written, earlier.layout) == BufferPlan("b", BufferKind.DEALT)

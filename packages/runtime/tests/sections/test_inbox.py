@@ -6,14 +6,19 @@ import sys
 from pathlib import Path
 
 from beam_runner_data.rows.row import Row, RowKind
-from beam_runner_data.rows.shuffle_blocks import Head, ParcelKind, encode_parcel, encode_row
+from beam_runner_data.rows.shuffle_blocks import (
+    ShuffleBlockHeader,
+    ShuffleBlockKind,
+    encode_block,
+    encode_row,
+)
 
 from beam_runner_runtime.sections.inbox import SectionInbox
 
 
 def test_closed_inbox_releases_parcels(tmp_path: Path) -> None:
     row = encode_row(Row(0, RowKind.ELEMENTS, b"element", 1))
-    parcel = encode_parcel(Head(ParcelKind.ROWS, 0, 0, count=1, size=7), row)
+    parcel = encode_block(ShuffleBlockHeader(ShuffleBlockKind.ROWS, 0, 0, count=1, size=7), row)
     known = sys.getrefcount(parcel)
     inbox = SectionInbox(tmp_path / "rows", budget=1 << 20)
     inbox.take(parcel)

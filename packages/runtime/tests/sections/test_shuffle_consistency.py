@@ -11,7 +11,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from beam_runner_data.rows.shuffle_blocks import ParcelKind, read_head
+from beam_runner_data.rows.shuffle_blocks import ShuffleBlockKind, read_header
 from plans import Build, plan_of
 from section_runs import SHARDS, Host, Parcels, Run, order_of
 
@@ -98,38 +98,38 @@ def test_consumer_repeated_with_different_input_is_detected(run: Any) -> None:
     assert mixed_level(one.gathered(after[0]), one.tasks) == random + 1
 
 
-def of_kind(kind: ParcelKind, some: list[bytes]) -> list[bytes]:
-    return [parcel for parcel in some if read_head(parcel).kind is kind]
+def of_kind(kind: ShuffleBlockKind, some: list[bytes]) -> list[bytes]:
+    return [parcel for parcel in some if read_header(parcel).kind is kind]
 
 
-def lose(kind: ParcelKind) -> Callable[[list[bytes]], list[bytes]]:
+def lose(kind: ShuffleBlockKind) -> Callable[[list[bytes]], list[bytes]]:
     return lambda some: [one for one in some if one is not of_kind(kind, some)[0]]
 
 
-def double(kind: ParcelKind) -> Callable[[list[bytes]], list[bytes]]:
+def double(kind: ShuffleBlockKind) -> Callable[[list[bytes]], list[bytes]]:
     return lambda some: [*some, of_kind(kind, some)[0]]
 
 
 def change(some: list[bytes]) -> list[bytes]:
     """Flips one bit of the last row."""
-    victim = of_kind(ParcelKind.ROWS, some)[0]
+    victim = of_kind(ShuffleBlockKind.ROWS, some)[0]
     changed = victim[:-17] + bytes([victim[-17] ^ 1]) + victim[-16:]
     return [changed if one is victim else one for one in some]
 
 
 def lose_a_source(some: list[bytes]) -> list[bytes]:
-    source = read_head(some[0]).source
-    return [one for one in some if read_head(one).source != source]
+    source = read_header(some[0]).source
+    return [one for one in some if read_header(one).source != source]
 
 
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
-        (lose(ParcelKind.ROWS), "delivered other rows than task"),
-        (lose(ParcelKind.TOLD), "lost the output of 1 tasks of"),
+        (lose(ShuffleBlockKind.ROWS), "delivered other rows than task"),
+        (lose(ShuffleBlockKind.TOLD), "lost the output of 1 tasks of"),
         (lose_a_source, "lost the output of 1 tasks of"),
-        (double(ParcelKind.ROWS), "delivered a parcel of task .* twice"),
-        (double(ParcelKind.TOLD), "delivered the declaration of task .* twice"),
+        (double(ShuffleBlockKind.ROWS), "delivered a parcel of task .* twice"),
+        (double(ShuffleBlockKind.TOLD), "delivered the declaration of task .* twice"),
         (change, "delivered other rows than task"),
     ],
     ids=["rows lost", "end lost", "task lost", "rows doubled", "end doubled", "rows changed"],
@@ -140,7 +140,7 @@ def test_damaged_parcel_is_refused(run: Any, damage: Any, told: str) -> None:
     group = level_of(one, "Group")
     for level in range(group):
         parcels = one.level(level, parcels)
-    victim = next(n for n in range(SHARDS) if of_kind(ParcelKind.ROWS, parcels[n]))
+    victim = next(n for n in range(SHARDS) if of_kind(ShuffleBlockKind.ROWS, parcels[n]))
     with pytest.raises(ExchangeError, match=told):
         one.task(group, victim, damage(parcels[victim]))
 
@@ -151,4 +151,4 @@ def test_missing_task_reply_is_detected(run: Any) -> None:
     for level in range(one.levels):
         parcels = one.level(level, parcels)
     with pytest.raises(ExchangeError, match="delivered other rows"):
-        one.gathered(lose(ParcelKind.REPLY)(parcels[0]))
+        one.gathered(lose(ShuffleBlockKind.REPLY)(parcels[0]))

@@ -17,8 +17,8 @@ from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPool
 from apache_beam.transforms import trigger, userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
-from beam_runner_data.rows.files import read_ref
-from beam_runner_data.rows.shuffle_blocks import ParcelKind, read_head
+from beam_runner_data.rows.files import read_reference
+from beam_runner_data.rows.shuffle_blocks import ShuffleBlockKind, read_header
 from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_planner.plan import JobPlan
 from beam_runner_urns import metrics as metric_urns
@@ -267,14 +267,14 @@ def assert_bytes_repeat(run: Run, shuffled: random.Random) -> None:
             shuffled.shuffle(other)
             first = without_replies(run.task(level, number, parcels[number]))
             assert without_replies(run.task(level, number, other)) == first
-            rows += sum(read_head(parcel).kind is ParcelKind.ROWS for _, parcel in first)
+            rows += sum(read_header(parcel).kind is ShuffleBlockKind.ROWS for _, parcel in first)
         parcels = run.level(level, parcels)
     assert rows > 2 * SHARDS
 
 
 def without_replies(sent: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     """Removes replies, which contain times and file names. These can differ, and aren't part of a digest."""
-    return [one for one in sent if read_head(one[1]).kind is not ParcelKind.REPLY]
+    return [one for one in sent if read_header(one[1]).kind is not ShuffleBlockKind.REPLY]
 
 
 # The output of a section.
@@ -293,7 +293,7 @@ def test_section_returns_outputs_and_metrics(hosts: Any, tmp_path: Path) -> None
     assert_whole(run, reply)
     outputs = [one.data for each in reply.outputs for one in each.outputs]
     assert sum(data.facts.count for data in outputs) == 40
-    assert sum(len(list(read_ref(tmp_path, data.ref))) for data in outputs) >= 1
+    assert sum(len(list(read_reference(tmp_path, data.ref))) for data in outputs) >= 1
     counted = [
         VarIntCoder().decode(info.payload)
         for info in reply.metrics

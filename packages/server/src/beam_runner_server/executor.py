@@ -41,9 +41,9 @@ from beam_runner_runtime.job_options import Bulk, WrongOption, job_wishes
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.tuning import TUNING
 from beam_runner_storage.durable.folders import sync_folder
-from beam_runner_storage.journal.codec import FormError
+from beam_runner_storage.journal.codec import RecordFormatError
 from beam_runner_storage.journal.journal import Journal
-from beam_runner_storage.journal.store import Store
+from beam_runner_storage.journal.store import JournalStore
 
 from beam_runner_server.crash_loop_guard import count_start, reporting_unavailable
 from beam_runner_server.empty_reads import EmptyReadsReporter
@@ -94,7 +94,7 @@ class PlacedJobExecutor:
     def __init__(
         self,
         placement: Placement,
-        store: Store,
+        store: JournalStore,
         settings: ExecutorSettings,
     ) -> None:
         self._placement = placement
@@ -206,7 +206,7 @@ class PlacedJobExecutor:
         if journal.exists:
             try:
                 ledger = recover(journal, lambda kept: self._limits(kept, job))
-            except FormError as error:
+            except RecordFormatError as error:
                 raise JobRejected(
                     "Can't resume the job: another version of this program wrote the"
                     f" commits of the job, and this version can't read them ({error})."

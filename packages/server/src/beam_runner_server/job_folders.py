@@ -11,9 +11,9 @@ from pathlib import Path
 import attrs
 from beam_runner_model.threads import start_helper
 from beam_runner_runtime.driver.job_folder import JobFolder
-from beam_runner_storage.stores.identity import server_id
+from beam_runner_storage.stores.identity import load_server_id
 from beam_runner_storage.stores.ports import StoreError
-from beam_runner_storage.stores.probe import MARK, PROBE, mark
+from beam_runner_storage.stores.probe import MARK, PROBE, create_mark
 from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
 
 _LOGGER = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class JobFolders:
         own = folder / "jobs"
         if wanted is None:
             return cls(StoreSpec(str(own), durable), own)
-        spec = attrs.evolve(wanted.within(server_id(state.open())), durable=durable)
+        spec = attrs.evolve(wanted.within(load_server_id(state.open())), durable=durable)
         return cls(spec, spec.folder or own)
 
     def of_job(self, job_id: str) -> JobFolder:
@@ -63,7 +63,7 @@ class JobFolders:
         Raises:
             StoreError: The check failed; the text has the reason.
         """
-        mark(self.spec)
+        create_mark(self.spec)
 
     def jobs_without_folder(self, master: str) -> JobFolders:
         """Returns a copy without a shared store, for bundles on other machines, and logs a warning."""

@@ -26,12 +26,12 @@ from beam_runner_runtime.job_options import JOB_OPTIONS, JobChoice, JobOption
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.versions import BEAM
 from beam_runner_storage.durable.folders import STATE, mark_folder
-from beam_runner_storage.journal.codec import FormError
+from beam_runner_storage.journal.codec import RecordFormatError
 from beam_runner_storage.journal.errors import JournalError
-from beam_runner_storage.journal.store import Store
+from beam_runner_storage.journal.store import JournalStore
 from beam_runner_storage.stores.spec import StoreSpec
-from beam_runner_storage.stores.state_place import StatePlace
-from beam_runner_storage.temporary import TemporaryFolder, remove_left
+from beam_runner_storage.stores.state_place import RemoteState
+from beam_runner_storage.temporary import TemporaryFolder, remove_stale_folders
 
 from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor
 from beam_runner_server.flags import ServerSettings
@@ -72,9 +72,9 @@ class Server:
         self._settings = settings
         self._durable = settings.state_dir is not None
         self._temporary: TemporaryFolder | None = None
-        self._state: StatePlace | None = None
+        self._state: RemoteState | None = None
         if isinstance(settings.state_dir, StoreSpec):
-            self._state = StatePlace(settings.state_dir)
+            self._state = RemoteState(settings.state_dir)
         if settings.state_dir is None or self._state is not None:
             self._temporary = TemporaryFolder("jobserver-")
             self._folder = self._temporary.path
@@ -82,7 +82,7 @@ class Server:
         else:
             assert isinstance(settings.state_dir, Path)
             self._folder = settings.state_dir.absolute()
-            remove_left()
+            remove_stale_folders()
         self._stopping = threading.Lock()
         self._kept: KeptStreams | None = None
         self._serving = self._stopped = False
@@ -130,16 +130,16 @@ class Server:
     def _story(self, job_id: str, bundle: int) -> BundleStory:
         try:
             return story(self._store.journal(job_id), bundle)
-        except (JournalError, FormError) as error:
+        except (JournalError, RecordFormatError) as error:
             raise NotReady(f"Can't read the journal of job {job_id}: {error}") from error
 
     def _elsewhere(self) -> Elsewhere | None:
         state = self._state
         return None if state is None else Elsewhere(state.jobs, state.artifacts)
 
-    def _open(self, settings: ServerSettings) -> tuple[Store, JobFolders]:
+    def _open(self, settings: ServerSettings) -> tuple[JournalStore, JobFolders]:
         log = None if self._state is None else self._state.journal
-        store = Store(self._folder, self._durable, log)
+        store = JournalStore(self._folder, self._durable, log)
         place = settings.state_dir
         state = place if isinstance(place, StoreSpec) else StoreSpec(str(self._folder))
         durable = settings.sync_data

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from beam_runner_model.threads import start_helper
 from beam_runner_storage.journal.errors import JournalError
-from beam_runner_storage.journal.store import Store
+from beam_runner_storage.journal.store import JournalStore
 
 _LOOK_SECONDS = 60.0
 _LOGGER = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class KeptStreams:
     """
 
     def __init__(
-        self, store: Store, seconds: float, clock: Callable[[], float] = time.time
+        self, store: JournalStore, seconds: float, clock: Callable[[], float] = time.time
     ) -> None:
         self._store = store
         self._seconds = seconds

@@ -50,22 +50,22 @@ class TemporaryFolder:
     """
 
     def __init__(self, kind: str = "", shared: Path | None = None) -> None:
-        shared = _shared(shared)
-        _remove_left(shared)
+        shared = _get_parent_folder(shared)
+        _remove_stale_folders(shared)
         made = None
         while made is None:
-            made = _make(shared / f"{_PREFIX}{kind}{secrets.token_hex(_RANDOM_BYTES)}")
+            made = _create_folder(shared / f"{_PREFIX}{kind}{secrets.token_hex(_RANDOM_BYTES)}")
         self.path = made[0]
         self._locks = [made[1]]
 
     def remove(self) -> None:
         """Removes the folder with its content. May be called again, and from any thread."""
-        if _remove(self.path):
+        if _remove_folder(self.path):
             with contextlib.suppress(IndexError):
                 os.close(self._locks.pop())
 
 
-class CommonFolder:
+class SharedTemporaryFolder:
     """A temporary folder that processes on this machine share by its name; the last one to leave
     removes it.
 
@@ -82,34 +82,34 @@ class CommonFolder:
     """
 
     def __init__(self, kind: str, name: str, shared: Path | None = None) -> None:
-        shared = _shared(shared)
-        _remove_left(shared)
+        shared = _get_parent_folder(shared)
+        _remove_stale_folders(shared)
         self.path = shared / f"{_PREFIX}{kind}{name}"
-        self._lock = _join(self.path)
+        self._lock = _join_folder(self.path)
 
     def leave(self) -> None:
         """Ends the use of the folder by this process."""
         try:
             with contextlib.suppress(OSError):  # other processes still use it
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_named(self._lock, _lock_of(self.path)):
-                    _remove(self.path)
+                if _is_same_file(self._lock, _get_lock_path(self.path)):
+                    _remove_folder(self.path)
         finally:
             os.close(self._lock)
 
 
-def remove_left(shared: Path | None = None) -> None:
+def remove_stale_folders(shared: Path | None = None) -> None:
     """Removes the folders of killed servers, for programs that don't create a folder."""
-    _remove_left(_shared(shared))
+    _remove_stale_folders(_get_parent_folder(shared))
 
 
-def _shared(given: Path | None) -> Path:
+def _get_parent_folder(given: Path | None) -> Path:
     return (given or Path(tempfile.gettempdir())).absolute()
 
 
-def _make(folder: Path) -> tuple[Path, int] | None:
+def _create_folder(folder: Path) -> tuple[Path, int] | None:
     """Creates a folder, and holds its lock; returns None if the name is in use."""
-    path = _lock_of(folder)
+    path = _get_lock_path(folder)
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except FileExistsError:
@@ -125,7 +125,7 @@ def _make(folder: Path) -> tuple[Path, int] | None:
             ):  # another server sees the folder as unused, and is about to remove it
                 os.close(lock)
                 return None
-        if _is_named(
+        if _is_same_file(
             lock, path
         ):  # otherwise another server has just removed it, because no process held the lock yet
             folder.mkdir(mode=0o700)
@@ -140,9 +140,9 @@ def _make(folder: Path) -> tuple[Path, int] | None:
     return None
 
 
-def _join(folder: Path) -> int:
+def _join_folder(folder: Path) -> int:
     """Creates a folder if it doesn't exist, and holds its lock together with other processes."""
-    path = _lock_of(folder)
+    path = _get_lock_path(folder)
     while True:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
@@ -150,7 +150,7 @@ def _join(folder: Path) -> int:
             fcntl.flock(lock, fcntl.LOCK_SH)
             if os.fstat(lock).st_uid != os.geteuid():
                 raise PermissionError(f"{path} belongs to another user")
-            if _is_named(lock, path):
+            if _is_same_file(lock, path):
                 folder.mkdir(mode=0o700, exist_ok=True)
                 if not _is_own_folder(folder):
                     raise PermissionError(f"{folder} isn't a folder of this user")
@@ -161,16 +161,16 @@ def _join(folder: Path) -> int:
         os.close(lock)
 
 
-def _remove_left(shared: Path) -> None:
+def _remove_stale_folders(shared: Path) -> None:
     """Removes the folders of killed servers that belong to this user."""
-    for path in _files_in(shared):
+    for path in _list_files(shared):
         if _LOCKS.fullmatch(path.name):
             # The folder belongs to another user, or another starting server was faster.
-            with contextlib.suppress(OSError), _held(path):
-                _remove(path.with_suffix(""))
+            with contextlib.suppress(OSError), _hold_lock(path):
+                _remove_folder(path.with_suffix(""))
 
 
-def _files_in(folder: Path) -> list[Path]:
+def _list_files(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir())
     except OSError:  # the folder is writable, but not readable
@@ -178,7 +178,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _held(path: Path) -> Iterator[None]:
+def _hold_lock(path: Path) -> Iterator[None]:
     """Holds a lock file of this user.
 
     Raises:
@@ -190,14 +190,14 @@ def _held(path: Path) -> Iterator[None]:
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
             raise PermissionError(f"Lock file {path} belongs to another user")
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not _is_named(lock, path):
+        if not _is_same_file(lock, path):
             raise FileNotFoundError(f"{path} was removed in the meantime")
         yield
     finally:
         os.close(lock)
 
 
-def _is_named(lock: int, path: Path) -> bool:
+def _is_same_file(lock: int, path: Path) -> bool:
     """Returns whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(lock), path.lstat())
@@ -205,7 +205,7 @@ def _is_named(lock: int, path: Path) -> bool:
         return False
 
 
-def _remove(folder: Path) -> bool:
+def _remove_folder(folder: Path) -> bool:
     """Removes a folder whose lock is held, then its lock file; returns False if something remains."""
     for _ in range(_SWEEPS):
         if _is_own_folder(folder):
@@ -213,7 +213,7 @@ def _remove(folder: Path) -> bool:
     if os.path.lexists(folder):
         log.warning("Can't remove %s; the next server retries", folder)
         return False
-    _lock_of(folder).unlink(missing_ok=True)
+    _get_lock_path(folder).unlink(missing_ok=True)
     return True
 
 
@@ -225,5 +225,5 @@ def _is_own_folder(path: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
-def _lock_of(folder: Path) -> Path:
+def _get_lock_path(folder: Path) -> Path:
     return folder.with_name(folder.name + _LOCK)

@@ -46,7 +46,7 @@ def is_disk_unavailable(error: OSError) -> bool:
     return error.errno in _DISK_ERRORS
 
 
-def disk_unavailable(error: OSError, folder: Path) -> NeighbourUnavailable:
+def build_disk_error(error: OSError, folder: Path) -> NeighbourUnavailable:
     """Returns the error for a full or unavailable file system.
 
     Args:
@@ -58,7 +58,7 @@ def disk_unavailable(error: OSError, folder: Path) -> NeighbourUnavailable:
 
 
 @contextmanager
-def reporting_disk_errors(folder: Path) -> Iterator[None]:
+def convert_disk_errors(folder: Path) -> Iterator[None]:
     """Runs its `with` block; raises `NeighbourUnavailable` if the file system is full or unavailable.
 
     Args:
@@ -72,4 +72,4 @@ def reporting_disk_errors(folder: Path) -> Iterator[None]:
     except OSError as error:
         if not is_disk_unavailable(error):
             raise
-        raise disk_unavailable(error, folder) from error
+        raise build_disk_error(error, folder) from error

@@ -7,11 +7,16 @@ from contextlib import closing
 
 import pytest
 
-from beam_runner_storage.durable.databases import Schema, copy_aside, open_database, transaction
-from beam_runner_storage.durable.folders import hold_folder
+from beam_runner_storage.durable.databases import (
+    DatabaseSchema,
+    begin_transaction,
+    copy_damaged_database,
+    open_database,
+)
+from beam_runner_storage.durable.folders import lock_folder
 from beam_runner_storage.errors import StorageError
 
-SCHEMA = Schema(3, "CREATE TABLE numbers (number INTEGER PRIMARY KEY, text TEXT UNIQUE);")
+SCHEMA = DatabaseSchema(3, "CREATE TABLE numbers (number INTEGER PRIMARY KEY, text TEXT UNIQUE);")
 
 
 @pytest.fixture
@@ -23,7 +28,7 @@ def fill(path):
     connection, damage = open_database(path, SCHEMA, durable=True)
     with closing(connection):
         rows = [(number, f"text {number}" * 10) for number in range(1000)]
-        with transaction(connection):
+        with begin_transaction(connection):
             connection.executemany("INSERT INTO numbers VALUES (?, ?)", rows)
     return damage
 
@@ -46,7 +51,7 @@ def test_aborted_transaction_leaves_no_row(path):
     fill(path)
     connection, _ = open_database(path, SCHEMA, durable=False)
     with closing(connection):
-        with pytest.raises(KeyError), transaction(connection):
+        with pytest.raises(KeyError), begin_transaction(connection):
             connection.execute("DELETE FROM numbers")
             raise KeyError
         assert not connection.in_transaction
@@ -57,7 +62,7 @@ def test_copy_of_partly_damaged_database_is_private_to_user(path):
     fill(path)
     connection, _ = open_database(path, SCHEMA, durable=False)
     with closing(connection):
-        copies = [copy_aside(connection, path) for _ in range(2)]
+        copies = [copy_damaged_database(connection, path) for _ in range(2)]
     assert [copy.name for copy in copies] == ["some.sqlite.damaged-1", "some.sqlite.damaged-2"]
     assert all(copy.stat().st_mode & 0o077 == 0 for copy in copies)
     with closing(sqlite3.connect(copies[0])) as kept:
@@ -116,18 +121,18 @@ def test_unreadable_file_is_not_damage(path):
 
 def test_folder_has_one_holder_at_once(tmp_path):
     folder = tmp_path / "deep" / "folder"
-    first = hold_folder(folder, "lock", "artifacts")
+    first = lock_folder(folder, "lock", "artifacts")
     with pytest.raises(StorageError, match=f"artifacts folder {folder} is in use"):
-        hold_folder(folder, "lock", "artifacts")
+        lock_folder(folder, "lock", "artifacts")
     first.close()
-    hold_folder(folder, "lock", "artifacts").close()
+    lock_folder(folder, "lock", "artifacts").close()
 
 
 def test_folder_that_cannot_be_created_is_named(tmp_path):
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(StorageError, match=f"Can't use {file} as state folder: the path exists"):
-        hold_folder(file, "lock", "state")
+        lock_folder(file, "lock", "state")
     below = file / "folder"
     with pytest.raises(StorageError, match=f"Can't use {below} as state folder: Not a direc"):
-        hold_folder(below, "lock", "state")
+        lock_folder(below, "lock", "state")

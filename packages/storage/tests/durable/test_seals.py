@@ -10,10 +10,10 @@ from contextlib import closing
 
 import pytest
 
-from beam_runner_storage.durable.databases import SEAL_SUFFIX, Schema, open_database
-from beam_runner_storage.durable.seals import SEAL_TABLE, Seal, Seals
+from beam_runner_storage.durable.databases import SEAL_SUFFIX, DatabaseSchema, open_database
+from beam_runner_storage.durable.seals import SEAL_TABLE, DatabaseSeal, Seal
 
-SEALED = Schema(
+SEALED = DatabaseSchema(
     1, f"CREATE TABLE texts (number INTEGER PRIMARY KEY, text TEXT NOT NULL);{SEAL_TABLE}"
 )
 
@@ -28,7 +28,7 @@ class Texts:
 
     def __init__(self, path):
         self.connection, self.set_aside = open_database(path, SEALED, durable=True)
-        self.seals = Seals(path)
+        self.seals = DatabaseSeal(path)
         self.damage = self.set_aside or self.seals.open(self.connection, checksums(self.connection))
 
     def put(self, number, text):
@@ -156,7 +156,7 @@ def test_commit_that_differs_from_begun_commit_is_damage(path, tmp_path):
         texts.put(3, "three")
     other = seal_lines(path)[1].split()
     seal = Seal(int(begun.split()[0], 16), int(begun.split()[1]), int(other[2]), int(other[3], 16))
-    killed.with_name(killed.name + SEAL_SUFFIX).write_bytes(done + seal.line)
+    killed.with_name(killed.name + SEAL_SUFFIX).write_bytes(done + seal.encoded_line)
     assert damage_of(killed) == "the last change differs from the sealed change"
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_storage.journal.codec import FormError, Layout, Registry
+from beam_runner_storage.journal.codec import RecordFormatError, RecordLayout, RecordRegistry
 
 
 class Colour(enum.Enum):
@@ -41,7 +41,7 @@ class Only:
 
 
 ONLY = Only()
-REGISTRY = Registry({**CLASSES, "Only": Only}, (Box,), (ONLY,))
+REGISTRY = RecordRegistry({**CLASSES, "Only": Only}, (Box,), (ONLY,))
 
 plain = st.one_of(
     st.none(),
@@ -63,8 +63,10 @@ values = st.recursive(
 )
 
 
-def there_and_back(value: Any, writer: Registry = REGISTRY, reader: Registry = REGISTRY) -> Any:
-    layout = Layout.decoded(writer.layout.encoded)
+def there_and_back(
+    value: Any, writer: RecordRegistry = REGISTRY, reader: RecordRegistry = REGISTRY
+) -> Any:
+    layout = RecordLayout.decoded(writer.layout.encoded)
     assert layout.digest == writer.layout.digest
     return reader.decode(writer.encode(value), layout)
 
@@ -124,12 +126,14 @@ class PointWithLess:
 
 
 def test_fields_are_matched_by_name_and_new_fields_get_defaults() -> None:
-    newer = Registry({"int": int, "Point": PointWithMore}, ())
+    newer = RecordRegistry({"int": int, "Point": PointWithMore}, ())
     assert there_and_back(Point(1, "y"), reader=newer) == PointWithMore("y", 1, "default")
 
 
 def test_removed_field_of_older_version_is_ignored() -> None:
-    newer = Registry({"int": int, "Point": PointWithLess}, (), removed={"Point": frozenset("y")})
+    newer = RecordRegistry(
+        {"int": int, "Point": PointWithLess}, (), removed={"Point": frozenset("y")}
+    )
     assert there_and_back(Point(1, "y"), reader=newer) == PointWithLess(1)
 
 
@@ -145,26 +149,26 @@ def test_removed_field_of_older_version_is_ignored() -> None:
     ],
 )
 def test_unknown_types_are_refused(classes: dict[str, type], why: str) -> None:
-    with pytest.raises(FormError) as error:
-        there_and_back(Point(1), reader=Registry(classes, ()))
+    with pytest.raises(RecordFormatError) as error:
+        there_and_back(Point(1), reader=RecordRegistry(classes, ()))
     assert why in str(error.value)
     # Fields that aren't in the bytes don't matter.
-    assert there_and_back(3, reader=Registry(classes, ())) == 3
+    assert there_and_back(3, reader=RecordRegistry(classes, ())) == 3
 
 
 def test_removed_enum_member_is_refused() -> None:
     class Less(enum.Enum):
         RED = "r"
 
-    reader = Registry({"Colour": Less}, ())
+    reader = RecordRegistry({"Colour": Less}, ())
     assert there_and_back(Colour.RED, reader=reader) is Less.RED
-    with pytest.raises(FormError, match="BLUE"):
+    with pytest.raises(RecordFormatError, match="BLUE"):
         there_and_back(Colour.BLUE, reader=reader)
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", pickle.dumps((1, 2)), b"\x81\x0f\x01", b"\x82"])
 def test_malformed_bytes_are_refused(data: bytes) -> None:
-    with pytest.raises(FormError):
+    with pytest.raises(RecordFormatError):
         REGISTRY.decode(data, REGISTRY.layout)
-    with pytest.raises(FormError):
-        Layout.decoded(data)
+    with pytest.raises(RecordFormatError):
+        RecordLayout.decoded(data)

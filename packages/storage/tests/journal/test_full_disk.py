@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from beam_runner_storage.journal.errors import JournalError, JournalUnavailable
-from beam_runner_storage.journal.journal import Journal, Recovered
-from beam_runner_storage.journal.store import Store
+from beam_runner_storage.journal.journal import Journal, RecoveredJournal
+from beam_runner_storage.journal.store import JournalStore
 
 
 def failing(code: int) -> sqlite3.OperationalError:
@@ -25,9 +25,9 @@ def failing(code: int) -> sqlite3.OperationalError:
 class Disk:
     """A disk whose transactions fail before the start, before the commit or after the commit, as drawn."""
 
-    def __init__(self, store: Store, draw: Callable[[], str]) -> None:
+    def __init__(self, store: JournalStore, draw: Callable[[], str]) -> None:
         self._writing = store.writing
-        self._used = store._used
+        self._used = store._hold_connection
         self._store = store
         self._draw = draw
 
@@ -46,7 +46,7 @@ class Disk:
                 raise failing(sqlite3.SQLITE_IOERR | 4 << 8)
 
 
-def journal_on(disk: Disk, store: Store) -> Journal:
+def journal_on(disk: Disk, store: JournalStore) -> Journal:
     return Journal("job", store.reading, disk.writing)
 
 
@@ -65,7 +65,7 @@ def appended(journal: Journal, entries: list[bytes]) -> int:
 @pytest.mark.parametrize("seed", range(20))
 def test_entries_retried_on_full_disk_are_stored_once(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    with closing(Store(tmp_path, durable=False)) as store:
+    with closing(JournalStore(tmp_path, durable=False)) as store:
         disk = Disk(store, lambda: chance.choice(["", "", "begin", "commit", "answer"]))
         journal = journal_on(disk, store)
         expected: list[bytes] = []
@@ -83,16 +83,16 @@ def test_entries_retried_on_full_disk_are_stored_once(tmp_path: Path, seed: int)
                 if found.snapshot != state:
                     state, expected = found.snapshot, []
         assert failures > 5
-        assert store.journal("job").recover() == Recovered(state, tuple(expected))
-    with closing(Store(tmp_path, durable=False)) as store:
+        assert store.journal("job").recover() == RecoveredJournal(state, tuple(expected))
+    with closing(JournalStore(tmp_path, durable=False)) as store:
         assert store.damage == ()
-        assert store.journal("job").recover() == Recovered(state, tuple(expected))
+        assert store.journal("job").recover() == RecoveredJournal(state, tuple(expected))
 
 
 def test_different_entries_after_append_with_lost_reply_are_refused(
     tmp_path: Path,
 ) -> None:
-    with closing(Store(tmp_path, durable=False)) as store:
+    with closing(JournalStore(tmp_path, durable=False)) as store:
         fails = iter(["", "answer"])
         journal = journal_on(Disk(store, lambda: next(fails, "")), store)
         journal.append([b"1"])
@@ -106,7 +106,7 @@ def test_different_entries_after_append_with_lost_reply_are_refused(
 
 
 def test_full_database_is_unavailable_until_disk_has_room(tmp_path: Path) -> None:
-    with closing(Store(tmp_path, durable=False)) as store:
+    with closing(JournalStore(tmp_path, durable=False)) as store:
         journal = store.journal("job")
         journal.append([b"first"])
         assert store._connection is not None
@@ -122,7 +122,7 @@ def test_full_database_is_unavailable_until_disk_has_room(tmp_path: Path) -> Non
 
 
 def test_closed_journal_is_not_unavailable(tmp_path: Path) -> None:
-    store = Store(tmp_path, durable=False)
+    store = JournalStore(tmp_path, durable=False)
     store.close()
     with pytest.raises(JournalError) as closed:
         store.journal("job").append([b"x"])

@@ -14,14 +14,14 @@ from faulty_store import FaultyLine, MemoryStore
 
 from beam_runner_storage.journal import store as store_module
 from beam_runner_storage.journal.errors import JournalError, JournalFenced, JournalUnavailable
-from beam_runner_storage.journal.journal import Recovered
-from beam_runner_storage.journal.store import Store
+from beam_runner_storage.journal.journal import RecoveredJournal
+from beam_runner_storage.journal.store import JournalStore
 from beam_runner_storage.stores import object_log
 from beam_runner_storage.stores.object_log import ObjectLog
-from beam_runner_storage.stores.ownership import Ownership
+from beam_runner_storage.stores.ownership import StateOwnership
 
-NOTHING = Recovered(None, ())
-Opening = Callable[[], Store]
+NOTHING = RecoveredJournal(None, ())
+Opening = Callable[[], JournalStore]
 
 
 @pytest.fixture(params=["folder", "store", "store that fails"])
@@ -34,19 +34,19 @@ def next_server(
     share = 0.1 if request.param == "store that fails" else 0.0
     numbers = itertools.count()
     logs: list[ObjectLog] = []
-    opened: list[Store] = []
+    opened: list[JournalStore] = []
 
-    def in_folder() -> Store:
+    def in_folder() -> JournalStore:
         for one in opened:
             one.close()
-        opened.append(Store(tmp_path, durable=False))
+        opened.append(JournalStore(tmp_path, durable=False))
         return opened[-1]
 
-    def in_store() -> Store:
+    def in_store() -> JournalStore:
         number = next(numbers)
         line = FaultyLine(shared, random.Random(number), 0.0)
-        logs.append(ObjectLog(line, Ownership(), "memory"))
-        opened.append(Store(tmp_path / str(number), durable=True, log=logs[-1]))
+        logs.append(ObjectLog(line, StateOwnership(), "memory"))
+        opened.append(JournalStore(tmp_path / str(number), durable=True, log=logs[-1]))
         line.share = share
         return opened[-1]
 
@@ -56,11 +56,11 @@ def next_server(
 
 
 @pytest.fixture
-def store(next_server: Opening) -> Store:
+def store(next_server: Opening) -> JournalStore:
     return next_server()
 
 
-def test_journal_exists_from_first_append_until_delete(store: Store) -> None:
+def test_journal_exists_from_first_append_until_delete(store: JournalStore) -> None:
     journal = store.journal("a")
     assert not journal.exists
     assert journal.recover() == NOTHING
@@ -68,31 +68,31 @@ def test_journal_exists_from_first_append_until_delete(store: Store) -> None:
     journal.append([b"one", b""])
     journal.append([b"three"])
     assert journal.exists
-    assert journal.recover() == Recovered(None, (b"one", b"", b"three"))
+    assert journal.recover() == RecoveredJournal(None, (b"one", b"", b"three"))
     journal.delete()
     journal.delete()
     assert not journal.exists
     assert journal.recover() == NOTHING
     journal.append([b"anew"])
-    assert journal.recover() == Recovered(None, (b"anew",))
+    assert journal.recover() == RecoveredJournal(None, (b"anew",))
 
 
-def test_snapshot_replaces_earlier_entries(store: Store, next_server: Opening) -> None:
+def test_snapshot_replaces_earlier_entries(store: JournalStore, next_server: Opening) -> None:
     journal = store.journal("a")
     journal.append([b"1", b"2"])
     journal.snapshot(b"1+2")
-    assert journal.recover() == Recovered(b"1+2", ())
+    assert journal.recover() == RecoveredJournal(b"1+2", ())
     with closing(next_server()) as again:
         journal = again.journal("a")
         journal.append([b"3"])
         journal.append([b"4"])
-        assert journal.recover() == Recovered(b"1+2", (b"3", b"4"))
+        assert journal.recover() == RecoveredJournal(b"1+2", (b"3", b"4"))
         journal.snapshot(b"all")
         journal.snapshot(b"ALL")
-        assert journal.recover() == Recovered(b"ALL", ())
+        assert journal.recover() == RecoveredJournal(b"ALL", ())
 
 
-def test_journals_of_jobs_do_not_mix(store: Store, next_server: Opening) -> None:
+def test_journals_of_jobs_do_not_mix(store: JournalStore, next_server: Opening) -> None:
     names = ["a", "b", "../c", "d'; --"]
     for number in range(3):
         for name in names:
@@ -102,11 +102,11 @@ def test_journals_of_jobs_do_not_mix(store: Store, next_server: Opening) -> None
         assert again.job_ids() == ("a", "../c", "d'; --")
         for name in again.job_ids():
             expected = tuple(f"{name}{number}".encode() for number in range(3))
-            assert again.journal(name).recover() == Recovered(None, expected)
+            assert again.journal(name).recover() == RecoveredJournal(None, expected)
         assert again.damage == ()
 
 
-def test_threads_of_many_jobs_append_concurrently(store: Store) -> None:
+def test_threads_of_many_jobs_append_concurrently(store: JournalStore) -> None:
     def write(name: str) -> None:
         for number in range(100):
             store.journal(name).append([b"%d" % number])
@@ -121,7 +121,7 @@ def test_threads_of_many_jobs_append_concurrently(store: Store) -> None:
         assert recovered.entries == tuple(b"%d" % number for number in range(100))
 
 
-def test_failed_append_leaves_no_entry(store: Store) -> None:
+def test_failed_append_leaves_no_entry(store: JournalStore) -> None:
     journal = store.journal("a")
     journal.append([b"1"])
     with pytest.raises(TypeError):
@@ -134,7 +134,7 @@ def test_failed_append_leaves_no_entry(store: Store) -> None:
     assert journal.recover().entries == (b"1", b"3")
 
 
-def test_closed_store_raises_clear_error(store: Store) -> None:
+def test_closed_store_raises_clear_error(store: JournalStore) -> None:
     journal = store.journal("a")
     store.close()
     store.close()
@@ -144,7 +144,7 @@ def test_closed_store_raises_clear_error(store: Store) -> None:
 
 
 def test_older_of_two_servers_commits_no_entry(
-    store: Store, next_server: Opening, request: pytest.FixtureRequest
+    store: JournalStore, next_server: Opening, request: pytest.FixtureRequest
 ) -> None:
     journal = store.journal("a")
     journal.append([b"1"])
@@ -159,7 +159,7 @@ def test_older_of_two_servers_commits_no_entry(
         with pytest.raises(JournalError if "[folder" in request.node.name else JournalFenced):
             late()
     newer.journal("a").append([b"2"])
-    assert next_server().journal("a").recover() == Recovered(None, (b"1", b"2"))
+    assert next_server().journal("a").recover() == RecoveredJournal(None, (b"1", b"2"))
 
 
 def test_append_repeated_after_log_outage_is_stored_once(
@@ -169,8 +169,8 @@ def test_append_repeated_after_log_outage_is_stored_once(
     monkeypatch.setattr(store_module, "_LOG_SECONDS", 0.05)
     shared = MemoryStore()
     line = FaultyLine(shared, random.Random(1), 0.0)
-    log = ObjectLog(line, Ownership(), "memory")
-    with closing(log), closing(Store(tmp_path / "first", durable=True, log=log)) as store:
+    log = ObjectLog(line, StateOwnership(), "memory")
+    with closing(log), closing(JournalStore(tmp_path / "first", durable=True, log=log)) as store:
         journal = store.journal("a")
         journal.append([b"1"])
         line.share = 1.0
@@ -182,6 +182,6 @@ def test_append_repeated_after_log_outage_is_stored_once(
         monkeypatch.setattr(store_module, "_LOG_SECONDS", 60.0)
         journal.append([b"2", b"3"])
         journal.append([b"4"])
-    log = ObjectLog(shared, Ownership(), "memory")
-    with closing(log), closing(Store(tmp_path / "second", durable=True, log=log)) as store:
+    log = ObjectLog(shared, StateOwnership(), "memory")
+    with closing(log), closing(JournalStore(tmp_path / "second", durable=True, log=log)) as store:
         assert store.journal("a").recover().entries == (b"1", b"2", b"3", b"4")

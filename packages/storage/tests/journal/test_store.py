@@ -18,22 +18,22 @@ import pytest
 from beam_runner_storage.durable.databases import SEAL_SUFFIX
 from beam_runner_storage.errors import StorageError
 from beam_runner_storage.journal.errors import JournalFenced
-from beam_runner_storage.journal.journal import Recovered
-from beam_runner_storage.journal.store import FILE, LOCK, Store
+from beam_runner_storage.journal.journal import RecoveredJournal
+from beam_runner_storage.journal.store import FILE, LOCK, JournalStore
 
 KILLS = 30
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path, durable=False)
+def store(tmp_path: Path) -> Iterator[JournalStore]:
+    opened = JournalStore(tmp_path, durable=False)
     yield opened
     opened.close()
 
 
-def reopen(store: Store, folder: Path) -> Store:
+def reopen(store: JournalStore, folder: Path) -> JournalStore:
     store.close()
-    return Store(folder, durable=False)
+    return JournalStore(folder, durable=False)
 
 
 def edit(folder: Path, statement: str) -> None:
@@ -44,14 +44,16 @@ def edit(folder: Path, statement: str) -> None:
 
 
 class TestEpochs:
-    def test_opening_store_starts_new_epoch(self, store: Store, tmp_path: Path) -> None:
+    def test_opening_store_starts_new_epoch(self, store: JournalStore, tmp_path: Path) -> None:
         assert store.epoch == 1
         for epoch in (2, 3, 4):
             store = reopen(store, tmp_path)
             assert store.epoch == epoch
         store.close()
 
-    def test_epochs_grow_without_database_or_lock_file(self, store: Store, tmp_path: Path) -> None:
+    def test_epochs_grow_without_database_or_lock_file(
+        self, store: JournalStore, tmp_path: Path
+    ) -> None:
         store = reopen(store, tmp_path)
         store.close()
         (tmp_path / FILE).write_bytes(b"no database")
@@ -61,17 +63,17 @@ class TestEpochs:
         with closing(reopen(store, tmp_path)) as again:
             assert again.epoch == 4
 
-    def test_folder_in_use_is_refused(self, store: Store, tmp_path: Path) -> None:
+    def test_folder_in_use_is_refused(self, store: JournalStore, tmp_path: Path) -> None:
         with pytest.raises(StorageError, match=f"{tmp_path} is in use by another server"):
-            Store(tmp_path, durable=False)
+            JournalStore(tmp_path, durable=False)
 
     def test_server_whose_folder_was_taken_over_commits_no_entry(
-        self, store: Store, tmp_path: Path
+        self, store: JournalStore, tmp_path: Path
     ) -> None:
         journal = store.journal("a")
         journal.append([b"1"])
         (tmp_path / LOCK).unlink()
-        taker = Store(tmp_path, durable=False)
+        taker = JournalStore(tmp_path, durable=False)
         assert taker.epoch == 2
         for late in (lambda: journal.append([b"late"]), lambda: journal.snapshot(b"late")):
             with pytest.raises(
@@ -81,13 +83,13 @@ class TestEpochs:
         with pytest.raises(JournalFenced):
             journal.delete()
         taker.journal("a").append([b"2"])
-        assert taker.journal("a").recover() == Recovered(None, (b"1", b"2"))
+        assert taker.journal("a").recover() == RecoveredJournal(None, (b"1", b"2"))
         taker.close()
 
 
 class TestDamage:
     @pytest.fixture
-    def written(self, store: Store, tmp_path: Path) -> Path:
+    def written(self, store: JournalStore, tmp_path: Path) -> Path:
         for name in ("a", "b"):
             store.journal(name).snapshot(b"start")
             for number in range(50):
@@ -98,7 +100,7 @@ class TestDamage:
     @pytest.mark.parametrize("content", [b"", b"no database at all" * 100])
     def test_invalid_database_file_is_moved_aside(self, written: Path, content: bytes) -> None:
         (written / FILE).write_bytes(content)
-        store = Store(written, durable=False)
+        store = JournalStore(written, durable=False)
         (sentence,) = store.damage
         kept = written / f"{FILE}.damaged-1"
         assert str(kept) in sentence
@@ -116,7 +118,7 @@ class TestDamage:
         for page in range(2, len(content) // 4096):
             content[page * 4096 : page * 4096 + 64] = os.urandom(64)
         (written / FILE).write_bytes(content)
-        store = Store(written, durable=False)
+        store = JournalStore(written, durable=False)
         assert len(store.damage) == 1
         assert (written / f"{FILE}.damaged-1").read_bytes() == bytes(content)
         store.close()
@@ -135,7 +137,7 @@ class TestDamage:
     )
     def test_damage_loses_only_damaged_job(self, written: Path, change: str) -> None:
         edit(written, change)
-        store = Store(written, durable=False)
+        store = JournalStore(written, durable=False)
         (sentence,) = store.damage
         assert "job a " in sentence
         assert store.job_ids() == ("b",)
@@ -149,35 +151,35 @@ class TestDamage:
     def test_second_damage_does_not_replace_first_copy(self, written: Path) -> None:
         for number in (1, 2):
             (written / FILE).write_bytes(b"no database %d" % number)
-            Store(written, durable=False).close()
+            JournalStore(written, durable=False).close()
             kept = written / f"{FILE}.damaged-{number}"
             assert kept.read_bytes() == b"no database %d" % number
 
     def test_missing_file_is_reported(self, written: Path) -> None:
         (written / FILE).unlink()
-        store = Store(written, durable=False)
+        store = JournalStore(written, durable=False)
         assert f"is missing, but {FILE}{SEAL_SUFFIX}" in store.damage[0]
         store.close()
 
     def test_missing_file_without_its_seal_is_reported(self, written: Path) -> None:
         (written / FILE).unlink()
         (written / f"{FILE}{SEAL_SUFFIX}").unlink()
-        store = Store(written, durable=False)
+        store = JournalStore(written, durable=False)
         assert "is missing, although a server has used this folder before" in store.damage[0]
         store.close()
 
     def test_write_ahead_log_without_its_file_is_not_replayed(self, tmp_path: Path) -> None:
-        Store(tmp_path, durable=False).close()
+        JournalStore(tmp_path, durable=False).close()
         (tmp_path / FILE).unlink()
         (tmp_path / f"{FILE}-wal").write_bytes(b"of another life")
-        store = Store(tmp_path, durable=False)
+        store = JournalStore(tmp_path, durable=False)
         assert len(store.damage) == 1
         assert (tmp_path / f"{FILE}.damaged-1-wal").read_bytes() == b"of another life"
         store.close()
 
     def test_store_with_one_missing_journal_trusts_no_journal(self, written: Path) -> None:
         edit(written, "DELETE FROM journals WHERE journal = 1")
-        store = Store(written, durable=False)
+        store = JournalStore(written, durable=False)
         assert "the database has 1 jobs; expected 2" in store.damage[0]
         assert "job b " in store.damage[1]
         assert store.job_ids() == ()
@@ -187,11 +189,11 @@ class TestDamage:
 
     def test_old_copy_is_distinguished_from_current_file(self, written: Path) -> None:
         old = (written / FILE).read_bytes()
-        store = Store(written, durable=False)
+        store = JournalStore(written, durable=False)
         store.journal("a").append([b"more"])
         store.close()
         (written / FILE).write_bytes(old)
-        store = Store(written, durable=False)
+        store = JournalStore(written, durable=False)
         assert "the last 1 changes are missing" in store.damage[0]
         assert ["job a " in store.damage[1], "job b " in store.damage[2]] == [True, True]
         assert store.job_ids() == ()
@@ -201,7 +203,7 @@ class TestDamage:
 
     def test_missing_seal_is_reported_and_jobs_continue(self, written: Path) -> None:
         (written / f"{FILE}{SEAL_SUFFIX}").unlink()
-        store = Store(written, durable=False)
+        store = JournalStore(written, durable=False)
         assert "the seal file is missing" in store.damage[0]
         assert store.job_ids() == ("a", "b")
         store = reopen(store, written)
@@ -213,7 +215,7 @@ class TestDamage:
         edit(written, "PRAGMA user_version = 99")
         before = (written / FILE).read_bytes()
         with pytest.raises(StorageError, match="another version"):
-            Store(written, durable=False)
+            JournalStore(written, durable=False)
         assert (written / FILE).read_bytes() == before
 
 
@@ -240,7 +242,7 @@ def test_acknowledged_entries_survive_kills_with_at_most_one_more(tmp_path: Path
         time.sleep(rng.random() * 0.05)
         os.kill(pid, signal.SIGKILL)
         assert process.stdout.readline() == "ended\n"
-        store = Store(tmp_path, durable=False)
+        store = JournalStore(tmp_path, durable=False)
         assert store.damage == ()
         assert store.epoch == epochs + 2
         epochs = store.epoch

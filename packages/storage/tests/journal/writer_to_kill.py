@@ -12,11 +12,11 @@ import os
 import sys
 from pathlib import Path
 
-from beam_runner_storage.journal.store import Store
+from beam_runner_storage.journal.store import JournalStore
 
 
 def write(folder: Path) -> None:
-    journal = Store(folder, durable=False).journal("job")
+    journal = JournalStore(folder, durable=False).journal("job")
     recovered = journal.recover()
     count = int(recovered.snapshot or b"0") + len(recovered.entries)
     acknowledged = os.open(folder / "acknowledged", os.O_WRONLY | os.O_APPEND | os.O_CREAT)

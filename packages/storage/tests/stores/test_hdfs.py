@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from beam_runner_storage.stores.hdfs_calls import NoAnswerError
-from beam_runner_storage.stores.hdfs_refusals import refusal
+from beam_runner_storage.stores.hdfs_calls import NoResponseError
+from beam_runner_storage.stores.hdfs_refusals import explain_error
 from beam_runner_storage.stores.ports import StoreError
-from beam_runner_storage.stores.probe import probe
+from beam_runner_storage.stores.probe import probe_store
 from beam_runner_storage.stores.spec import StoreSpec
 
 
@@ -62,7 +62,7 @@ def test_silent_namenode_times_out(listening: str) -> None:
 
 def test_failed_probe_reports_file_it_could_not_write(nobody: str) -> None:
     with pytest.raises(StoreError, match="failed to write .*Connection refused"):
-        probe(StoreSpec(f"hdfs://{nobody}/data"))
+        probe_store(StoreSpec(f"hdfs://{nobody}/data"))
 
 
 def test_unknown_name_service_is_reported_with_searched_folder(
@@ -122,7 +122,7 @@ RPC = 'RPCError("org.apache.hadoop.{}", "{}\\n\\tat org.apache.hadoop.X.y(X.java
         ),
         (RuntimeError("NoSASLMechanism"), "NoSASLMechanism; this HDFS requires Kerberos", False),
         (RuntimeError(RPC.format("Unheard", "Why?")), "Unheard: Why?", True),
-        (NoAnswerError("no response within 1 s"), "no namenode is running", True),
+        (NoResponseError("no response within 1 s"), "no namenode is running", True),
         (OSError("reset by peer"), "reset by peer; either no namenode is running", True),
         (OSError(28, "No space left on device"), "No space left on device", False),
     ],
@@ -131,7 +131,7 @@ RPC = 'RPCError("org.apache.hadoop.{}", "{}\\n\\tat org.apache.hadoop.X.y(X.java
 def test_hdfs_refusal_is_reported_in_one_line_with_fix(
     error: Exception, says: str, passes: bool
 ) -> None:
-    found = refusal(error)
+    found = explain_error(error)
     assert says in found.reason
     assert len(found.reason.splitlines()) == 1
     assert found.passes is passes

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beam_runner_storage.stores.identity import server_id
+from beam_runner_storage.stores.identity import load_server_id
 from beam_runner_storage.stores.spec import StoreSpec
 
 
 def test_server_id_of_state_is_stable_and_unique(spec: StoreSpec) -> None:
-    first = server_id(spec.within("one").open())
+    first = load_server_id(spec.within("one").open())
     assert first.startswith("server-")
-    assert server_id(spec.within("one").open()) == first
-    assert server_id(spec.within("other").open()) != first
+    assert load_server_id(spec.within("one").open()) == first
+    assert load_server_id(spec.within("other").open()) != first
 
 
 def test_server_id_of_older_state_folder_is_unchanged(tmp_path: Path) -> None:
     (tmp_path / "server-id").write_text("server-0123456789abcdef\n")
-    assert server_id(StoreSpec(str(tmp_path)).open()) == "server-0123456789abcdef"
+    assert load_server_id(StoreSpec(str(tmp_path)).open()) == "server-0123456789abcdef"

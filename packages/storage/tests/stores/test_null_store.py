@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_runner_storage.stores.ports import MissingFileError, NoPlaceError
-from beam_runner_storage.stores.probe import probe
+from beam_runner_storage.stores.ports import MissingFileError, NoStoreError
+from beam_runner_storage.stores.probe import probe_store
 from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
 
 
@@ -15,13 +15,13 @@ def test_put_without_store_is_refused_with_size(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(bytes(40_000))
     store = NO_STORE.open()
-    with pytest.raises(NoPlaceError, match="40,000 bytes exceed the maximum .* --data-dir s3://"):
+    with pytest.raises(NoStoreError, match="40,000 bytes exceed the maximum .* --data-dir s3://"):
         store.put("data", source)
     with pytest.raises(MissingFileError, match="data"):
         store.fetch("data", tmp_path / "target")
     with pytest.raises(MissingFileError, match="data"):
         store.read("data")
-    with pytest.raises(NoPlaceError, match="3 bytes"):
+    with pytest.raises(NoStoreError, match="3 bytes"):
         store.create("data", b"abc")
     assert list(store.names()) == []
     store.delete(["data"])
@@ -31,4 +31,4 @@ def test_missing_store_does_not_count_as_store(tmp_path: Path) -> None:
     assert NO_STORE.within("job-1") == NO_STORE
     assert not NO_STORE.keeps
     assert StoreSpec("s3://bucket").keeps
-    probe(NO_STORE)
+    probe_store(NO_STORE)

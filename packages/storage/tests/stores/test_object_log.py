@@ -19,11 +19,11 @@ from beam_runner_model.threads import start_helper
 from faulty_store import FaultyLine, MemoryStore
 from waiting import wait_until
 
-from beam_runner_storage.durable.logged import LogAway, LogFailed, LogFenced, Transaction
+from beam_runner_storage.durable.logged import LogFailed, LogFenced, LogUnavailable, Transaction
 from beam_runner_storage.stores import object_log
-from beam_runner_storage.stores.log_entries import Base, LogPosition, claim
+from beam_runner_storage.stores.log_entries import LogBase, LogPosition, get_claim_name
 from beam_runner_storage.stores.object_log import ObjectLog
-from beam_runner_storage.stores.ownership import Ownership
+from beam_runner_storage.stores.ownership import StateOwnership
 from beam_runner_storage.stores.ports import FileStore, StoreError
 
 ROUNDS = 30
@@ -71,7 +71,7 @@ class Server:
     texts: list[str]
 
     def __init__(self, store: FileStore, path: Path, **settings: Any) -> None:
-        self.log = ObjectLog(store, Ownership(), "memory", **settings)
+        self.log = ObjectLog(store, StateOwnership(), "memory", **settings)
         self.path = path
         after = self.log.take_over(path)
         self.texts = path.read_text().split() if path.exists() else []
@@ -98,7 +98,7 @@ Opening = Callable[..., Server]
 
 
 def entries(store: MemoryStore) -> list[LogPosition]:
-    return [place for place in map(LogPosition.of, store.names()) if place is not None]
+    return [place for place in map(LogPosition.parse_name, store.names()) if place is not None]
 
 
 def test_log_restores_all_entries_in_order_in_next_server(open_server: Opening) -> None:
@@ -170,7 +170,7 @@ class TestTwoServers:
 
     def test_busy_fenced_server_is_stopped(self, open_server: Opening, shared: MemoryStore) -> None:
         older = open_server(look=0.0)
-        shared.create(claim(1), b"of another")
+        shared.create(get_claim_name(1), b"of another")
         with pytest.raises(LogFenced):
             older.commit("a")
 
@@ -210,7 +210,7 @@ class TestBases:
             server.commit(text)
             # Another thread stores the base, and a busy machine can delay that thread.
             wait_until(lambda: not server.log._keeping)
-        kept = [base for base in map(Base.of, shared.names()) if base is not None]
+        kept = [base for base in map(LogBase.parse_name, shared.names()) if base is not None]
         assert max(kept).place.number > 0
         assert open_server().texts == texts
         assert len(entries(shared)) < 20
@@ -225,7 +225,7 @@ class TestBases:
         newer.commit("b")
         copy = tmp_path / "late"
         copy.write_text("a")
-        older.log._put_base(place, chain, copy)
+        older.log._store_base(place, chain, copy)
         newer.commit("c")
         assert open_server().texts == ["a", "b", "c"]
         with pytest.raises(LogFenced):
@@ -248,22 +248,22 @@ class TestDamage:
         assert written.files == before
 
     def test_missing_entry_is_reported(self, written: MemoryStore, open_server: Opening) -> None:
-        del written.files[LogPosition(1, 3).name]
+        del written.files[LogPosition(1, 3).object_name]
         self.refused(written, open_server, "the stored log lacks entries/00000001/000000000003")
 
     def test_changed_entry_is_reported(self, written: MemoryStore, open_server: Opening) -> None:
-        name = LogPosition(1, 3).name
+        name = LogPosition(1, 3).object_name
         written.files[name] = written.files[name].replace(b"d", b"D", 1)
         self.refused(written, open_server, f"{name} is damaged")
 
     def test_entry_in_place_of_another_is_reported(
         self, written: MemoryStore, open_server: Opening
     ) -> None:
-        written.files[LogPosition(1, 3).name] = written.files[LogPosition(1, 2).name]
-        self.refused(written, open_server, f"{LogPosition(1, 3).name} doesn't follow")
+        written.files[LogPosition(1, 3).object_name] = written.files[LogPosition(1, 2).object_name]
+        self.refused(written, open_server, f"{LogPosition(1, 3).object_name} doesn't follow")
 
     def test_changed_base_is_reported(self, written: MemoryStore, open_server: Opening) -> None:
-        (name,) = (name for name in written.files if Base.of(name))
+        (name,) = (name for name in written.files if LogBase.parse_name(name))
         written.files[name] += b" x"
         self.refused(written, open_server, f"{name} is damaged")
 
@@ -302,7 +302,7 @@ class TestAStoreThatFails:
 
         monkeypatch.setattr(MemoryStore, "create", away)
         server.add("a")
-        with pytest.raises(LogAway) as raised:
+        with pytest.raises(LogUnavailable) as raised:
             server.log.wait(0.1)
         assert raised.value.place == "the state store at memory"
         reason = "connection refused" if answers else "no response for 0 s"

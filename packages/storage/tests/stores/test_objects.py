@@ -14,7 +14,7 @@ from moto_server import S3
 
 from beam_runner_storage.stores import objects
 from beam_runner_storage.stores.ports import FileStore, MissingFileError, StoreError
-from beam_runner_storage.stores.probe import probe
+from beam_runner_storage.stores.probe import probe_store
 from beam_runner_storage.stores.spec import StoreSpec, parse_data_dir
 
 
@@ -96,7 +96,7 @@ def test_concurrent_puts_do_not_interfere(store: FileStore, tmp_path: Path) -> N
 
 
 def test_probe_of_working_store_passes_and_leaves_no_file(spec: StoreSpec) -> None:
-    probe(spec)
+    probe_store(spec)
     assert list(spec.open().names()) == []
 
 
@@ -106,7 +106,7 @@ def test_missing_bucket_is_named(s3: str, spec: StoreSpec, request: pytest.Fixtu
     with pytest.raises(
         StoreError, match="s3://missing/x/probe failed to write .*: NoSuchBucket: "
     ) as told:
-        probe(StoreSpec("s3://missing/x"))
+        probe_store(StoreSpec("s3://missing/x"))
     assert len(str(told.value).splitlines()) == 1
 
 
@@ -166,7 +166,7 @@ def test_refusal_of_store_is_reported_at_once_with_fix(
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
         with pytest.raises(StoreError) as told:
-            probe(StoreSpec("s3://bucket/x"))
+            probe_store(StoreSpec("s3://bucket/x"))
         server.shutdown()
     (once,) = asked
     assert len(once) > 0
@@ -175,7 +175,7 @@ def test_refusal_of_store_is_reported_at_once_with_fix(
 
 
 def test_missing_credentials_are_reported() -> None:
-    reason = objects._reason(
+    reason = objects._extract_reason(
         OSError(
             "Error performing PUT http://169.254.169.254/latest/api/token in 1 ms - 403 Forbidden"
         )

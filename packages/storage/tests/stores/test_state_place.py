@@ -8,12 +8,12 @@ import pytest
 from beam_runner_model.errors import Unavailable
 
 from beam_runner_storage.journal.errors import JournalFenced
-from beam_runner_storage.journal.journal import Recovered
-from beam_runner_storage.journal.store import Store
+from beam_runner_storage.journal.journal import RecoveredJournal
+from beam_runner_storage.journal.store import JournalStore
 from beam_runner_storage.stores.ports import FileStore, MissingFileError, StoreError
 from beam_runner_storage.stores.probe import probe_creation
 from beam_runner_storage.stores.spec import StoreSpec
-from beam_runner_storage.stores.state_place import StatePlace
+from beam_runner_storage.stores.state_place import RemoteState
 
 
 def test_create_succeeds_for_first_writer_only(spec: StoreSpec) -> None:
@@ -43,22 +43,22 @@ def test_store_that_ignores_exclusive_create_is_refused(
     with pytest.raises(
         StoreError, match="lets several servers create the same file: .* or to a folder"
     ):
-        StatePlace(spec)
+        RemoteState(spec)
     assert list(spec.open().names()) == []
 
 
 def test_next_server_gets_state_and_fences_previous_server(spec: StoreSpec, tmp_path: Path) -> None:
     staged = tmp_path / "staged"
     staged.write_bytes(b"a package")
-    last = StatePlace(spec)
-    journals = Store(tmp_path / "last", True, last.journal)
+    last = RemoteState(spec)
+    journals = JournalStore(tmp_path / "last", True, last.journal)
     journals.journal("job-1").append([b"one"])
     name = last.artifacts.put("hash", staged)
     try:
-        following = StatePlace(spec)
-        again = Store(tmp_path / "next", True, following.journal)
+        following = RemoteState(spec)
+        again = JournalStore(tmp_path / "next", True, following.journal)
         try:
-            assert again.journal("job-1").recover() == Recovered(None, (b"one",))
+            assert again.journal("job-1").recover() == RecoveredJournal(None, (b"one",))
             following.artifacts.fetch(name, tmp_path / "brought")
             assert (tmp_path / "brought").read_bytes() == b"a package"
             assert following.artifacts.names() == {name: "hash"}

@@ -7,31 +7,31 @@ import tempfile
 from pathlib import Path
 
 from beam_runner_storage.stores.ports import MissingFileError, StoreError
-from beam_runner_storage.stores.probe import MARK, probe
+from beam_runner_storage.stores.probe import MARK, probe_store
 from beam_runner_storage.stores.spec import StoreSpec
 
 _ROOM_BYTES = 1 << 20
 _PATIENCE_SECONDS = 5.0
 
 
-def scratch_folder() -> Path:
+def get_scratch_folder() -> Path:
     """Returns a folder for large files on this machine: Spark's local folder, if Spark names one."""
     told = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0].strip()
     return Path(told or tempfile.gettempdir())
 
 
-def folder_for_files(spec: StoreSpec) -> Path:
+def get_local_files_folder(spec: StoreSpec) -> Path:
     """Returns the folder whose disk contains the local files or copies of a store."""
-    return spec.folder or scratch_folder()
+    return spec.folder or get_scratch_folder()
 
 
-def trouble_with_files(spec: StoreSpec) -> str:
+def find_files_problem(spec: StoreSpec) -> str:
     """Returns the reason why this machine can't use the files of a server's store, with the fix; empty if it can."""
-    if spec.folder is None and (trouble := _trouble_with_scratch()):
+    if spec.folder is None and (trouble := _find_scratch_problem()):
         return trouble
     try:
         if spec.folder is None:
-            probe(spec)
+            probe_store(spec)
         if spec.keeps:
             spec.open(_PATIENCE_SECONDS).read(MARK)
     except MissingFileError:
@@ -45,9 +45,9 @@ def trouble_with_files(spec: StoreSpec) -> str:
     return ""
 
 
-def _trouble_with_scratch() -> str:
+def _find_scratch_problem() -> str:
     """Returns the reason why this machine can't write to the folder for copies; empty if it can."""
-    folder = scratch_folder()
+    folder = get_scratch_folder()
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             written = file.write(bytes(_ROOM_BYTES))

@@ -12,13 +12,13 @@ from typing import NamedTuple, TypeAlias
 import xxhash
 from beam_runner_model.threads import run_together
 from beam_runner_storage.durable.folders import sync_files
-from beam_runner_storage.stores.ports import MissingFileError, NoPlaceError, StoreError
+from beam_runner_storage.stores.ports import MissingFileError, NoStoreError, StoreError
 from beam_runner_storage.stores.spec import StoreSpec
-from beam_runner_storage.temporary import CommonFolder, TemporaryFolder
-from beam_runner_storage.unavailable import NeighbourUnavailable, reporting_disk_errors
+from beam_runner_storage.temporary import SharedTemporaryFolder, TemporaryFolder
+from beam_runner_storage.unavailable import NeighbourUnavailable, convert_disk_errors
 
-from beam_runner_data.fetching.access import folder_for_files
-from beam_runner_data.fetching.machine_files import MachineFiles
+from beam_runner_data.fetching.access import get_local_files_folder
+from beam_runner_data.fetching.machine_files import MachineFileCache
 from beam_runner_data.rows.refs import SIDE, FileRows, Segment
 
 _AT_ONCE = 8
@@ -31,7 +31,7 @@ _Rows: TypeAlias = frozenset[int] | None
 """Cached rows of a file; None for the complete file."""
 
 
-class _Copy(NamedTuple):
+class _CachedCopy(NamedTuple):
     """Cached rows of a file, and the size of the complete file in bytes."""
 
     rows: _Rows
@@ -61,7 +61,7 @@ class FileCache:
     def __init__(
         self,
         folder: Path,
-        machine: MachineFiles | None = None,
+        machine: MachineFileCache | None = None,
         *,
         durable: bool = False,
         spare_bytes: int = _SPARE_BYTES,
@@ -73,7 +73,7 @@ class FileCache:
             (folder / SIDE).symlink_to(machine.side, target_is_directory=True)
         self._durable = durable
         self._most = spare_bytes
-        self._here: dict[str, _Copy] = {}
+        self._here: dict[str, _CachedCopy] = {}
         self._needed: set[str] = set()
         self._held: set[str] = set()
         self._lock = threading.Lock()
@@ -93,10 +93,10 @@ class FileCache:
         # the name is random.
         name = spec.url if spec.keeps else secrets.token_hex()
         digest = xxhash.xxh3_128_hexdigest(name.encode())
-        common = CommonFolder("store-", digest, folder_for_files(spec))
+        common = SharedTemporaryFolder("store-", digest, get_local_files_folder(spec))
         try:
             own = TemporaryFolder("data-", common.path)
-            cache = cls(own.path, MachineFiles(spec.open(), common.path, url=spec.url))
+            cache = cls(own.path, MachineFileCache(spec.open(), common.path, url=spec.url))
         except BaseException:
             common.leave()
             raise
@@ -131,7 +131,7 @@ class FileCache:
         wanted.update((name, frozenset(some)) for name, some in rows.items())
         with self._lock:
             self._needed = set(wanted)
-            self._have(self._machine, wanted)
+            self._fetch_missing(self._machine, wanted)
 
     def hold(self, names: Collection[str]) -> None:
         """Fetches files, and retains them until the next call.
@@ -143,7 +143,7 @@ class FileCache:
             return
         with self._lock:
             self._held = set(names)
-            self._have(self._machine, dict.fromkeys(names))
+            self._fetch_missing(self._machine, dict.fromkeys(names))
 
     def keep(self, names: Sequence[str], *, hold: bool = False) -> None:
         """Persists new files; on return they are durable and visible to other machines.
@@ -160,61 +160,61 @@ class FileCache:
         machine = self._machine
         if machine is None:
             if self._durable:
-                with reporting_disk_errors(self.folder):
+                with convert_disk_errors(self.folder):
                     sync_files([self.folder / name for name in names])
             return
         with self._lock:
-            run_together(lambda name: self._put(machine, name), names, _AT_ONCE, "files")
+            run_together(lambda name: self._upload_file(machine, name), names, _AT_ONCE, "files")
             (self._held if hold else self._needed).update(names)
-            self._make_room()
+            self._remove_unneeded_copies()
 
-    def _have(self, machine: MachineFiles, wanted: Mapping[str, _Rows]) -> None:
+    def _fetch_missing(self, machine: MachineFileCache, wanted: Mapping[str, _Rows]) -> None:
         for name in wanted.keys() & self._here.keys():
             self._here[name] = self._here.pop(name)
-        missing = [file for file in wanted.items() if not self._is_here(*file)]
-        run_together(lambda file: self._fetch(machine, *file), missing, _AT_ONCE, "files")
-        self._make_room()
+        missing = [file for file in wanted.items() if not self._is_cached(*file)]
+        run_together(lambda file: self._fetch_file(machine, *file), missing, _AT_ONCE, "files")
+        self._remove_unneeded_copies()
 
-    def _is_here(self, name: str, rows: _Rows) -> bool:
+    def _is_cached(self, name: str, rows: _Rows) -> bool:
         copy = self._here.get(name)
         if copy is None:
             return False
         return copy.rows is None or (rows is not None and rows <= copy.rows)
 
-    def _fetch(self, machine: MachineFiles, name: str, rows: _Rows) -> None:
+    def _fetch_file(self, machine: MachineFileCache, name: str, rows: _Rows) -> None:
         path = self.folder / name
         before = self._here.get(name)
         if before is None and path.exists():
             return  # this process wrote the file and hasn't persisted it yet
-        with self._reaching(machine):
+        with self._convert_errors(machine):
             path.parent.mkdir(parents=True, exist_ok=True)
             machine.have(name, rows, path)
         if before is not None and rows is not None and before.rows is not None:
             rows |= before.rows
-        self._know(name, rows)
+        self._record_copy(name, rows)
 
-    def _put(self, machine: MachineFiles, name: str) -> None:
-        with self._reaching(machine):
+    def _upload_file(self, machine: MachineFileCache, name: str) -> None:
+        with self._convert_errors(machine):
             machine.put(name, self.folder / name)
-        self._know(name, None)
+        self._record_copy(name, None)
 
     @contextmanager
-    def _reaching(self, machine: MachineFiles) -> Iterator[None]:
+    def _convert_errors(self, machine: MachineFileCache) -> Iterator[None]:
         """Converts errors of the store and of the disk to the errors of `need` and `keep`."""
         try:
-            with reporting_disk_errors(self.folder):
+            with convert_disk_errors(self.folder):
                 yield
-        except NoPlaceError:
+        except NoStoreError:
             raise
         except MissingFileError as error:
             raise OSError(str(error)) from error
         except StoreError as error:
             raise NeighbourUnavailable(f"the data store at {machine.url}", str(error)) from error
 
-    def _know(self, name: str, rows: _Rows) -> None:
-        self._here[name] = _Copy(rows, (self.folder / name).stat().st_size)
+    def _record_copy(self, name: str, rows: _Rows) -> None:
+        self._here[name] = _CachedCopy(rows, (self.folder / name).stat().st_size)
 
-    def _make_room(self) -> None:
+    def _remove_unneeded_copies(self) -> None:
         total = sum(copy.size for copy in self._here.values())
         wanted = self._needed | self._held
         for name in [name for name in self._here if name not in wanted]:

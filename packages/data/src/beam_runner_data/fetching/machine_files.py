@@ -24,7 +24,7 @@ _LOCKS = 64
 _BLOCK = 512
 
 
-class MachineFiles:
+class MachineFileCache:
     """Files of a job in a folder that its processes on this machine share; thread-safe.
 
     Each process has hard links to these files. So an unused file has a link count of 1. If the
@@ -70,13 +70,13 @@ class MachineFiles:
             StoreError: The store doesn't return the file.
             OSError: The disk is full.
         """
-        here = self._place(name)
-        with self._locked(name):
+        here = self._get_local_path(name)
+        with self._hold_lock(name):
             file = PartialFile(self._store, name, here)
             came = file.have_all() if rows is None else file.have(rows)
             os.utime(here)
-            _link(here, path)
-        self._make_room(came)
+            _replace_with_link(here, path)
+        self._remove_unused_files(came)
 
     def put(self, name: str, path: Path) -> None:
         """Uploads a file to the store, and adds it to the shared folder.
@@ -85,17 +85,17 @@ class MachineFiles:
             StoreError: The store rejects the file.
         """
         self._store.put(name, path)
-        with self._locked(name):
-            _link(path, self._place(name))
-        self._make_room(path.stat().st_size)
+        with self._hold_lock(name):
+            _replace_with_link(path, self._get_local_path(name))
+        self._remove_unused_files(path.stat().st_size)
 
-    def _place(self, name: str) -> Path:
+    def _get_local_path(self, name: str) -> Path:
         here = self._files / name
         here.parent.mkdir(parents=True, exist_ok=True)
         return here
 
     @contextlib.contextmanager
-    def _locked(self, name: str, *, wait: bool = True) -> Iterator[None]:
+    def _hold_lock(self, name: str, *, wait: bool = True) -> Iterator[None]:
         """Holds the lock of a name, which several names share; the exit of the process releases the
         lock.
 
@@ -107,7 +107,7 @@ class MachineFiles:
             fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
 
-    def _make_room(self, came: int) -> None:
+    def _remove_unused_files(self, came: int) -> None:
         with self._looking:
             self._came += came
             if self._came * _LOOKS < self._most or not came:
@@ -115,7 +115,7 @@ class MachineFiles:
             self._came = 0
             total = 0
             unused: list[tuple[float, str]] = []
-            for path in _files_in(self._files):
+            for path in _list_files(self._files):
                 with contextlib.suppress(
                     FileNotFoundError
                 ):  # another process can remove files at the same time
@@ -126,14 +126,14 @@ class MachineFiles:
             for _, name in sorted(unused):
                 if total <= self._most:
                     return
-                total -= self._remove(name)
+                total -= self._remove_file(name)
 
-    def _remove(self, name: str) -> int:
+    def _remove_file(self, name: str) -> int:
         """Removes an unused file and its indexes, and returns the number of freed bytes."""
         here = self._files / name
         with (
             contextlib.suppress(BlockingIOError, FileNotFoundError),
-            self._locked(name, wait=False),
+            self._hold_lock(name, wait=False),
         ):
             found = here.stat()
             if found.st_nlink == 1:
@@ -143,12 +143,12 @@ class MachineFiles:
         return 0
 
 
-def _files_in(folder: Path) -> Iterator[Path]:
+def _list_files(folder: Path) -> Iterator[Path]:
     for place, _, names in os.walk(folder):
         yield from (Path(place, name) for name in names if not name.startswith("."))
 
 
-def _link(source: Path, target: Path) -> None:
+def _replace_with_link(source: Path, target: Path) -> None:
     """Replaces ``target`` with a hard link to ``source``, atomically."""
     part = target.with_name(f".{target.name}.{threading.get_ident()}.link")
     part.unlink(missing_ok=True)

@@ -30,8 +30,8 @@ from beam_runner_model.window_coders import (
 from beam_runner_model.window_fns import Sessions
 from beam_runner_model.windows import IntervalWindow, Window
 
-from beam_runner_data.rows.columns import large_offsets, stable_order, windows_of
-from beam_runner_data.rows.values import values_in_memory
+from beam_runner_data.rows.columns import compute_stable_order, get_windows, read_large_offsets
+from beam_runner_data.rows.values import split_column_values
 
 _GROUPS_IN_CHUNK = 4096
 _CHUNK_BYTES = 4 << 20
@@ -92,7 +92,7 @@ class ColumnGroups:
 
     def ends(self) -> Integers:
         """Returns the offset of each group's values in the concatenation of all values, and the total size."""
-        sizes = np.diff(large_offsets(self.values))
+        sizes = np.diff(read_large_offsets(self.values))
         ends = np.zeros(len(self.order) + 1, dtype=np.int64)
         np.cumsum(sizes[self.order], out=ends[1:])
         return ends[self.starts]
@@ -104,7 +104,7 @@ class ColumnGroups:
     def blobs(self, first: int, last: int) -> list[bytes]:
         """Returns the concatenated values of each group, from one group to before another."""
         values = self.values_of(first, last)
-        ends = large_offsets(values)[self.starts[first : last + 1] - self.starts[first]]
+        ends = read_large_offsets(values)[self.starts[first : last + 1] - self.starts[first]]
         blobs = pa.LargeBinaryArray.from_buffers(
             pa.large_binary(), last - first, [None, pa.py_buffer(ends), values.buffers()[2]]
         )
@@ -112,7 +112,7 @@ class ColumnGroups:
         return listed
 
 
-def group(
+def group_batches(
     batches: Sequence[pa.RecordBatch],
     strategy: WindowingStrategy | None = None,
     merger: WindowMerger | None = None,
@@ -127,28 +127,28 @@ def group(
     Raises:
         ValueError: a merger is needed and is missing.
     """
-    rows = concatenate(batches)
+    rows = concatenate_batches(batches)
     if strategy is not None and strategy.needs_merge:
         if isinstance(strategy.window_fn, Sessions):
             return _group_sessions(rows)
-        rows = _with_merged_windows(rows, strategy, merger)
+        rows = _merge_windows(rows, strategy, merger)
     if rows.window_codes is None:
         codes = rows.key_codes
         window_count = 1
     else:
         window_count = len(rows.windows)
         codes = rows.key_codes * window_count + rows.window_codes
-    order = stable_order(codes)
+    order = compute_stable_order(codes)
     ordered = codes[order]
-    starts = runs_of(ordered)
+    starts = find_run_starts(ordered)
     group_codes = ordered[starts[:-1]]
     windows: bytes | list[bytes] = rows.windows[0]
     if rows.window_codes is not None:
         windows = [rows.windows[code] for code in (group_codes % window_count).tolist()]
-    return _take(rows, order, starts, group_codes // window_count, windows)
+    return _build_groups(rows, order, starts, group_codes // window_count, windows)
 
 
-def group_chunks(
+def group_into_chunks(
     batches: Sequence[pa.RecordBatch],
     strategy: WindowingStrategy,
     merger: WindowMerger | None = None,
@@ -162,16 +162,16 @@ def group_chunks(
     """
     if not batches:
         return
-    groups = group(batches, strategy, merger)
-    timestamps = _output_timestamps(groups, strategy)
+    groups = group_batches(batches, strategy, merger)
+    timestamps = _compute_timestamps(groups, strategy)
     counts = groups.counts()
     windows = groups.windows
     ends = groups.ends()
-    for first, last in _spans(ends):
+    for first, last in _divide_into_chunks(ends):
         values: list[GroupValues]
         # Values are sorted lazily, a few megabytes at a time.
         if ends[last] - ends[first] > _CHUNK_BYTES:
-            values = [values_in_memory(groups.values_of(first, last))]
+            values = [split_column_values(groups.values_of(first, last))]
         else:
             values = [*groups.blobs(first, last)]
         yield GroupChunk(
@@ -184,7 +184,7 @@ def group_chunks(
         )
 
 
-def _spans(ends: Integers) -> Iterator[tuple[int, int]]:
+def _divide_into_chunks(ends: Integers) -> Iterator[tuple[int, int]]:
     """Divides groups into chunks with limits for the number of groups and for bytes; a larger group is
     a chunk by itself.
     """
@@ -196,10 +196,10 @@ def _spans(ends: Integers) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def concatenate(batches: Sequence[pa.RecordBatch]) -> ShardRows:
+def concatenate_batches(batches: Sequence[pa.RecordBatch]) -> ShardRows:
     """Returns all rows of some batches, at least one; copies them."""
-    keys = _column(batches, "key").dictionary_encode()
-    window_codes, windows = _window_codes(batches)
+    keys = _concatenate_column(batches, "key").dictionary_encode()
+    window_codes, windows = _encode_windows(batches)
     timestamps = None
     if "timestamp" in batches[0].schema.names:
         timestamps = np.concatenate([b.column("timestamp").to_numpy() for b in batches])
@@ -208,18 +208,18 @@ def concatenate(batches: Sequence[pa.RecordBatch]) -> ShardRows:
         key_codes=keys.indices.to_numpy().astype(np.int64),
         windows=windows,
         window_codes=window_codes,
-        values=_column(batches, "value"),
+        values=_concatenate_column(batches, "value"),
         timestamps=timestamps,
     )
 
 
-def _column(batches: Sequence[pa.RecordBatch], name: str) -> pa.Array:
+def _concatenate_column(batches: Sequence[pa.RecordBatch], name: str) -> pa.Array:
     # Use 64-bit offsets, because a shard may exceed the 2 GiB that 32-bit offsets can address.
     return pa.concat_arrays([b.column(name).cast(pa.large_binary()) for b in batches])
 
 
-def _window_codes(batches: Sequence[pa.RecordBatch]) -> tuple[Integers | None, list[bytes]]:
-    columns = [windows_of(batch) for batch in batches]
+def _encode_windows(batches: Sequence[pa.RecordBatch]) -> tuple[Integers | None, list[bytes]]:
+    columns = [get_windows(batch) for batch in batches]
     shared = {column for column in columns if isinstance(column, bytes)}
     if len(shared) == 1 and all(isinstance(column, bytes) for column in columns):
         return None, list(shared)
@@ -258,12 +258,12 @@ def _group_sessions(rows: ShardRows) -> ColumnGroups:
         encode_window(IntervalWindow(start, end))
         for start, end in zip(begins[firsts].tolist(), furthest[lasts].tolist(), strict=True)
     ]
-    arrival = stable_order(session_of_row)
-    starts = runs_of(session_of_row[arrival])
-    return _take(rows, arrival, starts, keys[firsts], windows)
+    arrival = compute_stable_order(session_of_row)
+    starts = find_run_starts(session_of_row[arrival])
+    return _build_groups(rows, arrival, starts, keys[firsts], windows)
 
 
-def _with_merged_windows(
+def _merge_windows(
     rows: ShardRows, strategy: WindowingStrategy, merger: WindowMerger | None
 ) -> ShardRows:
     """Returns the rows with their windows replaced by the merged windows; one call merges those of all keys."""
@@ -276,7 +276,7 @@ def _with_merged_windows(
     pairs, pair_of_row = np.unique(rows.key_codes * len(decoded) + codes, return_inverse=True)
     asked = [
         [decoded[code] for code in (pairs[first:last] % len(decoded)).tolist()]
-        for first, last in pairwise(runs_of(pairs // len(decoded)).tolist())
+        for first, last in pairwise(find_run_starts(pairs // len(decoded)).tolist())
     ]
     merged: dict[Window, int] = {}
     code_of_pair = [
@@ -302,7 +302,7 @@ def decode_window_as_interval(window: bytes) -> IntervalWindow:
     return decoded
 
 
-def _take(
+def _build_groups(
     rows: ShardRows,
     order: Integers,
     starts: Integers,
@@ -319,13 +319,13 @@ def _take(
     )
 
 
-def runs_of(ordered: Integers) -> Integers:
+def find_run_starts(ordered: Integers) -> Integers:
     """Returns the start of each run of equal numbers, and the number after the last one."""
     changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     return np.concatenate(([0], changes, [len(ordered)])).astype(np.int64)
 
 
-def _output_timestamps(groups: ColumnGroups, strategy: WindowingStrategy) -> Integers:
+def _compute_timestamps(groups: ColumnGroups, strategy: WindowingStrategy) -> Integers:
     choose = get_reducer(strategy.timestamp_combiner)
     if groups.timestamps is not None and choose is not None:
         combine = np.minimum if choose is min else np.maximum

@@ -13,9 +13,14 @@ import numpy as np
 import pyarrow as pa
 from beam_runner_model.chunks import ElementChunk
 
-from beam_runner_data.grouping.groups import Integers, ShardRows, concatenate, runs_of
-from beam_runner_data.rows.columns import large_offsets, stable_order
-from beam_runner_data.rows.key_partitioning import Dealing, fitting_runs
+from beam_runner_data.grouping.groups import (
+    Integers,
+    ShardRows,
+    concatenate_batches,
+    find_run_starts,
+)
+from beam_runner_data.rows.columns import compute_stable_order, read_large_offsets
+from beam_runner_data.rows.key_partitioning import PartitioningRules, partition_to_fit
 
 _PART_ROWS = 64 * 1024
 """The maximum number of rows of a part. The Fn API needs two bundles for each part, and each end costs up to 0.2 s."""
@@ -23,7 +28,7 @@ _PART_BYTES = 16 * 1024 * 1024
 
 
 @attrs.frozen
-class Part:
+class KeySortedElements:
     """Some elements, in columns of equal length.
 
     Attributes:
@@ -55,7 +60,7 @@ class Part:
         return [self.windows] * len(self) if isinstance(self.windows, bytes) else self.windows
 
 
-def parts_by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
+def sort_by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[KeySortedElements]:
     """Yields all elements of some batches, in the form of ``columns``, in parts of limited size.
 
     A part ends with a key, unless the key has more elements than a part may have. All batches are
@@ -64,11 +69,11 @@ def parts_by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
     together = list(batches)
     if not together:
         return
-    rows = concatenate(together)
-    order = stable_order(rows.key_codes)
+    rows = concatenate_batches(together)
+    order = compute_stable_order(rows.key_codes)
     codes = rows.key_codes[order]
-    ends = runs_of(codes)[1:]
-    sizes = np.cumsum(np.diff(large_offsets(rows.values))[order])
+    ends = find_run_starts(codes)[1:]
+    sizes = np.cumsum(np.diff(read_large_offsets(rows.values))[order])
     first = 0
     while first < len(order):
         before = sizes[first - 1] if first else 0
@@ -79,27 +84,27 @@ def parts_by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
         ends_key = last > first
         if not ends_key:
             last = most
-        yield _part(rows, order[first:last], codes[first:last], ends_key=ends_key)
+        yield _build_part(rows, order[first:last], codes[first:last], ends_key=ends_key)
         first = last
 
 
-def parts_of_large_shard(
-    batches: Iterable[pa.RecordBatch], weight: int, dealing: Dealing
-) -> Iterator[Part]:
-    """Yields parts as `parts_by_key` does, with a memory limit: the rest goes to files.
+def sort_large_shard_by_key(
+    batches: Iterable[pa.RecordBatch], weight: int, dealing: PartitioningRules
+) -> Iterator[KeySortedElements]:
+    """Yields parts as `sort_by_key` does, with a memory limit: the rest goes to files.
 
     Args:
         batches: the rows, read once.
         weight: their total size in memory, in bytes.
         dealing: how to partition them by key.
     """
-    for run in fitting_runs(dealing, batches, weight):
+    for run in partition_to_fit(dealing, batches, weight):
         if run.weight <= dealing.budget:
-            yield from parts_by_key(run.batches())
+            yield from sort_by_key(run.batches())
             continue
-        before: Part | None = None
+        before: KeySortedElements | None = None
         for batch in run.batches():
-            for part in parts_by_key([batch]):
+            for part in sort_by_key([batch]):
                 if before is not None:
                     yield attrs.evolve(before, ends_key=False)
                 before = part
@@ -107,13 +112,15 @@ def parts_of_large_shard(
             yield before
 
 
-def _part(rows: ShardRows, order: Integers, codes: Integers, *, ends_key: bool) -> Part:
-    runs = runs_of(codes)
+def _build_part(
+    rows: ShardRows, order: Integers, codes: Integers, *, ends_key: bool
+) -> KeySortedElements:
+    runs = find_run_starts(codes)
     windows: bytes | list[bytes] = rows.windows[0]
     if rows.window_codes is not None:
         windows = [rows.windows[code] for code in rows.window_codes[order].tolist()]
     assert rows.timestamps is not None
-    return Part(
+    return KeySortedElements(
         keys=rows.keys.take(pa.array(codes[runs[:-1]])).to_pylist(),
         counts=np.diff(runs).tolist(),
         windows=windows,
@@ -123,8 +130,8 @@ def _part(rows: ShardRows, order: Integers, codes: Integers, *, ends_key: bool) 
     )
 
 
-def elements_of(values: pa.Array) -> ElementChunk:
+def join_elements(values: pa.Array) -> ElementChunk:
     """Returns elements as one chunk, without decoding any of them."""
-    offsets = large_offsets(values)
+    offsets = read_large_offsets(values)
     start, end = int(offsets[0]), int(offsets[-1])
     return ElementChunk(len(values), values.buffers()[2][start:end].to_pybytes())

@@ -25,10 +25,20 @@ from beam_runner_model.window_coders import (
     encoded_max_timestamp,
 )
 
-from beam_runner_data.grouping.groups import ONLY_PANE, group_chunks
-from beam_runner_data.rows.columns import distinct_windows, in_windows, window_column
-from beam_runner_data.rows.key_partitioning import Dealing, Run, SpillFiles, by_key, fitting_runs
-from beam_runner_data.rows.values import values_in_file
+from beam_runner_data.grouping.groups import ONLY_PANE, group_into_chunks
+from beam_runner_data.rows.columns import (
+    build_window_column,
+    find_distinct_windows,
+    replace_windows,
+)
+from beam_runner_data.rows.key_partitioning import (
+    PartitioningRules,
+    RowPartition,
+    SpillFiles,
+    create_key_rules,
+    partition_to_fit,
+)
+from beam_runner_data.rows.values import read_file_values
 
 
 @attrs.frozen
@@ -52,7 +62,7 @@ class LargeShard:
     def chunks(
         self, batches: Iterable[pa.RecordBatch], weight: int
     ) -> Iterator[GroupChunk | Settle]:
-        """Yields all groups, as `group_chunks` does for the same rows, but in another order.
+        """Yields all groups, as `group_into_chunks` does for the same rows, but in another order.
 
         A flush follows each partition, so that its memory can be released.
 
@@ -63,62 +73,64 @@ class LargeShard:
         Raises:
             ValueError: a merger is needed and is missing.
         """
-        for run in fitting_runs(by_key(self.budget, self.files, self.shards), batches, weight):
+        for run in partition_to_fit(
+            create_key_rules(self.budget, self.files, self.shards), batches, weight
+        ):
             if run.weight <= self.budget:
-                yield from group_chunks(list(run.batches()), self.strategy, self.merger)
+                yield from group_into_chunks(list(run.batches()), self.strategy, self.merger)
             else:
-                yield from self._one_key(run)
+                yield from self._group_single_key(run)
             yield Settle()
 
-    def _one_key(self, run: Run) -> Iterator[GroupChunk | Settle]:
+    def _group_single_key(self, run: RowPartition) -> Iterator[GroupChunk | Settle]:
         assert run.alike is not None
         strategy, batches = self.strategy, run.batches()
         if strategy.needs_merge:
-            merged = self._merged(run)
-            batches = (in_windows(batch, merged) for batch in batches)
+            merged = self._merge_windows(run)
+            batches = (replace_windows(batch, merged) for batch in batches)
             windows = set(merged.values())
             strategy = attrs.evolve(strategy, merge_status=MergeStatus.NON_MERGING)
         else:
-            windows = _some_windows(run)
+            windows = _find_windows(run)
         if len(windows) == 1:
-            yield self._group(run, run.alike, windows.pop())
+            yield self._build_group(run, run.alike, windows.pop())
             return
-        by_window = Dealing(window_column, self.budget, self.files)
-        for part in fitting_runs(by_window, batches, run.weight):
+        by_window = PartitioningRules(build_window_column, self.budget, self.files)
+        for part in partition_to_fit(by_window, batches, run.weight):
             if part.weight <= self.budget:
-                yield from group_chunks(list(part.batches()), strategy)
+                yield from group_into_chunks(list(part.batches()), strategy)
             else:
                 assert part.alike is not None
-                yield self._group(part, run.alike, part.alike)
+                yield self._build_group(part, run.alike, part.alike)
             yield Settle()
 
-    def _merged(self, run: Run) -> dict[bytes, bytes]:
+    def _merge_windows(self, run: RowPartition) -> dict[bytes, bytes]:
         """Returns the merged window of each window of one key."""
         coder = self.strategy.window_coder
         merging = select_merger(self.strategy, self.merger)
         assert merging is not None
         known: dict[bytes, None] = {}
         for batch in run.batches():
-            known.update(dict.fromkeys(distinct_windows(batch)))
+            known.update(dict.fromkeys(find_distinct_windows(batch)))
         decoded = {window: decode_window(coder, window) for window in known}
         (answer,) = merging.merge([list(decoded.values())])
         return {
             window: encode_window(answer.get(value, value)) for window, value in decoded.items()
         }
 
-    def _group(self, run: Run, key: bytes, window: bytes) -> GroupChunk:
+    def _build_group(self, run: RowPartition, key: bytes, window: bytes) -> GroupChunk:
         size = run.size - len(key) * run.count
-        values: GroupValues = values_in_file(run.folder, run.ref, size)
+        values: GroupValues = read_file_values(run.folder, run.ref, size)
         return GroupChunk(
             keys=[key],
             windows=window,
-            timestamps=[self._timestamp(run, window)],
+            timestamps=[self._compute_timestamp(run, window)],
             counts=[run.count],
             values=[values],
             pane=ONLY_PANE,
         )
 
-    def _timestamp(self, run: Run, window: bytes) -> int:
+    def _compute_timestamp(self, run: RowPartition, window: bytes) -> int:
         end = encoded_max_timestamp(self.strategy.window_coder, window)
         choose = get_reducer(self.strategy.timestamp_combiner)
         if choose is None:
@@ -128,11 +140,11 @@ class LargeShard:
         return int(choose((of_column(column).as_py() for column in times), default=end))
 
 
-def _some_windows(run: Run) -> set[bytes]:
+def _find_windows(run: RowPartition) -> set[bytes]:
     """Returns the window of all rows, or several windows if there is more than one."""
     found: set[bytes] = set()
     for batch in run.batches():
-        found.update(distinct_windows(batch))
+        found.update(find_distinct_windows(batch))
         if len(found) > 1:
             break
     return found

@@ -22,12 +22,12 @@ _FEW_ROWS = 16
 """A number of rows that often belong to one shard. For these, a check is faster than a sort."""
 
 
-def to_batch(chunk: KeyedChunk) -> pa.RecordBatch:
+def build_batch(chunk: KeyedChunk) -> pa.RecordBatch:
     """Returns the columns of a chunk, without copying keys or values."""
     names = ["key", "value"]
     columns = [
-        binary_column(chunk.key_data, chunk.key_ends),
-        binary_column(chunk.value_data, chunk.value_ends),
+        build_binary_column(chunk.key_data, chunk.key_ends),
+        build_binary_column(chunk.value_data, chunk.value_ends),
     ]
     metadata = {}
     if isinstance(chunk.windows, bytes):
@@ -42,18 +42,18 @@ def to_batch(chunk: KeyedChunk) -> pa.RecordBatch:
     return batch.replace_schema_metadata(metadata)
 
 
-def windows_of(batch: pa.RecordBatch) -> bytes | pa.Array:
+def get_windows(batch: pa.RecordBatch) -> bytes | pa.Array:
     """Returns the common window of all rows, or the column of windows."""
     metadata = batch.schema.metadata or {}
     return metadata[_WINDOW] if _WINDOW in metadata else batch.column("window")
 
 
-def combined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+def combine_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Returns the rows of some batches, at least one, as one batch; copies them unless there is only one."""
     if len(batches) == 1:
         return batches[0]
     names, metadata = ["key", "value"], {}
-    windows = [windows_of(batch) for batch in batches]
+    windows = [get_windows(batch) for batch in batches]
     if all(isinstance(each, bytes) and each == windows[0] for each in windows):
         metadata[_WINDOW] = windows[0]
     else:
@@ -62,40 +62,43 @@ def combined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         names.append("timestamp")
     columns = [
         pa.concat_arrays(
-            [window_column(batch) if name == "window" else batch.column(name) for batch in batches]
+            [
+                build_window_column(batch) if name == "window" else batch.column(name)
+                for batch in batches
+            ]
         )
         for name in names
     ]
     return pa.RecordBatch.from_arrays(columns, names).replace_schema_metadata(metadata)
 
 
-def window_column(batch: pa.RecordBatch) -> pa.Array:
+def build_window_column(batch: pa.RecordBatch) -> pa.Array:
     """Returns the window of each row."""
-    windows = windows_of(batch)
+    windows = get_windows(batch)
     if isinstance(windows, bytes):
         return pa.repeat(pa.scalar(windows, pa.binary()), batch.num_rows)
     return windows
 
 
-def windows_by_row(batch: pa.RecordBatch) -> list[bytes]:
+def list_row_windows(batch: pa.RecordBatch) -> list[bytes]:
     """Returns the window of each row, as a list."""
-    windows = windows_of(batch)
+    windows = get_windows(batch)
     if isinstance(windows, bytes):
         return [windows] * batch.num_rows
     listed: list[bytes] = windows.to_pylist()
     return listed
 
 
-def distinct_windows(batch: pa.RecordBatch) -> list[bytes]:
+def find_distinct_windows(batch: pa.RecordBatch) -> list[bytes]:
     """Returns the distinct windows of the rows."""
-    windows = windows_of(batch)
+    windows = get_windows(batch)
     if isinstance(windows, bytes):
         return [windows]
     distinct: list[bytes] = windows.unique().to_pylist()
     return distinct
 
 
-def binary_column(data: bytes | memoryview, ends: Sequence[int]) -> pa.Array:
+def build_binary_column(data: bytes | memoryview, ends: Sequence[int]) -> pa.Array:
     """Returns a column of concatenated binary values, given by their ends, without copying."""
     offsets = np.zeros(len(ends) + 1, dtype=np.int32)
     offsets[1:] = ends
@@ -104,13 +107,13 @@ def binary_column(data: bytes | memoryview, ends: Sequence[int]) -> pa.Array:
     )
 
 
-def large_offsets(column: pa.Array) -> npt.NDArray[np.int64]:
+def read_large_offsets(column: pa.Array) -> npt.NDArray[np.int64]:
     """Returns the offsets of a binary column with 64-bit offsets, without copying."""
     offsets = np.frombuffer(column.buffers()[1], dtype=np.int64)
     return offsets[column.offset : column.offset + len(column) + 1]
 
 
-def concatenated(column: pa.Array) -> memoryview | bytes:
+def concatenate_values(column: pa.Array) -> memoryview | bytes:
     """Returns all values of a binary column with 32-bit offsets, concatenated, without copying."""
     data = column.buffers()[2]
     if data is None:
@@ -120,11 +123,11 @@ def concatenated(column: pa.Array) -> memoryview | bytes:
     return memoryview(data)[int(first) : int(last)]
 
 
-def in_windows(batch: pa.RecordBatch, windows: Mapping[bytes, bytes]) -> pa.RecordBatch:
+def replace_windows(batch: pa.RecordBatch, windows: Mapping[bytes, bytes]) -> pa.RecordBatch:
     """Returns the same rows, with each window replaced by its value in ``windows``."""
     names, metadata = list(batch.schema.names), {}
     columns = list(batch.columns)
-    now = windows_of(batch)
+    now = get_windows(batch)
     if isinstance(now, bytes):
         metadata[_WINDOW] = windows[now]
     else:
@@ -135,7 +138,7 @@ def in_windows(batch: pa.RecordBatch, windows: Mapping[bytes, bytes]) -> pa.Reco
     return pa.RecordBatch.from_arrays(columns, names).replace_schema_metadata(metadata)
 
 
-def to_bytes(batch: pa.RecordBatch) -> bytes:
+def encode_batch(batch: pa.RecordBatch) -> bytes:
     """Returns the batch with its schema, as one blob."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -143,12 +146,12 @@ def to_bytes(batch: pa.RecordBatch) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def from_bytes(blob: bytes | pa.Buffer) -> pa.RecordBatch:
+def decode_batch(blob: bytes | pa.Buffer) -> pa.RecordBatch:
     """Returns the batch of a blob, without copying its columns."""
     return pa.ipc.open_stream(blob).read_next_batch()
 
 
-def by_shard(batch: pa.RecordBatch, shards: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+def split_by_shard(batch: pa.RecordBatch, shards: int) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yields parts of a batch by the shard of their keys, in the order of shards; within each, rows
     keep their order.
 
@@ -164,14 +167,14 @@ def by_shard(batch: pa.RecordBatch, shards: int) -> Iterator[tuple[int, pa.Recor
             yield known.pop(), batch
             return
     keys = batch.column("key").to_pylist()
-    yield from dealt(batch, np.fromiter(map(crc32, keys), np.uint32, len(keys)) % shards)
+    yield from split_by_part(batch, np.fromiter(map(crc32, keys), np.uint32, len(keys)) % shards)
 
 
-def dealt(
+def split_by_part(
     batch: pa.RecordBatch, part_of_row: npt.NDArray[np.integer[Any]]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yields parts of a batch by the part number of each row, in order; within each, rows keep their order."""
-    taken = batch.take(pa.array(stable_order(part_of_row)))
+    taken = batch.take(pa.array(compute_stable_order(part_of_row)))
     start = 0
     for part, count in enumerate(np.bincount(part_of_row).tolist()):
         if count:
@@ -179,16 +182,16 @@ def dealt(
         start += count
 
 
-def stable_order(codes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+def compute_stable_order(codes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     """Returns the stable sorting order of numbers from 0 on."""
     # Numbers of at most 16 bits use radix sort, which takes a fifth of the time.
     narrow = codes.astype(np.min_scalar_type(codes.max(initial=0)))
     return np.argsort(narrow, kind="stable")
 
 
-def by_window(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
+def split_by_window(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
     """Yields parts of a batch by window; within each, rows keep their order."""
-    windows = windows_of(batch)
+    windows = get_windows(batch)
     if isinstance(windows, bytes):
         yield windows, batch
         return

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from beam_runner_storage.unavailable import (
     NeighbourUnavailable,
-    disk_unavailable,
+    build_disk_error,
     is_disk_unavailable,
 )
 
@@ -49,7 +49,7 @@ class FileError(Exception):
     def unreadable(cls, path: Path, error: Exception) -> FileError | NeighbourUnavailable:
         """Returns the error for a file that the operating system can't read."""
         if isinstance(error, OSError) and is_disk_unavailable(error):
-            return disk_unavailable(error, path.parent)
+            return build_disk_error(error, path.parent)
         return cls(path, f"can't be read: {error}")
 
     @classmethod

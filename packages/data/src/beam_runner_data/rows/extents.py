@@ -11,7 +11,7 @@ REQUEST_BYTES = 1 << 20
 """The number of bytes whose transfer takes as long as a request to a store. Smaller gaps are read, not skipped."""
 
 
-def extents(
+def find_byte_ranges(
     directory: npt.NDArray[np.void], rows: Iterable[int], gap: int = REQUEST_BYTES
 ) -> Sequence[tuple[int, int]]:
     """Returns the byte ranges that contain rows: begin and end of each, ascending and disjoint.
@@ -31,7 +31,7 @@ def extents(
     )
 
 
-def rows_within(
+def find_rows_within(
     directory: npt.NDArray[np.void], runs: Iterable[tuple[int, int]]
 ) -> npt.NDArray[np.bool_]:
     """Returns whether each row lies in one of the ranges."""

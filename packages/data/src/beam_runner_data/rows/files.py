@@ -61,7 +61,7 @@ class RowFileWriter:
                 written; costs a copy of the file.
         """
         if order is not None:
-            self._put_in(order)
+            self._reorder_rows(order)
         directory = np.array(self._rows, dtype=_ROW).tobytes()
         directory += np.array([(len(self._rows), _MAGIC)], dtype=_END).tobytes()
         self._file.write(directory)
@@ -74,7 +74,7 @@ class RowFileWriter:
             self._file.close()
         self._path.unlink(missing_ok=True)
 
-    def _put_in(self, order: Sequence[int]) -> None:
+    def _reorder_rows(self, order: Sequence[int]) -> None:
         """Writes all rows again in the new order, with their existing checksums."""
         self._file.close()
         with pa.memory_map(str(self._path)) as file:
@@ -110,7 +110,7 @@ class RowFile:
             raise RowsError.missing(path) from error
         except OSError as error:
             raise RowsError.unreadable(path, error) from error
-        self.directory = self._directory(checksum)
+        self.directory = self._read_directory(checksum)
         """``at``, ``size``, ``checksum`` and ``kind`` of each row."""
 
     def row(self, number: int) -> tuple[RowKind, pa.Buffer]:
@@ -125,14 +125,14 @@ class RowFile:
             raise RowsError.damaged(self._path, f"the checksum of row {number} doesn't match")
         return RowKind(kind), data
 
-    def _directory(self, checksum: int) -> npt.NDArray[np.void]:
-        start = directory_start(self.whole)
+    def _read_directory(self, checksum: int) -> npt.NDArray[np.void]:
+        start = find_directory(self.whole)
         if start is not None and xxhash.xxh3_64_intdigest(self.whole.slice(start)) == checksum:
-            return directory_from(self.whole, start)
+            return read_directory(self.whole, start)
         raise RowsError.damaged(self._path, "the directory of rows doesn't match")
 
 
-def directory_start(whole: pa.Buffer) -> int | None:
+def find_directory(whole: pa.Buffer) -> int | None:
     """Returns the offset of the directory, for which only the end of the file is needed; None if it
     isn't a file of rows.
     """
@@ -145,13 +145,13 @@ def directory_start(whole: pa.Buffer) -> int | None:
     return None
 
 
-def directory_from(whole: pa.Buffer, start: int) -> npt.NDArray[np.void]:
+def read_directory(whole: pa.Buffer, start: int) -> npt.NDArray[np.void]:
     """Returns the directory at an offset: ``at``, ``size``, ``checksum`` and ``kind`` of each row, unchecked."""
     rows = (whole.size - _END.itemsize - start) // _ROW.itemsize
     return np.frombuffer(whole, _ROW, rows, start)
 
 
-def read_ref(folder: Path, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
+def read_reference(folder: Path, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
     """Yields the kind and data of every row of a reference, in order; files are mapped, not copied.
 
     The caller applies ``first`` and ``last`` of the reference.

@@ -17,8 +17,14 @@ import numpy as np
 import pyarrow as pa
 from beam_runner_model.value_pieces import PIECE_BYTES
 
-from beam_runner_data.rows.columns import combined, concatenated, dealt, from_bytes, to_bytes
-from beam_runner_data.rows.files import RowFileWriter, read_ref
+from beam_runner_data.rows.columns import (
+    combine_batches,
+    concatenate_values,
+    decode_batch,
+    encode_batch,
+    split_by_part,
+)
+from beam_runner_data.rows.files import RowFileWriter, read_reference
 from beam_runner_data.rows.refs import FileRows
 from beam_runner_data.rows.row import Row, RowKind
 
@@ -26,12 +32,12 @@ ROW_BYTES = 64
 """Memory in bytes that grouping needs for a row, in addition to its key and value."""
 _MOST_RUNS = 64
 
-Aspect = Callable[[pa.RecordBatch], pa.Array]
+PartitionKeyFunction = Callable[[pa.RecordBatch], pa.Array]
 """Function that returns the partition keys of rows: binary, one per row."""
 
 
 @attrs.frozen
-class Run:
+class RowPartition:
     """Partition: rows in a file, in order of arrival.
 
     Attributes:
@@ -55,8 +61,8 @@ class Run:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields the rows, memory-mapped; may be repeated as long as the file exists."""
-        for _, data in read_ref(self.folder, self.ref):
-            yield from_bytes(data)
+        for _, data in read_reference(self.folder, self.ref):
+            yield decode_batch(data)
 
 
 class SpillFiles:
@@ -92,7 +98,7 @@ class SpillFiles:
 
 
 @attrs.frozen
-class Dealing:
+class PartitioningRules:
     """Rules for the partitioning of rows.
 
     Attributes:
@@ -102,20 +108,20 @@ class Dealing:
         shards: number of shards by the same partition key so far; 1 for none.
     """
 
-    aspect: Aspect
+    aspect: PartitionKeyFunction
     budget: int
     files: SpillFiles
     shards: int = 1
 
 
-def by_key(budget: int, files: SpillFiles, shards: int) -> Dealing:
+def create_key_rules(budget: int, files: SpillFiles, shards: int) -> PartitioningRules:
     """Returns the rules to partition the rows of one of several key shards by their keys."""
-    return Dealing(lambda batch: batch.column("key"), budget, files, shards)
+    return PartitioningRules(lambda batch: batch.column("key"), budget, files, shards)
 
 
-def fitting_runs(
-    dealing: Dealing, batches: Iterable[pa.RecordBatch], weight: int, depth: int = 0
-) -> Iterator[Run]:
+def partition_to_fit(
+    dealing: PartitioningRules, batches: Iterable[pa.RecordBatch], weight: int, depth: int = 0
+) -> Iterator[RowPartition]:
     """Yields all rows in partitions that fit into memory, or have a single partition key.
 
     The caller must exhaust each partition before it requests the next one.
@@ -127,30 +133,34 @@ def fitting_runs(
         depth: number of earlier partitionings.
     """
     path = dealing.files.new()
-    for run in _deal(dealing, batches, weight, depth, path):
+    for run in _partition_rows(dealing, batches, weight, depth, path):
         if run.weight <= dealing.budget or run.alike is not None:
             yield run
         else:
-            yield from fitting_runs(dealing, run.batches(), run.weight, depth + 1)
+            yield from partition_to_fit(dealing, run.batches(), run.weight, depth + 1)
     dealing.files.remove(path)
 
 
-def _deal(
-    dealing: Dealing, batches: Iterable[pa.RecordBatch], weight: int, depth: int, path: str
-) -> list[Run]:
+def _partition_rows(
+    dealing: PartitioningRules,
+    batches: Iterable[pa.RecordBatch],
+    weight: int,
+    depth: int,
+    path: str,
+) -> list[RowPartition]:
     # Twice as many as would be enough for partitions of equal size.
     runs = max(2, min(2 * weight // dealing.budget + 1, _MOST_RUNS))
-    writer = _RunsWriter(dealing, runs, path)
+    writer = _PartitionWriter(dealing, runs, path)
     try:
         for batch in batches:
-            writer.write(batch, lambda each: _place(each, dealing.shards, runs, depth))
+            writer.write(batch, lambda each: _choose_partition(each, dealing.shards, runs, depth))
         return writer.close()
     except BaseException:
         writer.discard()
         raise
 
 
-def _place(aspect: bytes, shards: int, runs: int, depth: int) -> int:
+def _choose_partition(aspect: bytes, shards: int, runs: int, depth: int) -> int:
     """Returns the partition of a row, independent of its shard and of its partitions at lesser depths."""
     if depth == 0:
         return crc32(aspect) // shards % runs
@@ -158,10 +168,10 @@ def _place(aspect: bytes, shards: int, runs: int, depth: int) -> int:
     return int.from_bytes(digest) % runs
 
 
-class _RunsWriter:
+class _PartitionWriter:
     """Writer that collects the rows of each partition, and appends them to the shared file in large rows."""
 
-    def __init__(self, dealing: Dealing, runs: int, path: str) -> None:
+    def __init__(self, dealing: PartitioningRules, runs: int, path: str) -> None:
         self._dealing = dealing
         self._path = path
         self._file = RowFileWriter(dealing.files.folder / path)
@@ -176,15 +186,15 @@ class _RunsWriter:
     def write(self, batch: pa.RecordBatch, place: Callable[[bytes], int]) -> None:
         """Adds rows with the partition of each."""
         aspects = self._dealing.aspect(batch).dictionary_encode()
-        run_of_aspect = self._places(aspects.dictionary.to_pylist(), place)
-        for run, part in dealt(batch, run_of_aspect[aspects.indices.to_numpy()]):
+        run_of_aspect = self._choose_partitions(aspects.dictionary.to_pylist(), place)
+        for run, part in split_by_part(batch, run_of_aspect[aspects.indices.to_numpy()]):
             self._waiting[run].append(part)
             self._counts[run] += part.num_rows
         self._waiting_bytes += batch.nbytes
         if self._waiting_bytes > self._dealing.budget // 2:
-            self._flush()
+            self._flush_waiting_rows()
 
-    def _places(
+    def _choose_partitions(
         self, aspects: list[bytes], place: Callable[[bytes], int]
     ) -> np.typing.NDArray[np.int64]:
         """Returns the partition of each partition key; records which partitions have only one."""
@@ -195,13 +205,13 @@ class _RunsWriter:
                 alike[run] = None
         return np.array(places, dtype=np.int64)
 
-    def _flush(self) -> None:
+    def _flush_waiting_rows(self) -> None:
         for run, waiting in enumerate(self._waiting):
             together: list[pa.RecordBatch] = []
             size = 0
             for batch in waiting:
                 together.append(batch)
-                size += _bytes_of(batch)
+                size += _count_bytes(batch)
                 if size >= PIECE_BYTES:
                     self._write_row(run, together, size)
                     together, size = [], 0
@@ -211,18 +221,18 @@ class _RunsWriter:
         self._waiting_bytes = 0
 
     def _write_row(self, run: int, batches: list[pa.RecordBatch], size: int) -> None:
-        batch = combined(batches)
-        self._file.write(Row(run, RowKind.KEYED, to_bytes(batch), batch.num_rows))
+        batch = combine_batches(batches)
+        self._file.write(Row(run, RowKind.KEYED, encode_batch(batch), batch.num_rows))
         self._numbers[run].append(self._written)
         self._sizes[run] += size
         self._written += 1
 
-    def close(self) -> list[Run]:
+    def close(self) -> list[RowPartition]:
         """Finishes the file; returns the non-empty partitions."""
-        self._flush()
+        self._flush_waiting_rows()
         checksum = self._file.close()
         return [
-            Run(
+            RowPartition(
                 folder=self._dealing.files.folder,
                 ref=FileRows(self._path, tuple(numbers), checksum=checksum),
                 count=self._counts[run],
@@ -238,6 +248,6 @@ class _RunsWriter:
         self._file.discard()
 
 
-def _bytes_of(batch: pa.RecordBatch) -> int:
+def _count_bytes(batch: pa.RecordBatch) -> int:
     """Returns the bytes of keys and values only; of slices, only the selected part."""
-    return sum(len(concatenated(batch.column(name))) for name in ("key", "value"))
+    return sum(len(concatenate_values(batch.column(name))) for name in ("key", "value"))

@@ -18,29 +18,29 @@ from beam_runner_model.times import MIN_TIMESTAMP
 from beam_runner_model.windowed_values import compute_hold_time
 
 from beam_runner_data.rows.columns import (
-    binary_column,
-    by_shard,
-    by_window,
-    distinct_windows,
-    to_batch,
-    to_bytes,
-    windows_of,
+    build_batch,
+    build_binary_column,
+    encode_batch,
+    find_distinct_windows,
+    get_windows,
+    split_by_shard,
+    split_by_window,
 )
-from beam_runner_data.rows.row import Row, RowKind, elements_row
+from beam_runner_data.rows.row import Row, RowKind, build_element_row
 
 _SIZE = struct.Struct(">d")
 
 RowSink = Callable[[Row], None]
 
 
-class RowPort(Protocol):
+class RowConverter(Protocol):
     """Output port that converts chunks to rows."""
 
     def write(self, chunk: OutputChunk) -> None:
         """Converts a chunk to rows and passes them to the sink."""
 
 
-def row_port(
+def create_row_converter(
     kind: BufferKind,
     shards: int,
     turn: int,
@@ -48,7 +48,7 @@ def row_port(
     *,
     windows: bool = False,
     restrictions: bool = False,
-) -> RowPort:
+) -> RowConverter:
     """Returns the output port for a kind of buffer.
 
     Args:
@@ -63,16 +63,16 @@ def row_port(
     """
     match kind:
         case BufferKind.STORED:
-            return _StoredPort(sink)
+            return _StoredConverter(sink)
         case BufferKind.DEALT:
-            return _DealingPort(shards, turn, sink, restrictions=restrictions)
+            return _RebalancingConverter(shards, turn, sink, restrictions=restrictions)
         case BufferKind.GROUPED | BufferKind.KEYED:
-            return _KeyedPort(shards, sink, windows=windows)
+            return _KeyedConverter(shards, sink, windows=windows)
         case BufferKind.SIDE_ITERABLE | BufferKind.SIDE_MULTIMAP:
-            return _SideInputPort(sink)
+            return _SideInputConverter(sink)
 
 
-class _StoredPort:
+class _StoredConverter:
     """Port that writes elements as they arrive."""
 
     def __init__(self, sink: RowSink) -> None:
@@ -80,10 +80,10 @@ class _StoredPort:
 
     def write(self, chunk: OutputChunk) -> None:
         assert isinstance(chunk, ElementChunk)
-        self._sink(elements_row(0, chunk))
+        self._sink(build_element_row(0, chunk))
 
 
-class _DealingPort:
+class _RebalancingConverter:
     """Port that splits a chunk into runs of elements, one per partition; their counts differ by one at most."""
 
     def __init__(self, shards: int, turn: int, sink: RowSink, *, restrictions: bool) -> None:
@@ -95,7 +95,7 @@ class _DealingPort:
     def write(self, chunk: OutputChunk) -> None:
         assert isinstance(chunk, ElementChunk) and chunk.ends is not None
         count, hand = chunk.count, min(self._shards, chunk.count)
-        elements = binary_column(chunk.data, chunk.ends)
+        elements = build_binary_column(chunk.data, chunk.ends)
         least, more = divmod(count, hand)
         cuts = [share * least + min(share, more) for share in range(hand + 1)]
         _, offsets, data = elements.buffers()
@@ -107,21 +107,21 @@ class _DealingPort:
                 min_timestamp=chunk.min_timestamp,
                 window=chunk.window,
             )
-            row = elements_row((self._next + offset) % self._shards, share)
+            row = build_element_row((self._next + offset) % self._shards, share)
             if self._restrictions:
                 listed = elements.slice(first, last - first).to_pylist()
-                row = attrs.evolve(row, work=_work_of(listed))
+                row = attrs.evolve(row, work=_sum_restriction_sizes(listed))
             self._sink(row)
         self._next = (self._next + count) % self._shards
 
 
-def _work_of(restrictions: Iterable[bytes]) -> int | None:
+def _sum_restriction_sizes(restrictions: Iterable[bytes]) -> int | None:
     """Returns the total work of restrictions: each is a pair whose second part is its size, a number of eight bytes."""
     total = math.fsum(_SIZE.unpack_from(one, len(one) - _SIZE.size)[0] for one in restrictions)
     return math.ceil(total) if math.isfinite(total) and total >= 0 else None
 
 
-class _KeyedPort:
+class _KeyedConverter:
     """Port that writes rows by the shard of their key."""
 
     def __init__(self, shards: int, sink: RowSink, *, windows: bool) -> None:
@@ -131,15 +131,15 @@ class _KeyedPort:
 
     def write(self, chunk: OutputChunk) -> None:
         assert isinstance(chunk, KeyedChunk)
-        for shard, part in by_shard(to_batch(chunk), self._shards):
+        for shard, part in split_by_shard(build_batch(chunk), self._shards):
             if not self._windows:
-                self._sink(_keyed_row(shard, part, None))
+                self._sink(_build_keyed_row(shard, part, None))
                 continue
-            for window, rows in by_window(part):
-                self._sink(_keyed_row(shard, rows, frozenset((window,))))
+            for window, rows in split_by_window(part):
+                self._sink(_build_keyed_row(shard, rows, frozenset((window,))))
 
 
-class _SideInputPort:
+class _SideInputConverter:
     """Port that writes rows with their windows, which decide when a side input is ready."""
 
     def __init__(self, sink: RowSink) -> None:
@@ -147,15 +147,15 @@ class _SideInputPort:
 
     def write(self, chunk: OutputChunk) -> None:
         assert isinstance(chunk, KeyedChunk)
-        batch = to_batch(chunk)
-        self._sink(_keyed_row(0, batch, frozenset(distinct_windows(batch))))
+        batch = build_batch(chunk)
+        self._sink(_build_keyed_row(0, batch, frozenset(find_distinct_windows(batch))))
 
 
-def _keyed_row(shard: int, batch: pa.RecordBatch, windows: frozenset[bytes] | None) -> Row:
+def _build_keyed_row(shard: int, batch: pa.RecordBatch, windows: frozenset[bytes] | None) -> Row:
     earliest = MIN_TIMESTAMP
     if "timestamp" in batch.schema.names:
         earliest = pc.min(batch.column("timestamp")).as_py()
-        known = windows_of(batch)
+        known = get_windows(batch)
         first = known if isinstance(known, bytes) else pc.min(known).as_py()
         earliest = compute_hold_time(earliest, (first,))
-    return Row(shard, RowKind.KEYED, to_bytes(batch), batch.num_rows, earliest, windows)
+    return Row(shard, RowKind.KEYED, encode_batch(batch), batch.num_rows, earliest, windows)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from beam_runner_storage.stores.ports import FileStore
 
-from beam_runner_data.rows.extents import REQUEST_BYTES, extents, rows_within
-from beam_runner_data.rows.files import directory_from, directory_start
+from beam_runner_data.rows.extents import REQUEST_BYTES, find_byte_ranges, find_rows_within
+from beam_runner_data.rows.files import find_directory, read_directory
 
 
 class PartialFile:
@@ -60,19 +60,19 @@ class PartialFile:
         Raises:
             StoreError: the store doesn't return it.
         """
-        came = 0 if self._path.exists() else self._begin()
+        came = 0 if self._path.exists() else self._fetch_directory()
         if self.is_whole:
             return came
-        directory = self._directory()
+        directory = self._read_directory()
         if directory is None or max(rows, default=0) >= len(directory):
             return came + self.have_all()
         there = np.frombuffer(self._told.read_bytes(), np.bool_)
-        runs = extents(directory, [row for row in rows if not there[row]])
+        runs = find_byte_ranges(directory, [row for row in rows if not there[row]])
         for start, end in runs:
             self._store.fetch_part(self._name, self._path, start, end)
             came += end - start
         if runs:
-            self._tell(there | rows_within(directory, runs))
+            self._write_available_rows(there | find_rows_within(directory, runs))
         return came
 
     def remove(self) -> None:
@@ -80,7 +80,7 @@ class PartialFile:
         self._path.unlink(missing_ok=True)
         self._told.unlink(missing_ok=True)
 
-    def _begin(self) -> int:
+    def _fetch_directory(self) -> int:
         """Downloads the directory, and the rows next to it; returns the number of downloaded bytes."""
         part = self._path.with_name(f".{self._path.name}.part")
         part.unlink(missing_ok=True)
@@ -88,23 +88,25 @@ class PartialFile:
         came = min(size, REQUEST_BYTES)
         self._told.unlink(missing_ok=True)
         if came < size:
-            rest, start = size - came, directory_start(_mapped(part))
+            rest, start = size - came, find_directory(_map_file(part))
             if start is None:
                 part.unlink()
                 return came + self.have_all()
             if start < rest:
                 self._store.fetch_part(self._name, part, start, rest)
                 came += rest - start
-            self._tell(rows_within(directory_from(_mapped(part), start), [(rest, size)]))
+            self._write_available_rows(
+                find_rows_within(read_directory(_map_file(part), start), [(rest, size)])
+            )
         os.replace(part, self._path)
         return came
 
-    def _directory(self) -> npt.NDArray[np.void] | None:
-        whole = _mapped(self._path)
-        start = directory_start(whole)
-        return None if start is None else directory_from(whole, start)
+    def _read_directory(self) -> npt.NDArray[np.void] | None:
+        whole = _map_file(self._path)
+        start = find_directory(whole)
+        return None if start is None else read_directory(whole, start)
 
-    def _tell(self, there: npt.NDArray[np.bool_]) -> None:
+    def _write_available_rows(self, there: npt.NDArray[np.bool_]) -> None:
         if there.all():
             self._told.unlink(missing_ok=True)
             return
@@ -113,6 +115,6 @@ class PartialFile:
         os.replace(part, self._told)
 
 
-def _mapped(path: Path) -> pa.Buffer:
+def _map_file(path: Path) -> pa.Buffer:
     with pa.memory_map(str(path)) as file:
         return file.read_buffer()

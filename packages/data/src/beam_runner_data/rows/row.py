@@ -45,7 +45,7 @@ class Row:
     work: int | None = None
 
 
-def elements_row(shard: int, chunk: ElementChunk) -> Row:
+def build_element_row(shard: int, chunk: ElementChunk) -> Row:
     """Returns a chunk of elements as a row."""
     data = b"".join((_COUNT.pack(chunk.count), chunk.data))
     earliest = MIN_TIMESTAMP if chunk.min_timestamp is None else chunk.min_timestamp

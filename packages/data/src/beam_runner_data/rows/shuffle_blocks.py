@@ -21,7 +21,7 @@ _ROW = struct.Struct(">BxxxxxxxQQxxxxxxxx")
 _ALIGNED = 16
 
 
-class ParcelKind(enum.IntEnum):
+class ShuffleBlockKind(enum.IntEnum):
     """The content of a block."""
 
     ROWS = 0
@@ -33,7 +33,7 @@ class ParcelKind(enum.IntEnum):
 
 
 @attrs.frozen
-class Head:
+class ShuffleBlockHeader:
     """The header of a block.
 
     Attributes:
@@ -45,7 +45,7 @@ class Head:
         size: the size of its rows in bytes.
     """
 
-    kind: ParcelKind
+    kind: ShuffleBlockKind
     source: int
     number: int
     stage: int = 0
@@ -53,7 +53,7 @@ class Head:
     size: int = 0
 
 
-def encode_parcel(head: Head, body: Iterable[bytes] = ()) -> bytes:
+def encode_block(head: ShuffleBlockHeader, body: Iterable[bytes] = ()) -> bytes:
     """Returns a block as bytes."""
     parts = (head.kind, head.source, head.number, head.stage, head.count, head.size)
     return b"".join((_HEAD.pack(*parts), *body))
@@ -65,10 +65,10 @@ def encode_row(row: Row) -> tuple[bytes, bytes, bytes]:
     return _ROW.pack(row.kind, row.count, size), row.data, bytes(-size % _ALIGNED)
 
 
-def read_head(parcel: bytes | pa.Buffer) -> Head:
+def read_header(parcel: bytes | pa.Buffer) -> ShuffleBlockHeader:
     """Returns the header of a block."""
     kind, *numbers = _HEAD.unpack_from(parcel)
-    return Head(ParcelKind(kind), *numbers)
+    return ShuffleBlockHeader(ShuffleBlockKind(kind), *numbers)
 
 
 def read_body(parcel: bytes) -> bytes:

@@ -10,14 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 from beam_runner_model.value_pieces import PIECE_BYTES, ValuePieces
 
-from beam_runner_data.rows.columns import concatenated, from_bytes, large_offsets
+from beam_runner_data.rows.columns import concatenate_values, decode_batch, read_large_offsets
 from beam_runner_data.rows.files import RowFile
 from beam_runner_data.rows.refs import FileRows
 
 
-def values_in_memory(values: pa.Array) -> ValuePieces:
+def split_column_values(values: pa.Array) -> ValuePieces:
     """Returns the values of a column, binary with 64-bit offsets."""
-    cuts = _cuts(large_offsets(values))
+    cuts = _find_piece_boundaries(read_large_offsets(values))
     data = values.buffers()[2]
 
     def piece(number: int) -> bytes:
@@ -27,7 +27,7 @@ def values_in_memory(values: pa.Array) -> ValuePieces:
     return ValuePieces(cuts[-1] - cuts[0], len(cuts) - 1, piece)
 
 
-def values_in_file(folder: Path, ref: FileRows, size: int) -> ValuePieces:
+def read_file_values(folder: Path, ref: FileRows, size: int) -> ValuePieces:
     """Returns all values of some rows of keyed columns in a file; holds nothing but the mapped file.
 
     Args:
@@ -38,12 +38,14 @@ def values_in_file(folder: Path, ref: FileRows, size: int) -> ValuePieces:
     file = RowFile(folder / ref.path, ref.checksum)
 
     def piece(number: int) -> bytes:
-        return value_bytes(from_bytes(file.row(ref.rows[number])[1]))
+        return join_batch_values(decode_batch(file.row(ref.rows[number])[1]))
 
     return ValuePieces(size, len(ref.rows), piece)
 
 
-def joined_parts(sizes: npt.NDArray[np.integer], read: Callable[[int, int], bytes]) -> ValuePieces:
+def join_parts_to_pieces(
+    sizes: npt.NDArray[np.integer], read: Callable[[int, int], bytes]
+) -> ValuePieces:
     """Returns undivided parts, joined to pieces of about ``PIECE_BYTES``.
 
     Args:
@@ -58,12 +60,12 @@ def joined_parts(sizes: npt.NDArray[np.integer], read: Callable[[int, int], byte
     return ValuePieces(size, len(bounds) - 1, lambda number: read(*bounds[number : number + 2]))
 
 
-def value_bytes(batch: pa.RecordBatch) -> bytes:
+def join_batch_values(batch: pa.RecordBatch) -> bytes:
     """Returns all values of a batch, concatenated."""
-    return bytes(concatenated(batch.column("value")))
+    return bytes(concatenate_values(batch.column("value")))
 
 
-def _cuts(ends: npt.NDArray[np.int64]) -> list[int]:
+def _find_piece_boundaries(ends: npt.NDArray[np.int64]) -> list[int]:
     """Returns the boundaries of pieces: at the first end of a value after enough bytes."""
     cuts = [int(ends[0])]
     last = int(ends[-1])

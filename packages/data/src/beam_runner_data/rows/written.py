@@ -24,7 +24,7 @@ INLINE_BYTES = 32 * 1024
 
 
 @attrs.frozen
-class _Facts:
+class _RowFacts:
     """Written row without its data."""
 
     shard: int
@@ -35,7 +35,7 @@ class _Facts:
     work: int | None
 
 
-class WrittenBuffer:
+class RowBufferWriter:
     """Writer of one output of one bundle, which splits the rows into data for the scheduler.
 
     Args:
@@ -69,7 +69,7 @@ class WrittenBuffer:
         self._name = name
         self._most_inline = INLINE_BYTES if inline is None else inline
         self._in_extents = in_extents and buffer.kind.is_shuffle
-        self._rows: list[_Facts] = []
+        self._rows: list[_RowFacts] = []
         self._inline: list[Row] = []
         self._size = 0
         self._file: RowFileWriter | None = None
@@ -84,14 +84,14 @@ class WrittenBuffer:
         """Adds a row in memory; writes to the file after many rows."""
         size = len(row.data)
         told = (row.shard, size, row.count, row.min_timestamp, row.windows, row.work)
-        self._rows.append(_Facts(*told))
+        self._rows.append(_RowFacts(*told))
         self._size += size
         if self._file is not None:
             self._file.write(row)
             return
         self._inline.append(row)
         if self._size > self._most_inline:
-            self._file = RowFileWriter(self._folder / self._path)
+            self._file = RowFileWriter(self._folder / self._file_name)
             for waiting in self._inline:
                 self._file.write(waiting)
             self._inline.clear()
@@ -99,12 +99,14 @@ class WrittenBuffer:
     def close(self) -> tuple[Output, ...]:
         """Finishes the file, and returns the written rows as data of the buffer."""
         if self._file is not None:
-            order = self._gathered() if self._file.at > REQUEST_BYTES else None
+            order = self._reorder_by_shard() if self._file.at > REQUEST_BYTES else None
             self._checksum = self._file.close(order)
-        cut = self._by_shard() if self._buffer.kind.is_shuffle else self._in_order()
+        cut = self._split_by_shard() if self._buffer.kind.is_shuffle else self._split_by_size()
         if self._buffer.windows:
-            cut = self._by_window(cut)
-        return tuple(Output(self.buffer_id, self._data(numbers)) for numbers in cut if numbers)
+            cut = self._split_by_window(cut)
+        return tuple(
+            Output(self.buffer_id, self._build_data(numbers)) for numbers in cut if numbers
+        )
 
     def discard(self) -> None:
         """Discards the written rows after a failure."""
@@ -112,10 +114,10 @@ class WrittenBuffer:
             self._file.discard()
 
     @property
-    def _path(self) -> str:
+    def _file_name(self) -> str:
         return f"{self._name}.arrow"
 
-    def _gathered(self) -> list[int] | None:
+    def _reorder_by_shard(self) -> list[int] | None:
         """Renumbers rows so that the rows of a shard are adjacent.
 
         Returns their previous numbers, or None if renumbering isn't worthwhile.
@@ -127,13 +129,13 @@ class WrittenBuffer:
         self._rows = [self._rows[number] for number in order]
         return order
 
-    def _by_shard(self) -> Iterator[list[int]]:
+    def _split_by_shard(self) -> Iterator[list[int]]:
         numbers: dict[int, list[int]] = {}
         for number, row in enumerate(self._rows):
             numbers.setdefault(row.shard, []).append(number)
         yield from numbers.values()
 
-    def _in_order(self) -> Iterator[list[int]]:
+    def _split_by_size(self) -> Iterator[list[int]]:
         """Yields runs of row numbers, each large enough in bytes for a separate bundle."""
         if self._buffer.kind is not BufferKind.STORED:
             yield list(range(len(self._rows)))
@@ -149,7 +151,7 @@ class WrittenBuffer:
                 run, filled = [], 0
         yield run
 
-    def _by_window(self, cut: Iterable[list[int]]) -> Iterator[list[int]]:
+    def _split_by_window(self, cut: Iterable[list[int]]) -> Iterator[list[int]]:
         """Returns the same data, divided by window, so that a bundle can read a single window."""
         for numbers in cut:
             windows: dict[frozenset[bytes] | None, list[int]] = {}
@@ -157,27 +159,27 @@ class WrittenBuffer:
                 windows.setdefault(self._rows[number].windows, []).append(number)
             yield from windows.values()
 
-    def _data(self, numbers: list[int]) -> Data:
+    def _build_data(self, numbers: list[int]) -> Data:
         rows = [self._rows[number] for number in numbers]
         facts = DataFacts(
             count=sum(row.count for row in rows),
             size=sum(row.size for row in rows),
             min_timestamp=min(row.min_timestamp for row in rows),
             shard=rows[0].shard if self._buffer.kind.is_keyed else None,
-            windows=self._windows(rows),
-            work=_together(row.work for row in rows),
+            windows=self._decode_windows(rows),
+            work=_sum_work(row.work for row in rows),
         )
-        return Data(self._ref(numbers), facts)
+        return Data(self._build_reference(numbers), facts)
 
-    def _ref(self, numbers: list[int]) -> RowsRef:
+    def _build_reference(self, numbers: list[int]) -> RowsRef:
         if self._file is not None:
-            return FileRows(self._path, tuple(numbers), checksum=self._checksum)
+            return FileRows(self._file_name, tuple(numbers), checksum=self._checksum)
         return InlineRows(
             f"{self._name}/{numbers[0]}",
             tuple((self._inline[n].kind, self._inline[n].data) for n in numbers),
         )
 
-    def _windows(self, rows: list[_Facts]) -> frozenset[Window] | None:
+    def _decode_windows(self, rows: list[_RowFacts]) -> frozenset[Window] | None:
         if any(row.windows is None for row in rows):
             return None
         told = frozenset[bytes]().union(*(row.windows or () for row in rows))
@@ -186,7 +188,7 @@ class WrittenBuffer:
         return frozenset(decode_window(strategy.window_coder, window) for window in told)
 
 
-def _together(works: Iterable[int | None]) -> int | None:
+def _sum_work(works: Iterable[int | None]) -> int | None:
     total = 0
     for work in works:
         if work is None:
@@ -195,7 +197,7 @@ def _together(works: Iterable[int | None]) -> int | None:
     return total
 
 
-def element_data(name: str, row: Row) -> Data:
+def build_inline_data(name: str, row: Row) -> Data:
     """Returns one row of elements as separate inline data."""
     facts = DataFacts(row.count, len(row.data), row.min_timestamp, windows=None)
     return Data(InlineRows(name, ((row.kind, row.data),)), facts)

@@ -12,16 +12,16 @@ from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.lengths import encode_count
 from beam_runner_model.value_pieces import PIECE_BYTES, ValuePieces
 
-from beam_runner_data.grouping.groups import group
-from beam_runner_data.rows.columns import concatenated, from_bytes, windows_of
-from beam_runner_data.rows.files import read_ref
+from beam_runner_data.grouping.groups import group_batches
+from beam_runner_data.rows.columns import concatenate_values, decode_batch, get_windows
+from beam_runner_data.rows.files import read_reference
 from beam_runner_data.rows.refs import FileRows, RowsRef
 
 _ROW_OVERHEAD = 8
 """The size of an element's key and value offsets in bytes; other overhead is small."""
 
 
-class SideData(Protocol):
+class SideInputContent(Protocol):
     """The values of a side input; windows and keys are encoded, and values are in order.
 
     Data without keys has the empty key.
@@ -37,7 +37,7 @@ class SideData(Protocol):
         """Yields each key of a window, the number of its values and its values."""
 
 
-class InMemory:
+class InMemorySideInput:
     """A small side input, or the small part of one that a bundle may see.
 
     Args:
@@ -48,12 +48,12 @@ class InMemory:
         self._entries = entries
 
     @classmethod
-    def read(cls, folder: Path, data: Sequence[Data]) -> InMemory:
+    def read(cls, folder: Path, data: Sequence[Data]) -> InMemorySideInput:
         """Returns the content of some data, which must fit into memory."""
-        batches = [from_bytes(row) for one in data for _, row in read_ref(folder, one.ref)]
+        batches = [decode_batch(row) for one in data for _, row in read_reference(folder, one.ref)]
         if not batches:
             return cls({})
-        groups = group(batches)
+        groups = group_batches(batches)
         keys = groups.keys.to_pylist()
         windows = groups.windows
         if isinstance(windows, bytes):
@@ -81,7 +81,7 @@ class InMemory:
         )
 
 
-def elements_in_rows(folder: Path, data: Sequence[Data]) -> ValuePieces:
+def read_window_elements(folder: Path, data: Sequence[Data]) -> ValuePieces:
     """Returns the elements of one window of an iterable side input, read from the rows in order.
 
     Args:
@@ -91,7 +91,7 @@ def elements_in_rows(folder: Path, data: Sequence[Data]) -> ValuePieces:
     pieces: list[list[RowsRef]] = []
     filled = PIECE_BYTES
     for one in data:
-        for part, size in _parts(one):
+        for part, size in _split_data(one):
             if filled + size > PIECE_BYTES:
                 pieces.append([])
                 filled = 0
@@ -101,36 +101,36 @@ def elements_in_rows(folder: Path, data: Sequence[Data]) -> ValuePieces:
     def piece(number: int) -> bytes:
         # The file is mapped only during this loop.
         return b"".join(
-            concatenated(from_bytes(row).column("value"))
+            concatenate_values(decode_batch(row).column("value"))
             for ref in pieces[number]
-            for _, row in read_ref(folder, ref)
+            for _, row in read_reference(folder, ref)
         )
 
     size = sum(one.facts.size - _ROW_OVERHEAD * one.facts.count for one in data)
     return ValuePieces(size, len(pieces), piece)
 
 
-def latest_element(folder: Path, data: Sequence[Data], window: bytes) -> bytes:
+def read_latest_element(folder: Path, data: Sequence[Data], window: bytes) -> bytes:
     """Returns the last element of a window; empty without elements."""
     for one in reversed(data):
-        for _, row in reversed(list(read_ref(folder, one.ref))):
-            batch = from_bytes(row)
-            found = _last_of(batch, window)
+        for _, row in reversed(list(read_reference(folder, one.ref))):
+            batch = decode_batch(row)
+            found = _find_last_row(batch, window)
             if found is not None:
                 value: bytes = batch.column("value")[found].as_py()
                 return value
     return b""
 
 
-def _last_of(batch: pa.RecordBatch, window: bytes) -> int | None:
+def _find_last_row(batch: pa.RecordBatch, window: bytes) -> int | None:
     """Returns the number of the last row of a window."""
-    windows = windows_of(batch)
+    windows = get_windows(batch)
     if isinstance(windows, bytes):
         return len(batch) - 1 if windows == window else None
     return next((n for n in reversed(range(len(windows))) if windows[n].as_py() == window), None)
 
 
-def _parts(data: Data) -> Iterator[tuple[RowsRef, int]]:
+def _split_data(data: Data) -> Iterator[tuple[RowsRef, int]]:
     """Returns the rows of some data, divided into parts of at most a piece, except large rows; with sizes."""
     ref, size = data.ref, data.facts.size
     if not isinstance(ref, FileRows):

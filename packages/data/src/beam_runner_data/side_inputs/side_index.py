@@ -27,12 +27,12 @@ from beam_runner_model.lengths import COUNT_BYTES, encode_count
 from beam_runner_model.value_pieces import PIECE_BYTES, ValuePieces
 
 from beam_runner_data.rows.refs import SIDE
-from beam_runner_data.rows.values import joined_parts
+from beam_runner_data.rows.values import join_parts_to_pieces
 from beam_runner_data.side_inputs.side_index_files import (
     CheckedArray,
-    IndexPart,
-    Sources,
-    read_about,
+    IndexFile,
+    SourceFiles,
+    read_index_facts,
 )
 
 HASH = np.dtype("<u8")
@@ -58,94 +58,96 @@ _LENGTH = struct.Struct("<I")
 Groups = npt.NDArray[np.void]
 
 
-def indexes_of(folder: Path, file: str) -> Path:
+def get_indexes_folder(folder: Path, file: str) -> Path:
     """Returns the folder of the indexes whose first data is in a file of the job's folder."""
     return folder / SIDE / file
 
 
 def remove_indexes(folder: Path, file: str) -> None:
     """Removes the indexes that are useless without a file of rows."""
-    indexes = indexes_of(folder, file)
+    indexes = get_indexes_folder(folder, file)
     if indexes.is_dir():
         shutil.rmtree(indexes, ignore_errors=True)
 
 
-def digest_of(window: bytes, key: bytes) -> bytes:
+def compute_digest(window: bytes, key: bytes) -> bytes:
     """Returns the digest of an encoded window and key: 16 bytes."""
     return blake2b(b"".join((_LENGTH.pack(len(window)), window, key)), digest_size=16).digest()
 
 
-class SideIndex:
+class SideInputIndex:
     """An existing index. Any thread may use it."""
 
     def __init__(self, folder: Path, path: Path) -> None:
-        about = read_about(path / "about.json")
+        about = read_index_facts(path / "about.json")
         self._windows = {bytes.fromhex(text): n for n, text in enumerate(about["windows"])}
-        parts = {name: IndexPart(*part) for name, part in about["parts"].items()}
+        parts = {name: IndexFile(*part) for name, part in about["parts"].items()}
         sources = [(folder / name, checksum) for name, checksum in about["sources"]]
-        self._files = Sources([(path / "data", parts["data"].checksum), *sources])
+        self._files = SourceFiles([(path / "data", parts["data"].checksum), *sources])
         self._hashes = CheckedArray(path / "hashes", HASH, parts["hashes"])
         self._groups = CheckedArray(path / "groups", GROUP, parts["groups"])
         self._extents = CheckedArray(path / "extents", EXTENT, parts["extents"])
 
     def values(self, window: bytes, key: bytes) -> bytes | ValuePieces:
         """Returns all values of a key in a window, in their original order."""
-        place = self._find(window, key)
+        place = self._find_group(window, key)
         if place is None:
             return b""
-        group = self._group(place)
+        group = self._read_group(place)
         first, extents = int(group["first"]), int(group["extents"])
         if group["size"] <= PIECE_BYTES:
-            return self._read(first, first + extents)
+            return self._read_extents(first, first + extents)
         sizes = self._extents.part(first, first + extents)["size"]
-        return joined_parts(sizes, lambda start, end: self._read(first + start, first + end))
+        return join_parts_to_pieces(
+            sizes, lambda start, end: self._read_extents(first + start, first + end)
+        )
 
     def keys(self, window: bytes) -> bytes | ValuePieces:
         """Yields the distinct keys of a window, in the order of their digests."""
-        chosen = self._of(window)
+        chosen = self._select_groups(window)
 
         def read(start: int, end: int) -> bytes:
-            return b"".join(self._key(group) for group in chosen[start:end])
+            return b"".join(self._read_key(group) for group in chosen[start:end])
 
-        return joined_parts(chosen["key_size"], read)
+        return join_parts_to_pieces(chosen["key_size"], read)
 
     def groups(self, window: bytes) -> bytes | ValuePieces:
         """Yields each key of a window, the number of its values and its values, in the order of `keys`."""
-        chosen = self._of(window)
+        chosen = self._select_groups(window)
 
         def read(start: int, end: int) -> bytes:
             parts: list[bytes] = []
             for group in chosen[start:end]:
                 first = int(group["first"])
-                values = self._read(first, first + int(group["extents"]))
-                parts += (self._key(group), encode_count(int(group["count"])), values)
+                values = self._read_extents(first, first + int(group["extents"]))
+                parts += (self._read_key(group), encode_count(int(group["count"])), values)
             return b"".join(parts)
 
-        return joined_parts(chosen["size"] + chosen["key_size"] + COUNT_BYTES, read)
+        return join_parts_to_pieces(chosen["size"] + chosen["key_size"] + COUNT_BYTES, read)
 
-    def _find(self, window: bytes, key: bytes) -> int | None:
-        high, low = _DIGEST.unpack(digest_of(window, key))
+    def _find_group(self, window: bytes, key: bytes) -> int | None:
+        high, low = _DIGEST.unpack(compute_digest(window, key))
         place = self._hashes.first_from(np.uint64(high))
         while place < len(self._hashes) and self._hashes.part(place, place + 1)[0] == high:
-            if self._group(place)["low"] == low:
+            if self._read_group(place)["low"] == low:
                 return place
             place += 1
         return None
 
-    def _group(self, place: int) -> np.void:
+    def _read_group(self, place: int) -> np.void:
         group: np.void = self._groups.part(place, place + 1)[0]
         return group
 
-    def _of(self, window: bytes) -> Groups:
+    def _select_groups(self, window: bytes) -> Groups:
         """Yields the groups of a window; scans all groups."""
         groups = self._groups.whole()
         number = self._windows.get(window)
         return groups[:0] if number is None else groups[groups["window"] == number]
 
-    def _key(self, group: np.void) -> bytes:
+    def _read_key(self, group: np.void) -> bytes:
         return self._files.read(int(group["source"]), int(group["key_at"]), int(group["key_size"]))
 
-    def _read(self, first: int, last: int) -> bytes:
+    def _read_extents(self, first: int, last: int) -> bytes:
         if last - first == 1:
             (extent,) = self._extents.part(first, last)
             return self._files.read(int(extent["source"]), int(extent["at"]), int(extent["size"]))

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from beam_runner_engine.scheduler.data import Data
 
-from beam_runner_data.rows.columns import from_bytes, windows_of
+from beam_runner_data.rows.columns import decode_batch, get_windows
 from beam_runner_data.rows.files import RowFile, RowFileWriter
 from beam_runner_data.rows.refs import FileRows, RowsRef
 from beam_runner_data.rows.row import Row, RowKind
@@ -29,11 +29,11 @@ from beam_runner_data.side_inputs.side_index import (
     DIGEST,
     EXTENT,
     GROUP,
-    SideIndex,
-    digest_of,
-    indexes_of,
+    SideInputIndex,
+    compute_digest,
+    get_indexes_folder,
 )
-from beam_runner_data.side_inputs.side_index_files import ArrayWriter, IndexPart, write_about
+from beam_runner_data.side_inputs.side_index_files import ArrayWriter, IndexFile, write_index_facts
 
 PARTITION_BYTES = 32 << 20
 """The approximate size of a partition in bytes, which is sorted in memory."""
@@ -57,7 +57,7 @@ _ENTRY = np.dtype(
 _Array = npt.NDArray  # type: ignore[type-arg]
 
 
-def open_index(folder: Path, name: str, data: Sequence[Data]) -> SideIndex:
+def open_index(folder: Path, name: str, data: Sequence[Data]) -> SideInputIndex:
     """Returns the index of a side input, and builds it if it doesn't exist.
 
     Processes that need it at the same time wait for the one that builds it. If that process dies,
@@ -70,29 +70,29 @@ def open_index(folder: Path, name: str, data: Sequence[Data]) -> SideIndex:
     """
     refs = [one.ref for one in data]
     first = next((ref.path for ref in refs if isinstance(ref, FileRows)), None)
-    version = _hash((name, *map(_name, refs)))
-    place = indexes_of(folder, first or f"inline-{_hash(name)}")
+    version = _compute_hash((name, *map(_describe_reference, refs)))
+    place = get_indexes_folder(folder, first or f"inline-{_compute_hash(name)}")
     path = place / version
     if not path.is_dir():
         place.parent.mkdir(exist_ok=True)
         place.mkdir(exist_ok=True)
-        with _locked(place / f"{version}.lock"):
+        with _hold_lock(place / f"{version}.lock"):
             if not path.is_dir():
-                _build(folder, path, data)
-                _drop_old(place, path)
-    return SideIndex(folder, path)
+                _build_index(folder, path, data)
+                _remove_old_versions(place, path)
+    return SideInputIndex(folder, path)
 
 
-def _hash(value: object) -> str:
+def _compute_hash(value: object) -> str:
     return blake2b(repr(value).encode(), digest_size=16).hexdigest()
 
 
-def _name(ref: RowsRef) -> object:
+def _describe_reference(ref: RowsRef) -> object:
     return (ref.path, ref.rows) if isinstance(ref, FileRows) else ref.name
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _hold_lock(path: Path) -> Iterator[None]:
     """Holds a lock that ends with this process."""
     with path.open("ab") as file:
         # Without file locks, two processes may build; each renames its result.
@@ -101,17 +101,17 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _build(folder: Path, path: Path, data: Sequence[Data]) -> None:
+def _build_index(folder: Path, path: Path, data: Sequence[Data]) -> None:
     for left in path.parent.glob(f"{path.name}.*.part"):
         shutil.rmtree(left, ignore_errors=True)
     part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
     part.mkdir()
     entries = sum(one.facts.count for one in data)
     try:
-        with _Builder(folder, part, entries) as builder:
+        with _IndexBuilder(folder, part, entries) as builder:
             for one in data:
-                builder.add(one.ref)
-            builder.finish()
+                builder.add_rows(one.ref)
+            builder.write_index()
         part.rename(path)
     except OSError:
         # Another process was faster, which only happens without file locks.
@@ -121,7 +121,7 @@ def _build(folder: Path, path: Path, data: Sequence[Data]) -> None:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _drop_old(place: Path, path: Path) -> None:
+def _remove_old_versions(place: Path, path: Path) -> None:
     """Removes all earlier versions except the latest; a process that needs another one builds it again."""
     others = [p for p in place.iterdir() if p.is_dir() and p.suffix != ".part" and p != path]
     others.sort(key=lambda p: p.stat().st_mtime, reverse=True)
@@ -129,7 +129,7 @@ def _drop_old(place: Path, path: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-class _Builder:
+class _IndexBuilder:
     """An index under construction in a separate folder."""
 
     def __init__(self, folder: Path, part: Path, entries: int) -> None:
@@ -137,55 +137,55 @@ class _Builder:
         self._part = part
         wanted = -(-entries * _ENTRY.itemsize // PARTITION_BYTES)
         self._count = max(1, min(_MOST_PARTITIONS, wanted))
-        self._partitions = [_create(part / f"partition-{n}") for n in range(self._count)]
+        self._partitions = [_create_file(part / f"partition-{n}") for n in range(self._count)]
         self._own = RowFileWriter(part / "data")
         self._sources: list[tuple[str, int]] = []
         self._windows: dict[bytes, int] = {}
 
-    def __enter__(self) -> _Builder:
+    def __enter__(self) -> _IndexBuilder:
         return self
 
     def __exit__(self, *_: object) -> None:
         for file in self._partitions:
             file.close()
 
-    def add(self, ref: RowsRef) -> None:
+    def add_rows(self, ref: RowsRef) -> None:
         """Adds the rows of a reference."""
         if not isinstance(ref, FileRows):
             for _, data in ref.rows:
-                self._take(_Place(_OWN_DATA, None), pa.py_buffer(data))
+                self._partition_row(_RowLocation(_OWN_DATA, None), pa.py_buffer(data))
             return
         self._sources.append((ref.path, ref.checksum))
         for start in range(0, len(ref.rows), _ROWS_MAPPED):
             # Map the file again at intervals, so that pages already read don't count as memory.
             file = RowFile(self._folder / ref.path, ref.checksum)
-            place = _Place(len(self._sources), file.whole)
+            place = _RowLocation(len(self._sources), file.whole)
             for number in ref.rows[start : start + _ROWS_MAPPED]:
-                self._take(place, file.row(number)[1])
+                self._partition_row(place, file.row(number)[1])
 
-    def finish(self) -> None:
+    def write_index(self) -> None:
         """Sorts the added entries, and writes the index."""
         files = {name: ArrayWriter(self._part / name) for name in ("hashes", "groups", "extents")}
         extents = 0
         for number, partition in enumerate(self._partitions):
             partition.close()
             path = self._part / f"partition-{number}"
-            for file, array in zip(files.values(), _sorted(path, extents), strict=True):
+            for file, array in zip(files.values(), _sort_partition(path, extents), strict=True):
                 file.write(array)
                 extents += len(array) if array.dtype == EXTENT else 0
             path.unlink()
         parts = {name: file.close() for name, file in files.items()}
-        parts["data"] = IndexPart(0, self._own.close())
+        parts["data"] = IndexFile(0, self._own.close())
         about = {
             "sources": self._sources,
             "windows": [window.hex() for window in self._windows],
             "parts": {name: attrs.astuple(part) for name, part in parts.items()},
         }
-        write_about(self._part / "about.json", about)
+        write_index_facts(self._part / "about.json", about)
 
-    def _take(self, place: _Place, row: pa.Buffer) -> None:
-        batch = from_bytes(row)
-        entries = self._entries(place, batch)
+    def _partition_row(self, place: _RowLocation, row: pa.Buffer) -> None:
+        batch = decode_batch(row)
+        entries = self._build_entries(place, batch)
         if self._count == 1:
             entries.tofile(self._partitions[0])
             return
@@ -196,10 +196,10 @@ class _Builder:
         for number in np.flatnonzero(bounds[1:] > bounds[:-1]).tolist():
             entries[order[bounds[number] : bounds[number + 1]]].tofile(self._partitions[number])
 
-    def _entries(self, place: _Place, batch: pa.RecordBatch) -> _Array:
+    def _build_entries(self, place: _RowLocation, batch: pa.RecordBatch) -> _Array:
         """Returns one entry for each run of rows with the same window and key."""
         keys, values = batch.column("key"), batch.column("value")
-        codes, digests, windows = self._digests(batch)
+        codes, digests, windows = self._compute_digests(batch)
         starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
         ends = np.append(starts[1:], len(codes))
         entries = np.empty(len(starts), dtype=_ENTRY)
@@ -207,32 +207,32 @@ class _Builder:
         entries["high"], entries["low"] = own["high"], own["low"]
         entries["window"] = windows[codes[starts]]
         entries["count"] = ends - starts
-        key_offsets, value_offsets = _offsets(keys), _offsets(values)
-        if place.has(keys) and place.has(values):
+        key_offsets, value_offsets = _read_offsets(keys), _read_offsets(values)
+        if place.contains_array(keys) and place.contains_array(values):
             entries["source"] = place.source
-            key_at, value_at = place.of(keys), place.of(values)
+            key_at, value_at = place.find_offset(keys), place.find_offset(values)
         else:
             entries["source"] = _OWN_DATA
-            key_at, value_at = self._copied(keys), self._copied(values)
+            key_at, value_at = self._copy_values(keys), self._copy_values(values)
         entries["key_at"] = key_at + key_offsets[starts]
         entries["key_size"] = key_offsets[starts + 1] - key_offsets[starts]
         entries["value_at"] = value_at + value_offsets[starts]
         entries["value_size"] = value_offsets[ends] - value_offsets[starts]
         return entries
 
-    def _copied(self, array: pa.Array) -> int:
+    def _copy_values(self, array: pa.Array) -> int:
         at = self._own.at
         data = array.buffers()[2]
         if data is not None:
             self._own.write(Row(0, RowKind.ELEMENTS, data, len(array)))
         return at
 
-    def _digests(self, batch: pa.RecordBatch) -> tuple[_Array, _Array, _Array]:
+    def _compute_digests(self, batch: pa.RecordBatch) -> tuple[_Array, _Array, _Array]:
         """Returns each row's code, and the digest and the window's number of each code."""
         keys = batch.column("key").dictionary_encode()
         codes = keys.indices.to_numpy().astype(np.int64)
         distinct = keys.dictionary.to_pylist()
-        windows = windows_of(batch)
+        windows = get_windows(batch)
         if isinstance(windows, bytes):
             pairs = [(windows, key) for key in distinct]
         else:
@@ -242,18 +242,18 @@ class _Builder:
             seen, codes = np.unique(both, return_inverse=True)
             pairs = [(names[pair % len(names)], distinct[pair // len(names)]) for pair in seen]
         numbers = [self._windows.setdefault(window, len(self._windows)) for window, _ in pairs]
-        digests = b"".join(digest_of(window, key) for window, key in pairs)
+        digests = b"".join(compute_digest(window, key) for window, key in pairs)
         return codes, np.frombuffer(digests, dtype=DIGEST), np.array(numbers, dtype=np.uint32)
 
 
 @attrs.frozen
-class _Place:
+class _RowLocation:
     """The location of rows: in a completely mapped file, or only in memory."""
 
     source: int
     whole: pa.Buffer | None
 
-    def has(self, array: pa.Array) -> bool:
+    def contains_array(self, array: pa.Array) -> bool:
         """Returns whether the bytes of a binary array are those in the file, and not a copy."""
         data = array.buffers()[2]
         if self.whole is None or data is None:
@@ -261,30 +261,34 @@ class _Place:
         begin = data.address - self.whole.address
         return bool(0 <= begin <= self.whole.size - data.size)
 
-    def of(self, array: pa.Array) -> int:
+    def find_offset(self, array: pa.Array) -> int:
         """Returns their offset in the file."""
         data = array.buffers()[2]
         assert self.whole is not None
         return 0 if data is None else int(data.address - self.whole.address)
 
 
-def _create(path: Path) -> BinaryIO:
+def _create_file(path: Path) -> BinaryIO:
     return path.open("wb")
 
 
-def _offsets(array: pa.Array) -> _Array:
+def _read_offsets(array: pa.Array) -> _Array:
     offsets = np.frombuffer(array.buffers()[1], dtype=np.int32)
     return offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)
 
 
-def _sorted(path: Path, extents_before: int) -> tuple[_Array, _Array, _Array]:
+def _sort_partition(path: Path, extents_before: int) -> tuple[_Array, _Array, _Array]:
     """Returns the hashes, groups and extents of a partition."""
     entries = np.fromfile(path, dtype=_ENTRY)
     # The sort is stable, so the values of a key keep their order.
     entries = entries[np.lexsort((entries["low"], entries["high"]))]
     high, low = entries["high"], entries["low"]
     changes = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
-    starts = np.concatenate(([0], np.flatnonzero(changes) + 1)) if len(entries) else _no_starts()
+    starts = (
+        np.concatenate(([0], np.flatnonzero(changes) + 1))
+        if len(entries)
+        else _create_empty_starts()
+    )
     groups = np.zeros(len(starts), dtype=GROUP)
     if len(starts):
         for name in ("low", "key_at", "key_size", "source", "window"):
@@ -299,5 +303,5 @@ def _sorted(path: Path, extents_before: int) -> tuple[_Array, _Array, _Array]:
     return high[starts], groups, extents
 
 
-def _no_starts() -> _Array:
+def _create_empty_starts() -> _Array:
     return np.empty(0, dtype=np.int64)

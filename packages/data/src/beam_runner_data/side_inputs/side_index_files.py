@@ -32,7 +32,7 @@ Array = npt.NDArray[Any]
 
 
 @attrs.frozen
-class IndexPart:
+class IndexFile:
     """A file of an index: its number of elements, and its checksum."""
 
     count: int
@@ -56,17 +56,17 @@ class ArrayWriter:
             together = np.concatenate(self._waiting)
             whole = len(together) - len(together) % _BLOCK
             for start in range(0, whole, _BLOCK):
-                self._block(together[start : start + _BLOCK])
+                self._write_block(together[start : start + _BLOCK])
             self._waiting = [together[whole:]]
             self._waits = len(together) - whole
 
-    def close(self) -> IndexPart:
+    def close(self) -> IndexFile:
         """Finishes the file."""
         if self._waits:
-            self._block(np.concatenate(self._waiting))
-        return IndexPart(self._count, self._file.close())
+            self._write_block(np.concatenate(self._waiting))
+        return IndexFile(self._count, self._file.close())
 
-    def _block(self, block: Array) -> None:
+    def _write_block(self, block: Array) -> None:
         self._file.write(Row(0, RowKind.ELEMENTS, block.tobytes(), len(block)))
         self._count += len(block)
 
@@ -74,7 +74,7 @@ class ArrayWriter:
 class CheckedArray:
     """A memory-mapped array in a file. Any thread may use it."""
 
-    def __init__(self, path: Path, dtype: np.dtype[Any], part: IndexPart) -> None:
+    def __init__(self, path: Path, dtype: np.dtype[Any], part: IndexFile) -> None:
         self._file = RowFile(path, part.checksum)
         self._array: Array = np.frombuffer(self._file.whole, dtype, part.count)
         self._is_checked = np.zeros(-(-part.count // _BLOCK), dtype=np.bool_)
@@ -109,7 +109,7 @@ class CheckedArray:
         return first + int(block.searchsorted(value))
 
 
-class Sources:
+class SourceFiles:
     """Reader of values from files of rows, which holds the last few files open. An open file can be
     read after its removal.
 
@@ -119,7 +119,7 @@ class Sources:
 
     def __init__(self, files: Sequence[tuple[Path, int]]) -> None:
         self._files = files
-        self._open: OrderedDict[int, _Source] = OrderedDict()
+        self._open: OrderedDict[int, _SourceFile] = OrderedDict()
         self._lock = threading.Lock()
 
     def read(self, source: int, at: int, size: int) -> bytes:
@@ -129,14 +129,14 @@ class Sources:
             RowsError: the file is missing, or differs from the written data.
         """
         with self._lock:
-            file = self._open.pop(source, None) or _Source(*self._files[source])
+            file = self._open.pop(source, None) or _SourceFile(*self._files[source])
             self._open[source] = file
             if len(self._open) > _OPEN_FILES:
                 self._open.popitem(last=False)
             return file.read(at, size)
 
 
-class _Source:
+class _SourceFile:
     def __init__(self, path: Path, checksum: int) -> None:
         self._rows = RowFile(path, checksum)
         self._starts = self._rows.directory["at"].copy()
@@ -154,14 +154,14 @@ class _Source:
         return self._rows.whole.slice(at, size).to_pybytes()
 
 
-def write_about(path: Path, about: dict[str, Any]) -> None:
+def write_index_facts(path: Path, about: dict[str, Any]) -> None:
     """Writes the facts about an index, with a checksum."""
     text = json.dumps(about).encode()
     path.write_bytes(xxhash.xxh3_64_hexdigest(text).encode() + text)
 
 
-def read_about(path: Path) -> dict[str, Any]:
-    """Returns the facts that `write_about` wrote.
+def read_index_facts(path: Path) -> dict[str, Any]:
+    """Returns the facts that `write_index_facts` wrote.
 
     Raises:
         SideIndexError: the file is missing, or differs from the written data.

@@ -13,10 +13,10 @@ from beam_runner_model.value_pieces import ValuePieces
 from beam_runner_model.window_coders import encode_window
 
 from beam_runner_data.side_inputs.side_data import (
-    InMemory,
-    SideData,
-    elements_in_rows,
-    latest_element,
+    InMemorySideInput,
+    SideInputContent,
+    read_latest_element,
+    read_window_elements,
 )
 from beam_runner_data.side_inputs.side_index_build import open_index
 
@@ -40,7 +40,7 @@ class BundleSideInputs:
         self._shown: dict[str, _Shown] = {}
         self._versions: dict[str, int] = {}
         self._elements: dict[str, dict[bytes, ValuePieces]] = {}
-        self._keyed: dict[str, SideData] = {}
+        self._keyed: dict[str, SideInputContent] = {}
 
     def show(self, side_inputs: Iterable[SideInput]) -> None:
         """Sets the data that the next bundle may see, in place of the last bundle's."""
@@ -65,12 +65,12 @@ class BundleSideInputs:
         use = self._uses[transform_id, tag]
         data = self._shown.get(use.name, {}).get(window, ())
         if use.latest:
-            return latest_element(self._folder, data, window)
+            return read_latest_element(self._folder, data, window)
         if any(len(one.facts.windows or ()) != 1 for one in data):
-            return self._by_key(use).values(window, b"")
+            return self._load_by_key(use).values(window, b"")
         elements = self._elements.setdefault(use.name, {})
         if window not in elements:
-            elements[window] = elements_in_rows(self._folder, data)
+            elements[window] = read_window_elements(self._folder, data)
         found = elements[window]
         if found.pieces > 1:
             return found
@@ -78,30 +78,30 @@ class BundleSideInputs:
 
     def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes | ValuePieces:
         """Returns all values of a key in a window."""
-        return self._by_key(self._uses[transform_id, tag]).values(window, key)
+        return self._load_by_key(self._uses[transform_id, tag]).values(window, key)
 
     def keys(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """Returns the distinct keys of a window."""
-        return self._by_key(self._uses[transform_id, tag]).keys(window)
+        return self._load_by_key(self._uses[transform_id, tag]).keys(window)
 
     def groups(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """Yields each key of a window with the number of its values and its values."""
-        return self._by_key(self._uses[transform_id, tag]).groups(window)
+        return self._load_by_key(self._uses[transform_id, tag]).groups(window)
 
-    def _by_key(self, use: SideInputUse) -> SideData:
+    def _load_by_key(self, use: SideInputUse) -> SideInputContent:
         """Returns all windows of a side input, by window and key."""
         keyed = self._keyed.get(use.name)
         if keyed is None:
-            data = _in_order(self._shown.get(use.name, {}).values())
+            data = _order_data(self._shown.get(use.name, {}).values())
             if sum(one.facts.size for one in data) <= IN_MEMORY_BYTES:
-                keyed = InMemory.read(self._folder, data)
+                keyed = InMemorySideInput.read(self._folder, data)
             else:
                 keyed = open_index(self._folder, use.buffer_id, data)
             self._keyed[use.name] = keyed
         return keyed
 
 
-def _in_order(windows: Iterable[Sequence[Data]]) -> tuple[Data, ...]:
+def _order_data(windows: Iterable[Sequence[Data]]) -> tuple[Data, ...]:
     """Returns the distinct data of all windows, each after the data before it in any window.
 
     Each window has its data in order of arrival, so these orders are consistent.

@@ -7,17 +7,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import attrs
 from beam_runner_engine.keyed.cells import CellDelta, CellId, Range
 
-from beam_runner_data.state.overlay import fetch_weights, live_rows
+from beam_runner_data.state.overlay import fetch_row_weights, scan_live_rows
 from beam_runner_data.state.records import (
     HIDES,
     ROW,
     Entry,
     SegmentReader,
-    coalesce,
+    coalesce_ranges,
     encode_cell,
     encode_values,
 )
-from beam_runner_data.state.small import SmallSegment, small_segment
+from beam_runner_data.state.small import SmallSegment, build_small_segment
 
 _ROWS = 1024
 """The maximum number of rows that are read one by one for an estimate."""
@@ -40,19 +40,21 @@ def draft_segment(
     changes = [
         (
             encoded,
-            _without_front(readers, encoded, deltas[cell])
+            _join_removed_front(readers, encoded, deltas[cell])
             if cell in taken_from_front and deltas[cell].removed
             else deltas[cell],
         )
         for encoded, cell in sorted_cells
     ]
-    draft = small_segment((entry for change in changes for entry in _entries(*change)), None)
-    draft.net -= _hidden(readers, changes)
+    draft = build_small_segment(
+        (entry for change in changes for entry in _build_entries(*change)), None
+    )
+    draft.net -= _estimate_hidden_bytes(readers, changes)
     return draft
 
 
-def _entries(cell: bytes, delta: CellDelta) -> Iterator[Entry]:
-    ranges = () if delta.cleared else coalesce(delta.removed_ranges)
+def _build_entries(cell: bytes, delta: CellDelta) -> Iterator[Entry]:
+    ranges = () if delta.cleared else coalesce_ranges(delta.removed_ranges)
     if delta.cleared or ranges:
         yield cell, HIDES, b"", delta.cleared, ranges
     removed = frozenset[bytes]() if delta.cleared else delta.removed
@@ -62,12 +64,16 @@ def _entries(cell: bytes, delta: CellDelta) -> Iterator[Entry]:
         yield cell, ROW, subkey, delta.hides(subkey), data
 
 
-def _without_front(readers: Sequence[SegmentReader], cell: bytes, delta: CellDelta) -> CellDelta:
+def _join_removed_front(
+    readers: Sequence[SegmentReader], cell: bytes, delta: CellDelta
+) -> CellDelta:
     """Returns the same change, with the removed subkeys before the first remaining one as one range."""
     if delta.cleared:
         return delta
     stays = None
-    for number, (subkey, _) in enumerate(live_rows(readers, cell, b"", None, fetch_weights)):
+    for number, (subkey, _) in enumerate(
+        scan_live_rows(readers, cell, b"", None, fetch_row_weights)
+    ):
         if number == _ROWS or not delta.hides(subkey):
             stays = subkey
             break
@@ -80,7 +86,9 @@ def _without_front(readers: Sequence[SegmentReader], cell: bytes, delta: CellDel
     )
 
 
-def _hidden(readers: Sequence[SegmentReader], changes: Sequence[tuple[bytes, CellDelta]]) -> int:
+def _estimate_hidden_bytes(
+    readers: Sequence[SegmentReader], changes: Sequence[tuple[bytes, CellDelta]]
+) -> int:
     """Returns the approximate bytes of live data that the changes hide, by sampling if there are many."""
     if not readers:
         return 0
@@ -90,21 +98,23 @@ def _hidden(readers: Sequence[SegmentReader], changes: Sequence[tuple[bytes, Cel
         if delta.cleared:
             ranges.append((cell, (b"", None)))
         else:
-            ranges += ((cell, bounds) for bounds in coalesce(delta.removed_ranges))
+            ranges += ((cell, bounds) for bounds in coalesce_ranges(delta.removed_ranges))
             subkeys += ((cell, (subkey, subkey + b"\0")) for subkey in delta.removed)
     hidden = 0
     for places in (ranges, subkeys):
         looked_at = places[:: len(places) // _PLACES + 1]
-        weight = sum(_live_weight(readers, cell, bounds) for cell, bounds in looked_at)
+        weight = sum(_estimate_live_bytes(readers, cell, bounds) for cell, bounds in looked_at)
         hidden += weight * len(places) // max(1, len(looked_at))
     return hidden
 
 
-def _live_weight(readers: Sequence[SegmentReader], cell: bytes, bounds: Range) -> int:
+def _estimate_live_bytes(readers: Sequence[SegmentReader], cell: bytes, bounds: Range) -> int:
     """Returns the weight of the live data between the bounds; after many rows, dead data counts, too."""
     start, end = bounds
     weight = 0
-    for number, (subkey, weights) in enumerate(live_rows(readers, cell, start, end, fetch_weights)):
+    for number, (subkey, weights) in enumerate(
+        scan_live_rows(readers, cell, start, end, fetch_row_weights)
+    ):
         if number == _ROWS:
             return weight + sum(reader.weight_between(cell, subkey, end) for reader in readers)
         weight += sum(weights)

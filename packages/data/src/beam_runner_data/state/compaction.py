@@ -18,7 +18,7 @@ from pathlib import Path
 import attrs
 
 from beam_runner_data.rows.refs import Segment, StateCommit
-from beam_runner_data.state.overlay import merge
+from beam_runner_data.state.overlay import merge_segments
 from beam_runner_data.state.records import SegmentReader
 from beam_runner_data.state.segments import open_segment, write_segment
 
@@ -41,7 +41,7 @@ class CompactionPlan:
 
 
 @attrs.frozen
-class Compaction:
+class CompactionResult:
     """A completed merge, to be put into the shard's list.
 
     Attributes:
@@ -52,7 +52,7 @@ class Compaction:
     plan: CompactionPlan
     merged: Segment | None
 
-    def applied_to(self, segments: Sequence[Segment]) -> StateCommit:
+    def apply_to(self, segments: Sequence[Segment]) -> StateCommit:
         """Puts the merged segment into the list, which may have grown at its end.
 
         Raises:
@@ -67,7 +67,7 @@ class Compaction:
         return StateCommit((*segments[:start], *new, *segments[stop:]))
 
 
-def compact(folder: Path, plan: CompactionPlan, name: str) -> Compaction:
+def compact_segments(folder: Path, plan: CompactionPlan, name: str) -> CompactionResult:
     """Merges the plan's segments into a new file; takes about 1 s for 100 MB.
 
     Args:
@@ -82,17 +82,17 @@ def compact(folder: Path, plan: CompactionPlan, name: str) -> Compaction:
         readers = [
             stack.enter_context(closing(open_segment(folder, segment))) for segment in plan.segments
         ]
-        merged = write_merged(
+        merged = write_merged_segment(
             folder,
             name,
             readers,
             oldest=plan.oldest,
-            level=level_above(plan.segments),
+            level=compute_merged_level(plan.segments),
         )
-    return Compaction(plan, merged)
+    return CompactionResult(plan, merged)
 
 
-def write_merged(
+def write_merged_segment(
     folder: Path,
     name: str,
     readers: Sequence[SegmentReader],
@@ -102,22 +102,22 @@ def write_merged(
 ) -> Segment | None:
     """Writes the merged content of the readers, oldest first; returns None if it is empty."""
     net = None if oldest else sum(reader.net for reader in readers)
-    entries = merge(readers, oldest=oldest)
+    entries = merge_segments(readers, oldest=oldest)
     return write_segment(folder, name, entries, net=net, level=level)
 
 
-def level_above(segments: Sequence[Segment]) -> int:
+def compute_merged_level(segments: Sequence[Segment]) -> int:
     """Returns the level of a merge of these segments."""
     return 1 + max(segment.level for segment in segments)
 
 
-def mostly_hidden(readers: Sequence[SegmentReader]) -> bool:
+def is_mostly_hidden(readers: Sequence[SegmentReader]) -> bool:
     """Returns whether at least half of the data of these segments, which are all of a shard's, is hidden."""
     weight = sum(reader.weight for reader in readers)
     return 2 * sum(reader.net for reader in readers) <= weight
 
 
-def full_tier(sizes: Sequence[int], most: int | None = None) -> tuple[int, int] | None:
+def find_full_tier(sizes: Sequence[int], most: int | None = None) -> tuple[int, int] | None:
     """Returns the range of segments of these sizes, oldest first, to merge; None if no merge is due.
 
     If the result would fill the next tier, that tier is merged at once, up to `most` bytes in
@@ -126,7 +126,7 @@ def full_tier(sizes: Sequence[int], most: int | None = None) -> tuple[int, int] 
     found: tuple[int, int] | None = None
     collapsed = list(sizes)
     while True:
-        run = _newest_full(collapsed)
+        run = _find_newest_full_tier(collapsed)
         if run is None or (found and not run[0] <= found[0] < run[1]):
             return found
         start, stop = run
@@ -139,11 +139,11 @@ def full_tier(sizes: Sequence[int], most: int | None = None) -> tuple[int, int] 
         collapsed = [*sizes[:start], size, *sizes[stop:]]
 
 
-def _newest_full(sizes: Sequence[int]) -> tuple[int, int] | None:
+def _find_newest_full_tier(sizes: Sequence[int]) -> tuple[int, int] | None:
     highest = 0
     tiers = []
     for size in reversed(sizes):
-        highest = max(highest, _tier(size))
+        highest = max(highest, _compute_tier(size))
         tiers.append(highest)
     stop = len(sizes)
     for _, run in groupby(tiers):
@@ -154,7 +154,7 @@ def _newest_full(sizes: Sequence[int]) -> tuple[int, int] | None:
     return None
 
 
-def _tier(size: int) -> int:
+def _compute_tier(size: int) -> int:
     tier = 0
     while size >= _LOWEST_TIER * NEIGHBOURS ** (tier + 1):
         tier += 1

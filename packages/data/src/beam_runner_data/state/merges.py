@@ -13,12 +13,12 @@ import attrs
 from beam_runner_model.threads import start_helper
 
 from beam_runner_data.rows.refs import Segment, StateCommit
-from beam_runner_data.state.compaction import Compaction, CompactionPlan, compact
+from beam_runner_data.state.compaction import CompactionPlan, CompactionResult, compact_segments
 
 _LOGGER = logging.getLogger(__name__)
 
 
-class StateMerges:
+class StateMergeRunner:
     """Runner of merges in separate threads, one at a time, because bundles have priority for the core.
 
     Args:
@@ -37,10 +37,10 @@ class StateMerges:
         self._begun += 1
         merge = StateMerge(self.folder, plan)
         name = f"{self._own}/merge-{self._begun}"
-        start_helper(lambda: self._run(merge, name), "state merge")
+        start_helper(lambda: self._run_merge(merge, name), "state merge")
         return merge
 
-    def _run(self, merge: StateMerge, name: str) -> None:
+    def _run_merge(self, merge: StateMerge, name: str) -> None:
         with self._turn:
             merge.run(name)
 
@@ -51,14 +51,14 @@ class StateMerge:
     def __init__(self, folder: Path, plan: CompactionPlan) -> None:
         self._folder = folder
         self._plan = plan
-        self._result: Future[Compaction] = Future()
+        self._result: Future[CompactionResult] = Future()
 
     def run(self, name: str) -> None:
         """Merges into a file of this name, unless the merge was dropped."""
         if not self._result.set_running_or_notify_cancel():
             return
         try:
-            compaction = compact(self._folder, self._plan, name)
+            compaction = compact_segments(self._folder, self._plan, name)
         except BaseException as error:
             # Without the merge, the state only has more segments. If one is unreadable, the next
             # bundle that reads it reports the error.
@@ -74,7 +74,7 @@ class StateMerge:
 
     def kept(self, segments: Sequence[Segment]) -> int:
         """Returns the number of the oldest segments that must stay for the merge; 0 if the merge will not be adopted."""
-        return _end_of(self._plan.segments, segments)
+        return _find_end(self._plan.segments, segments)
 
     def adopt(self, commit: StateCommit, name: str) -> StateCommit:
         """Returns a commit with the merged segment under this name; waits for nothing.
@@ -87,9 +87,9 @@ class StateMerge:
         done = self._result.result()
         try:
             if done.merged is None:
-                return done.applied_to(commit.segments)
+                return done.apply_to(commit.segments)
             named = attrs.evolve(done, merged=attrs.evolve(done.merged, path=name))
-            adopted = named.applied_to(commit.segments)
+            adopted = named.apply_to(commit.segments)
         except ValueError:
             self.drop()
             return commit
@@ -99,15 +99,15 @@ class StateMerge:
     def drop(self) -> None:
         """Drops the merge, and removes its file when it exists."""
         if not self._result.cancel():
-            self._result.add_done_callback(self._remove)
+            self._result.add_done_callback(self._remove_merged_file)
 
-    def _remove(self, result: Future[Compaction]) -> None:
+    def _remove_merged_file(self, result: Future[CompactionResult]) -> None:
         if result.exception() is None and (merged := result.result().merged) is not None:
             with contextlib.suppress(OSError):
                 (self._folder / merged.path).unlink()
 
 
-def _end_of(part: Sequence[Segment], segments: Sequence[Segment]) -> int:
+def _find_end(part: Sequence[Segment], segments: Sequence[Segment]) -> int:
     start = segments.index(part[0]) if part[0] in segments else 0
     stop = start + len(part)
     return stop if tuple(segments[start:stop]) == tuple(part) else 0

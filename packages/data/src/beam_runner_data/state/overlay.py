@@ -12,7 +12,7 @@ from beam_runner_data.state.records import (
     HIDES,
     ROW,
     Entry,
-    Hides,
+    HiddenSubkeys,
     SegmentReader,
     decode_values,
     encode_values,
@@ -24,21 +24,21 @@ Fetch: TypeAlias = Callable[
 ]
 
 
-def fetch_data(
+def fetch_row_data(
     reader: SegmentReader, cell: bytes, start: bytes, end: bytes | None
 ) -> Iterator[tuple[bytes, bool, bytes | None]]:
-    """Makes `live_rows` return data."""
+    """Makes `scan_live_rows` return data."""
     return reader.rows(cell, start, end)
 
 
-def fetch_weights(
+def fetch_row_weights(
     reader: SegmentReader, cell: bytes, start: bytes, end: bytes | None
 ) -> Iterator[tuple[bytes, bool, int | None]]:
-    """Makes `live_rows` return weights."""
+    """Makes `scan_live_rows` return weights."""
     return reader.weights(cell, start, end)
 
 
-def live_row(readers: Sequence[SegmentReader], cell: bytes, subkey: bytes) -> list[bytes]:
+def find_live_values(readers: Sequence[SegmentReader], cell: bytes, subkey: bytes) -> list[bytes]:
     """Returns the values at a subkey that weren't replaced later, oldest first.
 
     The list is empty if the subkey is absent.
@@ -59,7 +59,7 @@ def live_row(readers: Sequence[SegmentReader], cell: bytes, subkey: bytes) -> li
     return found
 
 
-def live_rows(
+def scan_live_rows(
     readers: Sequence[SegmentReader],
     cell: bytes,
     start: bytes,
@@ -72,17 +72,17 @@ def live_rows(
     hide.
     """
     layers: list[Iterator[tuple[bytes, int, bool, _T | None]]] = []
-    newer = Hides()
+    newer = HiddenSubkeys()
     for age, reader in enumerate(reversed(readers)):
         first = newer.end_of_range(start)
         if first is not None:
-            layers.append(_layer(fetch(reader, cell, first, end), age, newer))
+            layers.append(_skip_hidden_rows(fetch(reader, cell, first, end), age, newer))
         hides = reader.hides(cell)
         if hides is not None:
             newer = newer.over(hides)
             if newer.cleared:
                 break
-    for subkey, versions in groupby(_merged(layers), key=itemgetter(0)):
+    for subkey, versions in groupby(_merge_sorted(layers), key=itemgetter(0)):
         found: list[_T] = []
         for _, _, replaces, payload in versions:
             if payload is not None:
@@ -94,34 +94,36 @@ def live_rows(
             yield subkey, found
 
 
-def merge(readers: Sequence[SegmentReader], *, oldest: bool) -> Iterator[Entry]:
+def merge_segments(readers: Sequence[SegmentReader], *, oldest: bool) -> Iterator[Entry]:
     """Yields the entries of one segment that replaces these, given oldest first.
 
     If no older segment exists, the result omits entries that only hide data.
     """
-    streams = [_tagged(reader, age) for age, reader in enumerate(reversed(readers))]
+    streams = [_tag_entries(reader, age) for age, reader in enumerate(reversed(readers))]
     here: bytes | None = None
-    hides: list[tuple[int, Hides]] = []
-    together = Hides()
-    for (cell, kind, subkey), versions in groupby(_merged(streams), key=itemgetter(0, 1, 2)):
+    hides: list[tuple[int, HiddenSubkeys]] = []
+    together = HiddenSubkeys()
+    for (cell, kind, subkey), versions in groupby(_merge_sorted(streams), key=itemgetter(0, 1, 2)):
         if cell != here:
-            here, hides, together = cell, [], Hides()
+            here, hides, together = cell, [], HiddenSubkeys()
         if kind == HIDES:
-            hides = [(age, Hides(flag, payload)) for _, _, _, age, flag, payload in versions]
+            hides = [
+                (age, HiddenSubkeys(flag, payload)) for _, _, _, age, flag, payload in versions
+            ]
             for _, one in hides:
                 together = together.over(one)
             if not oldest:
                 yield cell, HIDES, b"", together.cleared, together.ranges
             continue
-        replaces, data = _fold(subkey, versions, hides)
+        replaces, data = _join_versions(subkey, versions, hides)
         if oldest:
             replaces = False
         if data is not None or (replaces and not together.hides(subkey)):
             yield cell, ROW, subkey, replaces, data
 
 
-def _fold(
-    subkey: bytes, versions: Iterator[tuple[Any, ...]], hides: Sequence[tuple[int, Hides]]
+def _join_versions(
+    subkey: bytes, versions: Iterator[tuple[Any, ...]], hides: Sequence[tuple[int, HiddenSubkeys]]
 ) -> tuple[bool, bytes | None]:
     """Yields `replaces` and data of rows at one subkey, newest first, without those that newer segments hide."""
     last = min((age for age, one in hides if one.hides(subkey)), default=None)
@@ -141,18 +143,18 @@ def _fold(
     return replaces, found[0] if found else None
 
 
-def _layer(
-    rows: Iterator[tuple[bytes, bool, _T | None]], age: int, newer: Hides
+def _skip_hidden_rows(
+    rows: Iterator[tuple[bytes, bool, _T | None]], age: int, newer: HiddenSubkeys
 ) -> Iterator[tuple[bytes, int, bool, _T | None]]:
     for subkey, replaces, payload in rows:
         if not newer.ranges or not newer.hides(subkey):
             yield subkey, age, replaces, payload
 
 
-def _tagged(reader: SegmentReader, age: int) -> Iterator[tuple[Any, ...]]:
+def _tag_entries(reader: SegmentReader, age: int) -> Iterator[tuple[Any, ...]]:
     for cell, kind, subkey, flag, payload in reader.entries():
         yield cell, kind, subkey, age, flag, payload
 
 
-def _merged(streams: Sequence[Iterator[_T]]) -> Iterator[_T]:
+def _merge_sorted(streams: Sequence[Iterator[_T]]) -> Iterator[_T]:
     return streams[0] if len(streams) == 1 else heapq.merge(*streams)  # type: ignore[type-var]

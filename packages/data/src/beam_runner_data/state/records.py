@@ -33,7 +33,7 @@ _ROW_OVERHEAD = 16
 
 
 @attrs.frozen
-class Hides:
+class HiddenSubkeys:
     """The parts of a cell that are hidden in older segments.
 
     Attributes:
@@ -50,19 +50,19 @@ class Hides:
 
     def end_of_range(self, subkey: bytes) -> bytes | None:
         """Returns the first subkey from this one on that is in no range; None if there is none."""
-        before = bisect_right(self.ranges, subkey, key=_start) - 1
+        before = bisect_right(self.ranges, subkey, key=_get_start) - 1
         if before < 0:
             return subkey
         end = self.ranges[before][1]
         return end if end is None or end > subkey else subkey
 
-    def over(self, older: Hides | None) -> Hides:
+    def over(self, older: HiddenSubkeys | None) -> HiddenSubkeys:
         """Returns the union of this and an older mark."""
         if older is None or self.cleared:
             return self
         if older.cleared:
-            return Hides(cleared=True)
-        return Hides(ranges=coalesce((*self.ranges, *older.ranges)))
+            return HiddenSubkeys(cleared=True)
+        return HiddenSubkeys(ranges=coalesce_ranges((*self.ranges, *older.ranges)))
 
 
 class SegmentReader(Protocol):
@@ -76,7 +76,7 @@ class SegmentReader(Protocol):
     weight: int
     net: int
 
-    def hides(self, cell: bytes) -> Hides | None:
+    def hides(self, cell: bytes) -> HiddenSubkeys | None:
         """Returns the hidden parts of a cell; None for nothing."""
 
     def row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
@@ -117,24 +117,24 @@ def encode_values(values: Iterable[Any]) -> bytes:
 def decode_values(data: Sequence[bytes]) -> tuple[Any, ...]:
     """Returns the values of the rows at one subkey, oldest first."""
     if len(data) == 1:
-        return _values(data[0])
-    return tuple(value for part in data for value in _values(part))
+        return _decode_part(data[0])
+    return tuple(value for part in data for value in _decode_part(part))
 
 
-def _values(data: bytes) -> tuple[Any, ...]:
+def _decode_part(data: bytes) -> tuple[Any, ...]:
     values: tuple[Any, ...] = msgpack.unpackb(data, use_list=False)
     return values
 
 
-def weight_of(subkey: bytes, size: int) -> int:
+def estimate_weight(subkey: bytes, size: int) -> int:
     """Returns the approximate size in bytes of a row with data of the given size."""
     return len(subkey) + size + _ROW_OVERHEAD
 
 
-def coalesce(ranges: Iterable[Range]) -> tuple[Range, ...]:
+def coalesce_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
     """Returns the same subkeys as ascending and disjoint ranges, without empty ones."""
     merged: list[Range] = []
-    for start, end in sorted(ranges, key=_start):
+    for start, end in sorted(ranges, key=_get_start):
         if end is not None and end <= start:
             continue
         if merged:
@@ -148,5 +148,5 @@ def coalesce(ranges: Iterable[Range]) -> tuple[Range, ...]:
     return tuple(merged)
 
 
-def _start(bounds: Range) -> bytes:
+def _get_start(bounds: Range) -> bytes:
     return bounds[0]

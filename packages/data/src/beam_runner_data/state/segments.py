@@ -16,7 +16,7 @@ from beam_runner_data.rows.errors import SegmentError
 from beam_runner_data.rows.refs import Segment
 from beam_runner_data.state.records import Entry, SegmentReader
 from beam_runner_data.state.small import MAGIC as SMALL
-from beam_runner_data.state.small import load_small, small_segment
+from beam_runner_data.state.small import build_small_segment, load_small_segment
 from beam_runner_data.state.table import MAGIC as TABLE
 from beam_runner_data.state.table import TableSegment, write_table
 
@@ -45,7 +45,7 @@ def write_segment(
         FileExistsError: the name is not unique.
     """
     remaining = iter(entries)
-    first, is_small = _as_far_as_small(remaining)
+    first, is_small = _take_small_entries(remaining)
     if not first:
         return None
     path = folder / name
@@ -53,7 +53,7 @@ def write_segment(
     with path.open("xb") as file:
         try:
             if is_small:
-                contents = small_segment(first, net).dump()
+                contents = build_small_segment(first, net).dump()
                 file.write(contents)
                 checksum = xxhash.xxh3_64_intdigest(contents)
             else:
@@ -66,7 +66,7 @@ def write_segment(
     return Segment(name, size, level, checksum)
 
 
-def _as_far_as_small(entries: Iterator[Entry]) -> tuple[list[Entry], bool]:
+def _take_small_entries(entries: Iterator[Entry]) -> tuple[list[Entry], bool]:
     """Reads entries until they exceed a small segment; returns them, and whether all fit."""
     taken: list[Entry] = []
     size = 0
@@ -94,7 +94,7 @@ def open_segment(folder: Path, segment: Segment) -> SegmentReader:
     if size != segment.size:
         raise SegmentError.damaged(path, f"the file has {size} bytes; expected {segment.size}")
     if magic == SMALL:
-        return load_small(path, contents, segment.checksum)
+        return load_small_segment(path, contents, segment.checksum)
     if magic == TABLE:
         return TableSegment(path, segment.checksum)
     raise SegmentError.damaged(path, "not a segment file (bad magic number)")

@@ -10,8 +10,8 @@ from typing import Any
 from beam_runner_engine.keyed.cells import CellDelta, CellId, scan_with_layer
 
 from beam_runner_data.rows.refs import Segment, StateCommit
-from beam_runner_data.state.compaction import compact
-from beam_runner_data.state.merges import StateMerge, StateMerges
+from beam_runner_data.state.compaction import compact_segments
+from beam_runner_data.state.merges import StateMerge, StateMergeRunner
 from beam_runner_data.state.store import ShardStore
 
 _KEPT_STORES = 64
@@ -27,7 +27,7 @@ class MergingStore:
     """
 
     def __init__(
-        self, folder: Path, segments: tuple[Segment, ...], merges: StateMerges | None = None
+        self, folder: Path, segments: tuple[Segment, ...], merges: StateMergeRunner | None = None
     ) -> None:
         self._folder = folder
         self._store = ShardStore(folder, segments)
@@ -56,7 +56,7 @@ class MergingStore:
         if self._merges is not None:
             self._merge = self._merges.begin(plan)
             return commit
-        commit = compact(self._folder, plan, f"{name}-merged").applied_to(commit.segments)
+        commit = compact_segments(self._folder, plan, f"{name}-merged").apply_to(commit.segments)
         self._store.advance(commit)
         if all(segment.path != name for segment in commit.segments):
             # No committed list names this merged file, so no other component would remove it.
@@ -80,7 +80,7 @@ class ShardStores:
 
     def __init__(self, folder: Path, own: str = "process") -> None:
         self._folder = folder
-        self._merges = StateMerges(folder, own)
+        self._merges = StateMergeRunner(folder, own)
         self._stores: dict[tuple[str, int], MergingStore] = {}
 
     def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> MergingStore:
@@ -141,7 +141,7 @@ class LoopStores:
         changed = [(place, store) for place, store in self._stores.items() if store.accepted]
         try:
             self._flushed = {
-                place: _written(
+                place: _write_changes(
                     self._folder, store.segments, store.accepted, f"{name}-state-{number}"
                 )
                 for number, (place, store) in enumerate(changed)
@@ -163,7 +163,7 @@ class LoopStores:
         """Writes the changes of a shard's last bundle, on top of the flushed ones."""
         store = self._stores[stage, shard]
         flushed = self._flushed.get((stage, shard), StateCommit(store.segments))
-        return _written(self._folder, flushed.segments, store.pending, name)
+        return _write_changes(self._folder, flushed.segments, store.pending, name)
 
 
 class LoopStore:
@@ -217,7 +217,7 @@ class LoopStore:
         self.accepted = {}
 
 
-def _written(
+def _write_changes(
     folder: Path, segments: tuple[Segment, ...], deltas: Mapping[CellId, CellDelta], name: str
 ) -> StateCommit:
     store = MergingStore(folder, segments)

@@ -19,8 +19,8 @@ from beam_runner_data.state.records import (
     HIDES,
     ROW,
     Entry,
-    Hides,
-    weight_of,
+    HiddenSubkeys,
+    estimate_weight,
 )
 
 MAGIC = b"beam state small"
@@ -38,10 +38,10 @@ class SmallSegment:
         self.weight = weight
         self.net = net
 
-    def hides(self, cell: bytes) -> Hides | None:
+    def hides(self, cell: bytes) -> HiddenSubkeys | None:
         """Returns the hidden parts of a cell; None for nothing."""
         found = self._cells.get(cell)
-        return Hides(found[0], found[1]) if found and (found[0] or found[1]) else None
+        return HiddenSubkeys(found[0], found[1]) if found and (found[0] or found[1]) else None
 
     def row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
         """Returns `replaces` and data of a row; None if the row doesn't exist."""
@@ -71,7 +71,7 @@ class SmallSegment:
     ) -> Iterator[tuple[bytes, bool, int | None]]:
         """Yields the same as `rows`, with the size of the row in bytes in place of its data."""
         for subkey, replaces, data in self.rows(cell, start, end):
-            yield subkey, replaces, None if data is None else weight_of(subkey, len(data))
+            yield subkey, replaces, None if data is None else estimate_weight(subkey, len(data))
 
     def weight_between(self, cell: bytes, start: bytes, end: bytes | None) -> int:
         """Returns the sum of these weights."""
@@ -102,7 +102,7 @@ class SmallSegment:
         return MAGIC + msgpack.packb((cells, self.weight, self.net))
 
 
-def small_segment(entries: Iterable[Entry], net: int | None) -> SmallSegment:
+def build_small_segment(entries: Iterable[Entry], net: int | None) -> SmallSegment:
     """Returns a segment of these entries; see `SegmentReader.net`, None if no other segment exists."""
     cells: dict[bytes, _Cell] = {}
     weight = 0
@@ -113,11 +113,11 @@ def small_segment(entries: Iterable[Entry], net: int | None) -> SmallSegment:
             if cell not in cells:
                 cells[cell] = (False, (), {})
             cells[cell][2][subkey] = (flag, payload)
-            weight += 0 if payload is None else weight_of(subkey, len(payload))
+            weight += 0 if payload is None else estimate_weight(subkey, len(payload))
     return SmallSegment(cells, weight, weight if net is None else net)
 
 
-def load_small(path: Path, contents: bytes, checksum: int) -> SmallSegment:
+def load_small_segment(path: Path, contents: bytes, checksum: int) -> SmallSegment:
     """Reads the result of `SmallSegment.dump` with this checksum, or raises `SegmentError`."""
     if xxhash.xxh3_64_intdigest(contents) != checksum:
         raise SegmentError.damaged(path, "the checksum doesn't match")

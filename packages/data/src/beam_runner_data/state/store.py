@@ -12,12 +12,12 @@ from beam_runner_data.rows.refs import Segment, StateCommit
 from beam_runner_data.state.changes import draft_segment
 from beam_runner_data.state.compaction import (
     CompactionPlan,
-    full_tier,
-    level_above,
-    mostly_hidden,
-    write_merged,
+    compute_merged_level,
+    find_full_tier,
+    is_mostly_hidden,
+    write_merged_segment,
 )
-from beam_runner_data.state.overlay import fetch_data, live_row, live_rows
+from beam_runner_data.state.overlay import fetch_row_data, find_live_values, scan_live_rows
 from beam_runner_data.state.records import (
     SegmentReader,
     decode_values,
@@ -43,7 +43,7 @@ class ShardStore:
       bytes.
     - Larger merges are due after a commit, see `compaction_due`. `compact` runs them while the next
       bundles of the shard run, one at a time. These bundles must pass the number of segments up to
-      the last of the plan to `write_commit` as `keep`. `Compaction.applied_to` puts the result into
+      the last of the plan to `write_commit` as `keep`. `Compaction.apply_to` puts the result into
       the list, between two bundles, because the commit of a bundle that was opened before would
       restore the old list.
 
@@ -86,7 +86,7 @@ class ShardStore:
         Raises:
             SegmentError: a file is damaged or missing; other methods raise it, too.
         """
-        data = live_row(self._readers(), encode_cell(cell), subkey)
+        data = find_live_values(self._open_readers(), encode_cell(cell), subkey)
         return decode_values(data) if data else None
 
     def scan(
@@ -95,7 +95,7 @@ class ShardStore:
         """Yields subkeys and values from `start` to before `end`, read lazily."""
         if not start:
             self._scanned.add(cell)
-        rows = live_rows(self._readers(), encode_cell(cell), start, end, fetch_data)
+        rows = scan_live_rows(self._open_readers(), encode_cell(cell), start, end, fetch_row_data)
         return ((subkey, decode_values(data)) for subkey, data in rows)
 
     def write_commit(
@@ -113,19 +113,19 @@ class ShardStore:
         Raises:
             FileExistsError: the name is not unique.
         """
-        readers = self._readers()
+        readers = self._open_readers()
         draft = draft_segment(readers, deltas, self._scanned)
         if next(draft.entries(), None) is None:
             return StateCommit(self._segments)
         readers.append(draft)
-        start = self._merged_from(readers, draft.size(), keep)
+        start = self._find_merge_start(readers, draft.size(), keep)
         merged = self._segments[start:]
-        written = write_merged(
+        written = write_merged_segment(
             self._folder,
             name,
             readers[start:],
             oldest=not start,
-            level=level_above(merged) if merged else 0,
+            level=compute_merged_level(merged) if merged else 0,
         )
         new = () if written is None else (written,)
         return StateCommit((*self._segments[:start], *new))
@@ -136,22 +136,25 @@ class ShardStore:
             return None
         sizes = [segment.size for segment in self._segments]
         all_of_them = (0, len(sizes))
-        run = all_of_them if mostly_hidden(self._readers()) else full_tier(sizes)
+        run = all_of_them if is_mostly_hidden(self._open_readers()) else find_full_tier(sizes)
         if run is None:
             return None
         return CompactionPlan(self._segments[slice(*run)], oldest=not run[0])
 
-    def _merged_from(self, readers: Sequence[SegmentReader], size: int, keep: int) -> int:
+    def _find_merge_start(self, readers: Sequence[SegmentReader], size: int, keep: int) -> int:
         """Returns the number of the first segment to merge with a new one, which the readers include."""
         sizes = [*(segment.size for segment in self._segments), size]
-        if not keep and sum(sizes) <= MERGED_IN_COMMIT and mostly_hidden(readers):
+        if not keep and sum(sizes) <= MERGED_IN_COMMIT and is_mostly_hidden(readers):
             return 0
-        run = full_tier(sizes[keep:], MERGED_IN_COMMIT)
+        run = find_full_tier(sizes[keep:], MERGED_IN_COMMIT)
         return keep + run[0] if run and keep + run[1] == len(sizes) else len(self._segments)
 
-    def _readers(self) -> list[SegmentReader]:
-        return [self._opened.get(segment.path) or self._open(segment) for segment in self._segments]
+    def _open_readers(self) -> list[SegmentReader]:
+        return [
+            self._opened.get(segment.path) or self._open_segment(segment)
+            for segment in self._segments
+        ]
 
-    def _open(self, segment: Segment) -> SegmentReader:
+    def _open_segment(self, segment: Segment) -> SegmentReader:
         reader = self._opened[segment.path] = open_segment(self._folder, segment)
         return reader

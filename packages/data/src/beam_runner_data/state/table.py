@@ -24,7 +24,7 @@ import xxhash
 from beam_runner_engine.keyed.cells import Range
 
 from beam_runner_data.rows.errors import SegmentError
-from beam_runner_data.state.records import HIDES, ROW, Entry, Hides, weight_of
+from beam_runner_data.state.records import HIDES, ROW, Entry, HiddenSubkeys, estimate_weight
 
 MAGIC = b"beam state table"
 
@@ -37,7 +37,7 @@ _Key: TypeAlias = tuple[bytes, int, bytes]
 """Cell, kind and subkey."""
 
 
-class _Block(NamedTuple):
+class _BlockFacts(NamedTuple):
     """The position and the first key of a block."""
 
     first: _Key
@@ -50,7 +50,7 @@ class _Block(NamedTuple):
 
 
 @attrs.frozen
-class _Places:
+class _BlockEntries:
     """The entries of a block, without their data."""
 
     keys: Sequence[_Key]
@@ -60,10 +60,10 @@ class _Places:
     starts: Sequence[int]
     """The offsets of their data in the block's data."""
 
-    def weight(self, number: int) -> int | None:
+    def estimate_weight(self, number: int) -> int | None:
         """Returns the weight of a row."""
         size = self.sizes[number]
-        return None if size is None else weight_of(self.keys[number][2], size)
+        return None if size is None else estimate_weight(self.keys[number][2], size)
 
 
 class TableSegment:
@@ -79,8 +79,8 @@ class TableSegment:
         self._file = path.open("rb", buffering=0)
         try:
             size = os.fstat(self._file.fileno()).st_size
-            end = self._read(size - _END.size, _END.size)
-            index = self._read(*_END.unpack(end))
+            end = self._read_bytes(size - _END.size, _END.size)
+            index = self._read_bytes(*_END.unpack(end))
             if xxhash.xxh3_64_intdigest(index + end) != checksum:
                 raise SegmentError.damaged(path, "the checksum of the index doesn't match")
         except BaseException:
@@ -89,46 +89,46 @@ class TableSegment:
         blocks, self.weight, self.net, self._hides_something = msgpack.unpackb(
             index, use_list=False
         )
-        self._blocks = [_Block(*block) for block in blocks]
+        self._blocks = [_BlockFacts(*block) for block in blocks]
         self._firsts = [block.first for block in self._blocks]
-        self._places: OrderedDict[int, _Places] = OrderedDict()
+        self._places: OrderedDict[int, _BlockEntries] = OrderedDict()
         self._data: OrderedDict[int, bytes] = OrderedDict()
 
-    def hides(self, cell: bytes) -> Hides | None:
+    def hides(self, cell: bytes) -> HiddenSubkeys | None:
         """Returns the hidden parts of a cell; None for nothing."""
-        found = self._find((cell, HIDES, b"")) if self._hides_something else None
+        found = self._find_entry((cell, HIDES, b"")) if self._hides_something else None
         if found is None:
             return None
         block, number = found
-        ranges = _ranges(self._payload(block, number) or b"")
-        return Hides(self._places_of(block).flags[number], ranges)
+        ranges = _decode_ranges(self._read_payload(block, number) or b"")
+        return HiddenSubkeys(self._read_block_entries(block).flags[number], ranges)
 
     def row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
         """Returns `replaces` and data of a row; None if the row doesn't exist."""
-        found = self._find((cell, ROW, subkey))
+        found = self._find_entry((cell, ROW, subkey))
         if found is None:
             return None
-        return self._places_of(found[0]).flags[found[1]], self._payload(*found)
+        return self._read_block_entries(found[0]).flags[found[1]], self._read_payload(*found)
 
     def rows(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, bytes | None]]:
         """Yields subkey, `replaces` and data of the rows from `start` to before `end`."""
-        for block, number in self._between(cell, start, end):
-            places = self._places_of(block)
-            yield places.keys[number][2], places.flags[number], self._payload(block, number)
+        for block, number in self._find_rows_between(cell, start, end):
+            places = self._read_block_entries(block)
+            yield places.keys[number][2], places.flags[number], self._read_payload(block, number)
 
     def weights(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
         """Yields the same as `rows`, with the weight of the row in place of its data."""
-        for block, number in self._between(cell, start, end):
-            places = self._places_of(block)
-            yield places.keys[number][2], places.flags[number], places.weight(number)
+        for block, number in self._find_rows_between(cell, start, end):
+            places = self._read_block_entries(block)
+            yield places.keys[number][2], places.flags[number], places.estimate_weight(number)
 
     def weight_between(self, cell: bytes, start: bytes, end: bytes | None) -> int:
         """Returns the sum of these weights; reads only the first and the last block."""
-        low, high = (cell, ROW, start), _after(cell, end)
+        low, high = (cell, ROW, start), _compute_upper_bound(cell, end)
         first = max(0, bisect_right(self._firsts, low) - 1)
         last = bisect_left(self._firsts, high)
         weight = 0
@@ -136,74 +136,76 @@ class TableSegment:
             if first < block < last - 1:
                 weight += self._blocks[block].weight
                 continue
-            places = self._places_of(block)
+            places = self._read_block_entries(block)
             for number in range(bisect_left(places.keys, low), bisect_left(places.keys, high)):
-                weight += places.weight(number) or 0
+                weight += places.estimate_weight(number) or 0
         return weight
 
     def entries(self) -> Iterator[Entry]:
         """Yields all entries in order."""
         for block in range(len(self._blocks)):
-            places = self._places_of(block)
+            places = self._read_block_entries(block)
             for number, (cell, kind, subkey) in enumerate(places.keys):
-                payload: Any = self._payload(block, number)
+                payload: Any = self._read_payload(block, number)
                 if kind == HIDES:
-                    payload = _ranges(payload)
+                    payload = _decode_ranges(payload)
                 yield cell, kind, subkey, places.flags[number], payload
 
     def close(self) -> None:
         """Closes the file; iterators in use end with an error."""
         self._file.close()
 
-    def _find(self, key: _Key) -> tuple[int, int] | None:
+    def _find_entry(self, key: _Key) -> tuple[int, int] | None:
         """Returns the block of an entry, and its number in the block."""
         block = bisect_right(self._firsts, key) - 1
         if block < 0:
             return None
-        keys = self._places_of(block).keys
+        keys = self._read_block_entries(block).keys
         number = bisect_left(keys, key)
         return (block, number) if number < len(keys) and keys[number] == key else None
 
-    def _between(self, cell: bytes, start: bytes, end: bytes | None) -> Iterator[tuple[int, int]]:
-        low, high = (cell, ROW, start), _after(cell, end)
+    def _find_rows_between(
+        self, cell: bytes, start: bytes, end: bytes | None
+    ) -> Iterator[tuple[int, int]]:
+        low, high = (cell, ROW, start), _compute_upper_bound(cell, end)
         for block in range(max(0, bisect_right(self._firsts, low) - 1), len(self._blocks)):
             if self._firsts[block] >= high:
                 return
-            keys = self._places_of(block).keys
+            keys = self._read_block_entries(block).keys
             for number in range(bisect_left(keys, low), bisect_left(keys, high)):
                 yield block, number
 
-    def _places_of(self, number: int) -> _Places:
+    def _read_block_entries(self, number: int) -> _BlockEntries:
         found = self._places.get(number)
         if found is None:
             block = self._blocks[number]
-            encoded = self._checked(block.at, block.places, block.places_checksum)
+            encoded = self._read_checked(block.at, block.places, block.places_checksum)
             keys, flags, sizes = msgpack.unpackb(encoded, use_list=False)
             starts = [0, *accumulate(size or 0 for size in sizes)]
-            found = _Places(keys, flags, sizes, starts)
-            _keep(self._places, number, found)
+            found = _BlockEntries(keys, flags, sizes, starts)
+            _cache_block(self._places, number, found)
         return found
 
-    def _payload(self, number: int, entry: int) -> bytes | None:
-        places = self._places_of(number)
+    def _read_payload(self, number: int, entry: int) -> bytes | None:
+        places = self._read_block_entries(number)
         if places.sizes[entry] is None:
             return None
         data = self._data.get(number)
         if data is None:
             block = self._blocks[number]
-            data = self._checked(block.at + block.places, block.data, block.data_checksum)
-            _keep(self._data, number, data)
+            data = self._read_checked(block.at + block.places, block.data, block.data_checksum)
+            _cache_block(self._data, number, data)
         return data[places.starts[entry] : places.starts[entry + 1]]
 
-    def _checked(self, at: int, size: int, checksum: int) -> bytes:
-        data = self._read(at, size)
+    def _read_checked(self, at: int, size: int, checksum: int) -> bytes:
+        data = self._read_bytes(at, size)
         if xxhash.xxh3_64_intdigest(data) != checksum:
             raise SegmentError.damaged(
                 self._path, f"the checksum of the block at byte {at} doesn't match"
             )
         return data
 
-    def _read(self, at: int, size: int) -> bytes:
+    def _read_bytes(self, at: int, size: int) -> bytes:
         try:
             data = os.pread(self._file.fileno(), size, at)
         except OSError as error:
@@ -215,7 +217,7 @@ class TableSegment:
         return data
 
 
-class _Writer:
+class _TableWriter:
     """A table under construction."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -224,23 +226,23 @@ class _Writer:
         self.blocks: list[tuple[Any, ...]] = []
         self.weight = 0
         self.hides_something = False
-        self._begin()
+        self._start_block()
 
-    def _begin(self) -> None:
+    def _start_block(self) -> None:
         self._keys: list[_Key] = []
         self._flags: list[bool] = []
         self._sizes: list[int | None] = []
         self._data: list[bytes] = []
         self._size = self._weight = 0
 
-    def add(self, entry: Entry) -> None:
+    def add_entry(self, entry: Entry) -> None:
         """Adds the next entry."""
         cell, kind, subkey, flag, payload = entry
         if kind == HIDES:
             self.hides_something = True
             payload = msgpack.packb(payload)
         elif payload is not None:
-            self._weight += weight_of(subkey, len(payload))
+            self._weight += estimate_weight(subkey, len(payload))
         self._keys.append((cell, kind, subkey))
         self._flags.append(flag)
         self._sizes.append(None if payload is None else len(payload))
@@ -248,9 +250,9 @@ class _Writer:
             self._data.append(payload)
         self._size += len(cell) + len(subkey) + len(payload or b"")
         if self._size >= _BLOCK_BYTES:
-            self.flush()
+            self.flush_block()
 
-    def flush(self) -> None:
+    def flush_block(self) -> None:
         """Writes the current block."""
         if not self._keys:
             return
@@ -262,7 +264,7 @@ class _Writer:
         self.blocks.append((self._keys[0], self._at, len(places), len(data), *sums, self._weight))
         self._at += len(places) + len(data)
         self.weight += self._weight
-        self._begin()
+        self._start_block()
 
 
 def write_table(file: BinaryIO, entries: Iterable[Entry], net: int | None) -> int:
@@ -271,10 +273,10 @@ def write_table(file: BinaryIO, entries: Iterable[Entry], net: int | None) -> in
     `net` is `SegmentReader.net`, None if no other segment exists.
     """
     file.write(MAGIC)
-    writer = _Writer(file)
+    writer = _TableWriter(file)
     for entry in entries:
-        writer.add(entry)
-    writer.flush()
+        writer.add_entry(entry)
+    writer.flush_block()
     weight = writer.weight
     totals = (weight, weight if net is None else net, writer.hides_something)
     index = msgpack.packb((writer.blocks, *totals))
@@ -283,16 +285,16 @@ def write_table(file: BinaryIO, entries: Iterable[Entry], net: int | None) -> in
     return xxhash.xxh3_64_intdigest(index)
 
 
-def _after(cell: bytes, end: bytes | None) -> _Key:
+def _compute_upper_bound(cell: bytes, end: bytes | None) -> _Key:
     """Returns an upper bound for the rows of the cell before `end`."""
     return (cell, ROW + 1, b"") if end is None else (cell, ROW, end)
 
 
-def _ranges(encoded: bytes) -> tuple[Range, ...]:
+def _decode_ranges(encoded: bytes) -> tuple[Range, ...]:
     return tuple(tuple(bounds) for bounds in msgpack.unpackb(encoded))
 
 
-def _keep(kept: OrderedDict[int, Any], number: int, value: Any) -> None:
+def _cache_block(kept: OrderedDict[int, Any], number: int, value: Any) -> None:
     kept[number] = value
     if len(kept) > _KEPT_BLOCKS:
         kept.popitem(last=False)

@@ -15,7 +15,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute
 from beam_runner_data.fetching.file_cache import FileCache
-from beam_runner_data.rows.columns import to_bytes
+from beam_runner_data.rows.columns import encode_batch
 from beam_runner_engine.scheduler.events import BundleDone, Output
 from beam_runner_model.buffers import BufferPlan
 from beam_runner_model.times import MIN_TIMESTAMP, clamp
@@ -146,7 +146,7 @@ class _Span:
     def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
         for batch in batches:
             if batch.num_rows:
-                yield self._earliest(batch), to_bytes(batch)
+                yield self._earliest(batch), encode_batch(batch)
 
     def _earliest(self, batch: pa.RecordBatch) -> int:
         earliest = latest = self._times.time

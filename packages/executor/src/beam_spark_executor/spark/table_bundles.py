@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from apache_beam.coders.coders import VarIntCoder
 from beam_runner_data.fetching.file_cache import FileCache
-from beam_runner_data.rows.columns import from_bytes
+from beam_runner_data.rows.columns import decode_batch
 from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.events import BundleDone, FailureKind, Output
 from beam_runner_model.buffers import BufferPlan
@@ -255,7 +255,7 @@ def _read_share(
     with closing(FileCache.open(data.store)) as files:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                for rows in map(from_bytes, elements_of(files, shares[number])):
+                for rows in map(decode_batch, elements_of(files, shares[number])):
                     yield _told_apart(rows, number) if told_apart else rows
 
 

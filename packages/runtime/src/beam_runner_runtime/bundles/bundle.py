@@ -10,12 +10,17 @@ from functools import partial
 
 import attrs
 import pyarrow as pa
-from beam_runner_data.grouping.groups import group_chunks
-from beam_runner_data.grouping.key_runs import parts_of_large_shard
+from beam_runner_data.grouping.groups import group_into_chunks
+from beam_runner_data.grouping.key_runs import sort_large_shard_by_key
 from beam_runner_data.grouping.large_shards import LargeShard
-from beam_runner_data.rows.columns import from_bytes
-from beam_runner_data.rows.key_partitioning import ROW_BYTES, SpillFiles, by_key, fitting_runs
-from beam_runner_data.rows.outputs import RowPort, row_port
+from beam_runner_data.rows.columns import decode_batch
+from beam_runner_data.rows.key_partitioning import (
+    ROW_BYTES,
+    SpillFiles,
+    create_key_rules,
+    partition_to_fit,
+)
+from beam_runner_data.rows.outputs import RowConverter, create_row_converter
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.events import BundleDone, Residual, SplitDone
@@ -304,24 +309,24 @@ class LocalBundle:
         self, strategy: WindowingStrategy, inputs: Sequence[Input]
     ) -> Iterator[GroupChunk]:
         """Groups the input of one shard."""
-        return group_chunks(list(self._read_batches(inputs)), strategy, self._merger)
+        return group_into_chunks(list(self._read_batches(inputs)), strategy, self._merger)
 
     def _read_keyed_chunks(self, keyed: ShardGrouping | StatefulBundle) -> Iterator[InputChunk]:
         weight, budget = self._estimate_input_size(), self._work.budget
         source = self._work.input_buffer
         assert source is not None
         fits = weight <= budget or not source.whole
-        dealing = by_key(budget, self._spilled, self._work.shards)
+        dealing = create_key_rules(budget, self._spilled, self._work.shards)
         if isinstance(keyed, StatefulBundle):
             if fits or not source.bulk:
                 return keyed.chunks(self._read_batches(self._inputs))
             return keyed.chunks(
                 self._read_batches(self._inputs),
-                lambda batches: parts_of_large_shard(batches, weight, dealing),
+                lambda batches: sort_large_shard_by_key(batches, weight, dealing),
             )
         if fits:
             return keyed.chunks([self._read_batches(self._inputs)])
-        runs = fitting_runs(dealing, self._read_batches(self._inputs), weight)
+        runs = partition_to_fit(dealing, self._read_batches(self._inputs), weight)
         return keyed.chunks(run.batches() for run in runs)
 
     def _estimate_input_size(self) -> int:
@@ -332,19 +337,19 @@ class LocalBundle:
     def _read_batches(self, inputs: Iterable[Input]) -> Iterator[pa.RecordBatch]:
         for one in inputs:
             for _, data in self._data.rows(one.data.ref):
-                batch = from_bytes(data)
+                batch = decode_batch(data)
                 if self._work.checks_watermarks:
                     check_rows(batch, one.data, self._work.stage.spec.title)
                 yield batch
 
-    def _open_output_ports(self) -> dict[str, RowPort]:
-        ports: dict[str, RowPort] = {}
+    def _open_output_ports(self) -> dict[str, RowConverter]:
+        ports: dict[str, RowConverter] = {}
         work = self._work
         for place, (transform_id, buffer) in enumerate(work.output_buffers.items()):
             written = self._data.writer(buffer, work.shards, f"{self._name}-{place}")
             self._written.append(written)
             turn = self._data.turn(self._order.bundle)
-            port = row_port(
+            port = create_row_converter(
                 buffer.kind,
                 written.shards,
                 turn,

@@ -8,10 +8,10 @@ from typing import Protocol
 
 import attrs
 import pyarrow as pa
-from beam_runner_data.rows.files import read_ref
+from beam_runner_data.rows.files import read_reference
 from beam_runner_data.rows.refs import RowsRef
 from beam_runner_data.rows.row import Row, RowKind
-from beam_runner_data.rows.written import WrittenBuffer
+from beam_runner_data.rows.written import RowBufferWriter
 from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_engine.scheduler.events import Output
 from beam_runner_model.buffers import BufferPlan
@@ -96,7 +96,7 @@ class FolderData:
         Raises:
             RowsError: The file is missing or damaged.
         """
-        return read_ref(self.folder, ref)
+        return read_reference(self.folder, ref)
 
     @property
     def scratch(self) -> Path:
@@ -113,4 +113,6 @@ class FolderData:
         """Returns a writer of a file in the folder; output of up to `INLINE_BYTES`, or ``inline``
         bytes, stays in memory.
         """
-        return WrittenBuffer(buffer, pieces, self.folder, name, inline, in_extents=self.in_extents)
+        return RowBufferWriter(
+            buffer, pieces, self.folder, name, inline, in_extents=self.in_extents
+        )

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-from beam_runner_data.rows.columns import windows_by_row
-from beam_runner_data.rows.outputs import RowPort
+from beam_runner_data.rows.columns import list_row_windows
+from beam_runner_data.rows.outputs import RowConverter
 from beam_runner_engine.keyed.groups import Groups
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.chunks import ElementChunk, OutputChunk
@@ -36,7 +36,7 @@ class CheckedPort:
         name: name of the output buffer.
     """
 
-    def __init__(self, port: RowPort, coder: WindowCoder, name: str) -> None:
+    def __init__(self, port: RowConverter, coder: WindowCoder, name: str) -> None:
         self._port = port
         self._skip = SKIP_WINDOW[coder]
         self._name = name
@@ -74,7 +74,7 @@ def check_rows(batch: pa.RecordBatch, data: Data, stage: str) -> None:
     if "timestamp" not in batch.schema.names:
         return
     times = batch.column("timestamp").to_pylist()
-    for time, window in zip(times, windows_by_row(batch), strict=True):
+    for time, window in zip(times, list_row_windows(batch), strict=True):
         if compute_hold_time(time, (window,)) < data.facts.min_timestamp:
             raise WrongTimes(
                 f"{stage!r} reads an element that holds watermarks at"

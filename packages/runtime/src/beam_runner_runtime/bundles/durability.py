@@ -12,7 +12,7 @@ from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.rows.refs import FileRows, Segment
 from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_planner.plan import StagePlan
-from beam_runner_storage.stores.ports import NoPlaceError
+from beam_runner_storage.stores.ports import NoStoreError
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
 from beam_runner_runtime.bundles.failed_attempts import broke
@@ -92,9 +92,9 @@ class CommittedFiles:
         if isinstance(reply, BundleReply):
             try:
                 self.sync((reply,))
-            except NoPlaceError as error:
+            except NoStoreError as error:
                 has_state = reply.state is not None and reply.state.segments
-                reason = NoPlaceError(_STATE) if has_state else error
+                reason = NoStoreError(_STATE) if has_state else error
                 name = self._stages[self._stage].spec.name
                 failure = UserFailure(name, str(reason), "")
                 return BundleBroke(reply.attempt, failure, kind=FailureKind.PERMANENT)

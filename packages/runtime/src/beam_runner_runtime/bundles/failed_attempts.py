@@ -10,7 +10,7 @@ from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_storage.stores.ports import MissingFileError
 from beam_runner_storage.unavailable import (
     NeighbourUnavailable,
-    disk_unavailable,
+    build_disk_error,
     is_disk_unavailable,
 )
 from beam_runner_worker.errors import BundleError, PoolUnreachable
@@ -67,7 +67,7 @@ def unavailability(error: BaseException, folder: Path) -> NeighbourUnavailable |
         if isinstance(cause, NeighbourUnavailable):
             return cause
         if isinstance(cause, OSError) and is_disk_unavailable(cause):
-            return disk_unavailable(cause, folder)
+            return build_disk_error(cause, folder)
     return None
 
 

@@ -6,8 +6,8 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 import attrs
 from beam_runner_data.rows.refs import RowsRef
-from beam_runner_data.rows.row import elements_row, read_elements
-from beam_runner_data.rows.written import element_data
+from beam_runner_data.rows.row import build_element_row, read_elements
+from beam_runner_data.rows.written import build_inline_data
 from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import Residual
@@ -201,7 +201,7 @@ def _make_window_data(element: bytes, name: str, windows: InputWindows) -> Itera
 def _make_element_data(element: bytes, name: str, windows: InputWindows) -> Data:
     time = compute_hold_time(read_time(element), _split_windows(element, windows))
     chunk = ElementChunk(1, element, min_timestamp=clamp(time))
-    return element_data(name, elements_row(0, chunk))
+    return build_inline_data(name, build_element_row(0, chunk))
 
 
 def _split_windows(element: bytes, windows: InputWindows) -> tuple[bytes, ...]:

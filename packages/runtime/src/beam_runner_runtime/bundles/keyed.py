@@ -8,7 +8,7 @@ from typing import Protocol
 
 import attrs
 import pyarrow as pa
-from beam_runner_data.rows.columns import windows_by_row
+from beam_runner_data.rows.columns import list_row_windows
 from beam_runner_data.rows.refs import Segment, StateCommit
 from beam_runner_engine.keyed.cells import CellDelta, CellId
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
@@ -135,7 +135,7 @@ def _merge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[_Columns]:
     size = 0
     for batch in batches:
         columns[0].extend(batch.column("key").to_pylist())
-        columns[1].extend(windows_by_row(batch))
+        columns[1].extend(list_row_windows(batch))
         columns[2].extend(batch.column("timestamp").to_pylist())
         columns[3].extend(batch.column("value").to_pylist())
         size += batch.nbytes

@@ -6,7 +6,7 @@ import importlib.metadata
 from collections.abc import Mapping
 
 import attrs
-from beam_runner_data.fetching.access import trouble_with_files
+from beam_runner_data.fetching.access import find_files_problem
 from beam_runner_storage.stores.spec import StoreSpec
 
 from beam_runner_runtime.channel.client import knock
@@ -59,7 +59,7 @@ def find_problem(needs: Needs) -> str:
             f"the server's channel at {needs.endpoint.address} is not to be reached from there ({reason}):"
             " --channel-host, --channel-port and --channel-advertise say where it is"
         )
-    return trouble_with_files(needs.store)
+    return find_files_problem(needs.store)
 
 
 def _list_versions() -> dict[str, str]:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
-from beam_runner_data.fetching.access import folder_for_files
+from beam_runner_data.fetching.access import get_local_files_folder
 from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.scheduler.events import SplitDone
@@ -107,7 +107,7 @@ class WorkerProcess:
             self.channel.send,
             TUNING.hold_seconds if streaming else TUNING.hold_in_batch_seconds,
             lambda: not self._giving_up.has_begun,
-            folder_for_files(self.work.store),
+            get_local_files_folder(self.work.store),
             self._activity,
         )
         self._cache = self._wait(lambda: FileCache.open(self.work.store))

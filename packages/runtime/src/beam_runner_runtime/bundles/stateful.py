@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from beam_runner_data.grouping.key_runs import Part, elements_of, parts_by_key
+from beam_runner_data.grouping.key_runs import KeySortedElements, join_elements, sort_by_key
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
@@ -100,7 +100,7 @@ class StatefulBundle:
     def chunks(
         self,
         batches: Iterable[pa.RecordBatch],
-        parts: Callable[[Iterable[pa.RecordBatch]], Iterator[Part]] = parts_by_key,
+        parts: Callable[[Iterable[pa.RecordBatch]], Iterator[KeySortedElements]] = sort_by_key,
     ) -> Iterator[InputChunk]:
         """Yields the input of the harness; yields nothing if no element or timer is due.
 
@@ -131,7 +131,7 @@ class StatefulBundle:
         store: CellStore = _EmptyCellStore() if self._store is None else self._store
         self._shard = self.user_state.shard = StatefulShard(self._spec, store, self._merger)
 
-    def _admit_elements(self, part: Part) -> ElementChunk | None:
+    def _admit_elements(self, part: KeySortedElements) -> ElementChunk | None:
         """Returns the elements of a part that are due for processing now, or None if no element is.
 
         Raises:
@@ -145,7 +145,7 @@ class StatefulBundle:
             first = self._shard.admit(
                 part.keys, [part.windows] * count, times, times, self._now, part.counts
             )
-            return elements_of(part.values) if first.rows else None
+            return join_elements(part.values) if first.rows else None
         windows = part.window_column()
         values = part.values.to_pylist()
         try:
@@ -164,8 +164,8 @@ class StatefulBundle:
                 admitted.windows,
             )
         if len(admitted.rows) == len(part):
-            return elements_of(part.values)
-        return elements_of(part.values.take(pa.array(admitted.rows)))
+            return join_elements(part.values)
+        return join_elements(part.values.take(pa.array(admitted.rows)))
 
     def _process_due_work(self) -> Iterator[InputChunk]:
         """Yields everything that is due, including timers and elements that become due meanwhile."""

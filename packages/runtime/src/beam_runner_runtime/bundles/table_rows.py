@@ -15,10 +15,10 @@ from apache_beam.coders.coders import BytesCoder, GlobalWindowCoder, WindowedVal
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 from beam_runner_data.fetching.file_cache import FileCache
-from beam_runner_data.rows.files import read_ref
+from beam_runner_data.rows.files import read_reference
 from beam_runner_data.rows.refs import FileRows
-from beam_runner_data.rows.row import elements_row
-from beam_runner_data.rows.written import WrittenBuffer
+from beam_runner_data.rows.row import build_element_row
+from beam_runner_data.rows.written import RowBufferWriter
 from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.events import Output
 from beam_runner_model.buffers import BufferPlan
@@ -57,14 +57,14 @@ class ElementsWriter:
     def write_at(self, elements: Iterable[tuple[int, bytes]]) -> tuple[Output, ...]:
         """Writes pairs of event time (ms) and element, as `write` does."""
         writers = [
-            WrittenBuffer(buffer, self.pieces, self.files.folder, f"{self.name}-{place}")
+            RowBufferWriter(buffer, self.pieces, self.files.folder, f"{self.name}-{place}")
             for place, buffer in enumerate(self.buffers)
         ]
         try:
             for time, element in elements:
                 value = GlobalWindows.windowed_value(element, Timestamp(micros=1000 * time))
                 chunk = ElementChunk(1, _ELEMENT.encode_nested(value), min_timestamp=time)
-                row = elements_row(0, chunk)
+                row = build_element_row(0, chunk)
                 for writer in writers:
                     writer.write(row)
             outputs = tuple(output for writer in writers for output in writer.close())
@@ -84,7 +84,7 @@ def elements_of(files: FileCache, inputs: Sequence[Input]) -> Iterator[bytes]:
         RowsError: A file is missing or damaged.
     """
     files.need(ref for one in inputs if isinstance(ref := one.data.ref, FileRows))
-    for chunk in element_chunks(partial(read_ref, files.folder), inputs):
+    for chunk in element_chunks(partial(read_reference, files.folder), inputs):
         stream = create_InputStream(bytes(chunk.data))
         for number in range(chunk.count):
             element: bytes = _ELEMENT.decode_from_stream(stream, True).value

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import attrs
-from beam_runner_data.rows.row import elements_row
-from beam_runner_data.rows.written import element_data
+from beam_runner_data.rows.row import build_element_row
+from beam_runner_data.rows.written import build_inline_data
 from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.chunks import ElementChunk, OutputChunk
@@ -75,6 +75,6 @@ class _CollectingPort:
     def write(self, chunk: OutputChunk) -> None:
         """Collects the elements of a chunk."""
         assert isinstance(chunk, ElementChunk)
-        data = element_data(f"{self._name}/{len(self.data)}", elements_row(0, chunk))
+        data = build_inline_data(f"{self._name}/{len(self.data)}", build_element_row(0, chunk))
         facts = attrs.evolve(data.facts, windows=self._windows)
         self.data.append(attrs.evolve(data, facts=facts))

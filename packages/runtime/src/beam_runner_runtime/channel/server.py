@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
-from beam_runner_storage.journal.codec import FormError
+from beam_runner_storage.journal.codec import RecordFormatError
 
 from beam_runner_runtime.channel.endpoints import Endpoints, Tokens, to_job, to_stand_by
 from beam_runner_runtime.channel.messages import (
@@ -291,7 +291,7 @@ class ChannelServer:
                     link.closed()
         except grpc.RpcError:
             _LOGGER.debug("the stream of worker process %s is closed", link.hello.pid)
-        except FormError as error:
+        except RecordFormatError as error:
             _LOGGER.warning(
                 "closing the stream of worker process %s, which sent an invalid message: %s",
                 link.hello.pid,
@@ -310,7 +310,7 @@ def _decode_request_or_abort(
 ) -> tuple[Any, ...]:
     try:
         return decode_request(encoded, *types)
-    except FormError as error:
+    except RecordFormatError as error:
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         raise
 
@@ -320,8 +320,8 @@ def _decode_hello_or_abort(encoded: bytes, context: grpc.ServicerContext) -> Hel
         hello = decode_message(encoded)
         if isinstance(hello, Hello):
             return hello
-        raise FormError("the first message of a worker process must be Hello")
-    except FormError as error:
+        raise RecordFormatError("the first message of a worker process must be Hello")
+    except RecordFormatError as error:
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         raise
 

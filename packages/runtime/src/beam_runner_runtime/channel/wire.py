@@ -11,7 +11,7 @@ from typing import Any
 
 import msgpack
 from beam_runner_model import observation
-from beam_runner_storage.journal.codec import FormError, Registry
+from beam_runner_storage.journal.codec import RecordFormatError, RecordRegistry
 from beam_runner_worker import log_records
 
 from beam_runner_runtime.channel import attempts, messages
@@ -25,7 +25,7 @@ _MESSAGES = forms_of(
         "observation ": (observation,),
     }
 )
-_REGISTRY = Registry({**_MESSAGES, **FORMS}, SHARED, CONSTANTS)
+_REGISTRY = RecordRegistry({**_MESSAGES, **FORMS}, SHARED, CONSTANTS)
 
 
 def encode_message(message: FromWorker) -> bytes:
@@ -41,7 +41,9 @@ def decode_message(encoded: bytes) -> FromWorker:
     """
     message = _REGISTRY.decode(encoded, _REGISTRY.layout)
     if not isinstance(message, FromWorker):
-        raise FormError(f"unexpected message {type(message).__name__} from a worker process")
+        raise RecordFormatError(
+            f"unexpected message {type(message).__name__} from a worker process"
+        )
     return message
 
 
@@ -63,7 +65,7 @@ def decode_request(encoded: bytes, *types: type) -> tuple[Any, ...]:
     try:
         values = msgpack.unpackb(encoded, use_list=False)
     except (ValueError, TypeError) as error:
-        raise FormError(f"invalid request from a worker process: {error}") from error
+        raise RecordFormatError(f"invalid request from a worker process: {error}") from error
     if not isinstance(values, tuple) or [type(value) for value in values] != list(types):
-        raise FormError("invalid arguments in the request of a worker process")
+        raise RecordFormatError("invalid arguments in the request of a worker process")
     return values

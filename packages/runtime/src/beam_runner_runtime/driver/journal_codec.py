@@ -16,7 +16,7 @@ from beam_runner_engine.scheduler.events import BundleFailed
 from beam_runner_engine.scheduler.state import FORMAT
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_planner import plan
-from beam_runner_storage.journal.codec import FormError, Layout, Registry
+from beam_runner_storage.journal.codec import RecordFormatError, RecordLayout, RecordRegistry
 
 from beam_runner_runtime.channel.attempts import FailedStep, LanePlace, LostProcess
 from beam_runner_runtime.channel.messages import BundleReply, Entry
@@ -82,7 +82,7 @@ _OWN: Mapping[str, type] = {
     "LostProcess": LostProcess,
     "LanePlace": LanePlace,
 }
-REGISTRY = Registry({**_OWN, **FORMS}, SHARED, CONSTANTS, REMOVED)
+REGISTRY = RecordRegistry({**_OWN, **FORMS}, SHARED, CONSTANTS, REMOVED)
 """Registry of all persisted types, under names that are stable across versions."""
 
 
@@ -91,7 +91,7 @@ def encode_entries(entries: Sequence[Entry]) -> bytes:
     return b"".join((_ENTRY, REGISTRY.layout.digest, REGISTRY.encode(tuple(entries))))
 
 
-def entries_of(blob: bytes, layout: Layout | None = None) -> tuple[Entry, ...]:
+def entries_of(blob: bytes, layout: RecordLayout | None = None) -> tuple[Entry, ...]:
     """Decodes entries from `encode_entries`. Expects the layout of this version by default.
 
     Raises:
@@ -100,7 +100,9 @@ def entries_of(blob: bytes, layout: Layout | None = None) -> tuple[Entry, ...]:
     layout = layout or REGISTRY.layout
     start = len(_ENTRY) + len(layout.digest)
     if blob[:start] != _ENTRY + layout.digest:
-        raise FormError("the layout of a journal entry differs from the layout of its snapshot")
+        raise RecordFormatError(
+            "the layout of a journal entry differs from the layout of its snapshot"
+        )
     entries: tuple[Entry, ...] = REGISTRY.decode(blob[start:], layout)
     return entries
 
@@ -124,13 +126,13 @@ class Kept:
 
     def __init__(self, snapshot: bytes) -> None:
         if not snapshot.startswith(_SNAPSHOT):
-            raise FormError("the snapshot has the format of another version")
+            raise RecordFormatError("the snapshot has the format of another version")
         start = len(_SNAPSHOT) + _SIZE_BYTES
         end = start + int.from_bytes(snapshot[len(_SNAPSHOT) : start])
-        self._layout = Layout.decoded(snapshot[start:end])
+        self._layout = RecordLayout.decoded(snapshot[start:end])
         self.ledger: LedgerState = REGISTRY.decode(snapshot[end:], self._layout)
         if self.ledger.engine_format != FORMAT:
-            raise FormError("the scheduler state has the format of another version")
+            raise RecordFormatError("the scheduler state has the format of another version")
 
     @property
     def is_of_this_version(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 
 from beam_runner_data.rows.refs import InlineRows
-from beam_runner_data.rows.row import elements_row
+from beam_runner_data.rows.row import build_element_row
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import Output
 from beam_runner_engine.scheduler.specs import (
@@ -139,6 +139,6 @@ def _convert_steps(stream: TestStreamPlan) -> Iterator[TestStreamStep]:
 
 
 def _make_element_data(name: str, count: int, data: bytes, min_timestamp: int) -> Data:
-    row = elements_row(0, ElementChunk(count, data, min_timestamp=min_timestamp))
+    row = build_element_row(0, ElementChunk(count, data, min_timestamp=min_timestamp))
     facts = DataFacts(count, len(data), min_timestamp, windows=frozenset({GLOBAL_WINDOW}))
     return Data(InlineRows(name, ((row.kind, row.data),)), facts)

@@ -10,7 +10,13 @@ import pyarrow as pa
 import xxhash
 from beam_runner_data.rows.files import RowFile, RowFileWriter
 from beam_runner_data.rows.row import Row, RowKind
-from beam_runner_data.rows.shuffle_blocks import Head, ParcelKind, read_body, read_head, read_rows
+from beam_runner_data.rows.shuffle_blocks import (
+    ShuffleBlockHeader,
+    ShuffleBlockKind,
+    read_body,
+    read_header,
+    read_rows,
+)
 
 from beam_runner_runtime.sections.replies import SectionReply
 from beam_runner_runtime.sections.shuffle_consistency import (
@@ -26,7 +32,7 @@ from beam_runner_runtime.sections.wire import decode_reply
 class _Parcel:
     """Parcel of rows, either in memory or at an index of the file."""
 
-    head: Head
+    head: ShuffleBlockHeader
     data: bytes | None
     number: int = 0
 
@@ -79,8 +85,8 @@ class SectionInbox:
         Raises:
             ExchangeError: The parcel has arrived before.
         """
-        head = read_head(parcel)
-        if head.kind is ParcelKind.TOLD:
+        head = read_header(parcel)
+        if head.kind is ShuffleBlockKind.TOLD:
             if head.source in self._told:
                 raise ExchangeError(
                     f"Spark's shuffle delivered the declaration of task {head.source} twice"
@@ -90,7 +96,7 @@ class SectionInbox:
         found = self._found.setdefault(head.source, {})
         if head.number in found:
             raise ExchangeError(f"Spark's shuffle delivered a parcel of task {head.source} twice")
-        if head.kind is ParcelKind.REPLY:
+        if head.kind is ShuffleBlockKind.REPLY:
             found[head.number] = None
             self.replies.append(decode_reply(read_body(parcel)))
             return
@@ -148,7 +154,7 @@ class SectionInbox:
         if self._writer is not None:
             self._writer.discard()
 
-    def _store_parcel(self, head: Head, parcel: bytes) -> None:
+    def _store_parcel(self, head: ShuffleBlockHeader, parcel: bytes) -> None:
         self._bytes += len(parcel)
         if self._bytes <= self._budget:
             self._parcels.append(_Parcel(head, parcel))

@@ -9,7 +9,12 @@ from collections.abc import Callable
 import attrs
 import xxhash
 from beam_runner_data.rows.row import Row
-from beam_runner_data.rows.shuffle_blocks import Head, ParcelKind, encode_parcel, encode_row
+from beam_runner_data.rows.shuffle_blocks import (
+    ShuffleBlockHeader,
+    ShuffleBlockKind,
+    encode_block,
+    encode_row,
+)
 
 from beam_runner_runtime.sections.replies import SectionReply
 from beam_runner_runtime.sections.shuffle_consistency import Told, digest_of_all
@@ -88,15 +93,15 @@ class Outbox:
         self._send_all_parcels()
         if reply is not None:
             shard = self._source % self._shards
-            head = Head(ParcelKind.REPLY, self._source, self._numbers[shard])
-            self._send(shard, encode_parcel(head, (encode_reply(reply),)))
+            head = ShuffleBlockHeader(ShuffleBlockKind.REPLY, self._source, self._numbers[shard])
+            self._send(shard, encode_block(head, (encode_reply(reply),)))
             self._numbers[shard] += 1
         digests = [digest.intdigest() for digest in self._digests]
         of_all = digest_of_all(digests)
         for shard, number in enumerate(self._numbers):
             told = Told(number, digests[shard], of_all, broken=broken)
-            head = Head(ParcelKind.TOLD, self._source, number)
-            self._send(shard, encode_parcel(head, (told.encode(),)))
+            head = ShuffleBlockHeader(ShuffleBlockKind.TOLD, self._source, number)
+            self._send(shard, encode_block(head, (told.encode(),)))
 
     def _send_all_parcels(self) -> None:
         for place in list(self._waiting):
@@ -108,7 +113,9 @@ class Outbox:
         shard, stage = place
         number = self._numbers[shard]
         self._numbers[shard] += 1
-        head = Head(ParcelKind.ROWS, self._source, number, stage, waiting.count, waiting.size)
-        parcel = encode_parcel(head, (part for row in waiting.rows for part in row))
+        head = ShuffleBlockHeader(
+            ShuffleBlockKind.ROWS, self._source, number, stage, waiting.count, waiting.size
+        )
+        parcel = encode_block(head, (part for row in waiting.rows for part in row))
         self._digests[shard].update(xxhash.xxh3_64_digest(parcel))
         self._send(shard, parcel)

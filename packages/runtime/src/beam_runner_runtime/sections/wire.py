@@ -6,7 +6,7 @@ unlike persisted records.
 
 from __future__ import annotations
 
-from beam_runner_storage.journal.codec import FormError, Registry
+from beam_runner_storage.journal.codec import RecordFormatError, RecordRegistry
 
 from beam_runner_runtime.channel import attempts
 from beam_runner_runtime.forms import CONSTANTS, FORMS, SHARED, forms_of
@@ -14,7 +14,7 @@ from beam_runner_runtime.sections import replies
 from beam_runner_runtime.sections.replies import SectionReply
 
 _FORMS = {**forms_of({"channel ": (attempts,), "section ": (replies,)}), **FORMS}
-_REGISTRY = Registry(_FORMS, SHARED, CONSTANTS)
+_REGISTRY = RecordRegistry(_FORMS, SHARED, CONSTANTS)
 
 
 def encode_reply(reply: SectionReply) -> bytes:
@@ -30,5 +30,5 @@ def decode_reply(encoded: bytes) -> SectionReply:
     """
     reply = _REGISTRY.decode(encoded, _REGISTRY.layout)
     if not isinstance(reply, SectionReply):
-        raise FormError(f"unexpected message {type(reply).__name__} from a section task")
+        raise RecordFormatError(f"unexpected message {type(reply).__name__} from a section task")
     return reply

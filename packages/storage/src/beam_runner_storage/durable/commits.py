@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
-from beam_runner_storage.durable.databases import is_unavailable, transaction
+from beam_runner_storage.durable.databases import begin_transaction, is_unavailable_error
 from beam_runner_storage.durable.logged import LoggedConnection
-from beam_runner_storage.durable.seals import Change, Seals
+from beam_runner_storage.durable.seals import Change, DatabaseSeal
 
 _Result = TypeVar("_Result")
 _AGAIN_SECONDS = 0.5
@@ -26,7 +26,7 @@ Write = Callable[[sqlite3.Connection, Change], _Result]
 
 
 @attrs.define(eq=False)
-class _Waiting(Generic[_Result]):
+class _PendingWrite(Generic[_Result]):
     """A requested write until it is committed or has failed."""
 
     write: Write[_Result]
@@ -36,22 +36,24 @@ class _Waiting(Generic[_Result]):
     error: BaseException | None = None
     ended: bool = False
 
-    def change(self, before: int | None, after: int | None) -> None:
+    def record_change(self, before: int | None, after: int | None) -> None:
         self.changes.append((before, after))
 
 
-class Commits:
+class GroupCommitter:
     """Writer of one database. Thread-safe.
 
     Every user of the connection holds `mutex`.
     """
 
-    def __init__(self, connection: sqlite3.Connection, seals: Seals, mutex: threading.Lock) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, seals: DatabaseSeal, mutex: threading.Lock
+    ) -> None:
         self._connection = connection
         self._seals = seals
         self._mutex = mutex
         self._turn = threading.Condition()
-        self._waiting: list[_Waiting[Any]] = []
+        self._waiting: list[_PendingWrite[Any]] = []
         self._someone_writes = False
         self._hurried = threading.Event()
 
@@ -71,7 +73,7 @@ class Commits:
             try:
                 result = self.durable(write)
             except sqlite3.Error as error:
-                if not is_unavailable(error) or self._hurried.wait(_AGAIN_SECONDS):
+                if not is_unavailable_error(error) or self._hurried.wait(_AGAIN_SECONDS):
                     raise
                 if not told:
                     _LOGGER.warning("Can't write the list of jobs; jobs wait: %s", error)
@@ -92,7 +94,7 @@ class Commits:
                 are rolled back.
             LogFailed: the log doesn't accept the transaction.
         """
-        result = self._commit(_Waiting(write, durable=True))
+        result = self._queue_write(_PendingWrite(write, durable=True))
         if isinstance(self._connection, LoggedConnection):
             self._connection.wait()
         return result
@@ -104,9 +106,9 @@ class Commits:
         Raises:
             sqlite3.Error: the database can't be written; or an error of `write`.
         """
-        return self._commit(_Waiting(write, durable=False))
+        return self._queue_write(_PendingWrite(write, durable=False))
 
-    def _commit(self, mine: _Waiting[_Result]) -> _Result:
+    def _queue_write(self, mine: _PendingWrite[_Result]) -> _Result:
         with self._turn:
             self._waiting.append(mine)
             self._turn.wait_for(lambda: mine.ended or not self._someone_writes)
@@ -114,18 +116,18 @@ class Commits:
             if leads:
                 self._someone_writes = True
         if leads:
-            self._write_for_all()
+            self._commit_queued_writes()
         if mine.error is not None:
             raise mine.error
         return cast("_Result", mine.result)
 
-    def _write_for_all(self) -> None:
-        group: list[_Waiting[Any]] = []
+    def _commit_queued_writes(self) -> None:
+        group: list[_PendingWrite[Any]] = []
         try:
             with self._mutex:
                 with self._turn:
                     group, self._waiting = self._waiting, []
-                self._commit_together(group)
+                self._commit_group(group)
         finally:
             # Waiting threads wake up here, and need no lock that is held for long. Otherwise the
             # leaving threads
@@ -136,19 +138,19 @@ class Commits:
                 self._someone_writes = False
                 self._turn.notify_all()
 
-    def _commit_together(self, group: Sequence[_Waiting[Any]]) -> None:
+    def _commit_group(self, group: Sequence[_PendingWrite[Any]]) -> None:
         try:
             if any(one.durable for one in group):
                 self._set_synchronous("FULL")
                 with self._seals.transaction(self._connection) as change:
-                    self._write_all(group)
+                    self._run_writes(group)
                     for one in group:
                         for before, after in one.changes:
                             change(before, after)
             else:
                 self._set_synchronous("NORMAL")
-                with transaction(self._connection):
-                    self._write_all(group)
+                with begin_transaction(self._connection):
+                    self._run_writes(group)
         except BaseException as error:
             for one in group:
                 one.error = one.error or error
@@ -158,13 +160,13 @@ class Commits:
         if not isinstance(self._connection, LoggedConnection):
             self._connection.execute(f"PRAGMA synchronous = {how}")
 
-    def _write_all(self, group: Sequence[_Waiting[Any]]) -> None:
+    def _run_writes(self, group: Sequence[_PendingWrite[Any]]) -> None:
         """Runs each write in a savepoint, so that each succeeds or fails independently of the others."""
         connection = self._connection
         for one in group:
             connection.execute("SAVEPOINT one")
             try:
-                one.result = one.write(connection, one.change)
+                one.result = one.write(connection, one.record_change)
             except BaseException as error:
                 if not connection.in_transaction:
                     # Some errors, such as a full disk, roll back the whole transaction.

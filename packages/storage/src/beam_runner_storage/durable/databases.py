@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 
 from beam_runner_storage.durable.folders import sync_folder
-from beam_runner_storage.durable.logged import LoggedConnection, TransactionLog, restore
+from beam_runner_storage.durable.logged import LoggedConnection, TransactionLog, restore_database
 from beam_runner_storage.errors import StorageError
 
 SEAL_SUFFIX = "-seal"
@@ -29,7 +29,7 @@ _BUSY_SECONDS = 10.0
 
 
 @attrs.frozen
-class Schema:
+class DatabaseSchema:
     """The tables of a kind of file: `statements` create them, and `version` is stored in the file."""
 
     version: int
@@ -41,7 +41,7 @@ class DatabaseDamaged(StorageError):
 
 
 def open_database(
-    path: Path, schema: Schema, *, durable: bool, log: TransactionLog | None = None
+    path: Path, schema: DatabaseSchema, *, durable: bool, log: TransactionLog | None = None
 ) -> tuple[sqlite3.Connection, str | None]:
     """Opens the file at `path`, or creates it, and returns a sentence about damaged data that was
     moved aside.
@@ -63,25 +63,23 @@ def open_database(
     """
     damage = None
     if log is not None:
-        restore(log, path)
+        restore_database(log, path)
     if path.exists():
         try:
-            return _open(path, schema, durable, log is not None), None
+            return _open_connection(path, schema, durable, log is not None), None
         except DatabaseDamaged as error:
-            damage = (
-                f"{path} is damaged ({error}); a copy of the file is stored as {set_aside(path)}"
-            )
+            damage = f"{path} is damaged ({error}); a copy of the file is stored as {rename_damaged_database(path)}"
     elif left := [suffix for suffix in ("-wal", SEAL_SUFFIX) if Path(f"{path}{suffix}").exists()]:
         damage = (
             f"{path} is missing, but {path.name}{left[0]} exists; a copy of the"
-            f" remaining file is stored as {set_aside(path)}{left[0]}"
+            f" remaining file is stored as {rename_damaged_database(path)}{left[0]}"
         )
-    _create(path, schema)
-    return _open(path, schema, durable, log is not None), damage
+    _create_database(path, schema)
+    return _open_connection(path, schema, durable, log is not None), damage
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+def begin_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     """Runs its block as one transaction of a connection of `open_database`.
 
     No other process writes to the file meanwhile. Raises sqlite3.Error if the transaction can't
@@ -92,19 +90,19 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def is_damage(error: sqlite3.Error) -> bool:
+def is_damage_error(error: sqlite3.Error) -> bool:
     """Returns whether an SQLite error reports a damaged file, and not a temporary problem or a wrong statement."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
 
 
-def is_unavailable(error: sqlite3.Error) -> bool:
+def is_unavailable_error(error: sqlite3.Error) -> bool:
     """Returns whether an SQLite error reports a full or unavailable disk, so that the same transaction
     may succeed later.
     """
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNAVAILABLE
 
 
-def _name_aside(path: Path) -> Path:
+def _choose_damaged_name(path: Path) -> Path:
     """Returns the first unused name of `<name>.damaged-1`, `-2`, and so on."""
     number = 1
     while any(Path(f"{path}.damaged-{number}{suffix}").exists() for suffix in _COMPANIONS):
@@ -112,17 +110,17 @@ def _name_aside(path: Path) -> Path:
     return Path(f"{path}.damaged-{number}")
 
 
-def copy_aside(connection: sqlite3.Connection, path: Path) -> Path:
+def copy_damaged_database(connection: sqlite3.Connection, path: Path) -> Path:
     """Copies the database at `path` to a new file that only its owner can read; returns its path."""
-    target = _name_aside(path)
+    target = _choose_damaged_name(path)
     connection.execute("VACUUM INTO ?", (str(target),))
     target.chmod(0o600)
     return target
 
 
-def set_aside(path: Path) -> Path:
+def rename_damaged_database(path: Path) -> Path:
     """Renames a closed database and its companion files; returns its new path."""
-    target = _name_aside(path)
+    target = _choose_damaged_name(path)
     for suffix in _COMPANIONS:
         companion = Path(f"{path}{suffix}")
         if companion.exists():
@@ -130,7 +128,7 @@ def set_aside(path: Path) -> Path:
     return target
 
 
-def _create(path: Path, schema: Schema) -> None:
+def _create_database(path: Path, schema: DatabaseSchema) -> None:
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
     connection = sqlite3.connect(new, isolation_level=None)
@@ -145,7 +143,9 @@ def _create(path: Path, schema: Schema) -> None:
     sync_folder(path.parent)
 
 
-def _open(path: Path, schema: Schema, durable: bool, is_logged: bool) -> sqlite3.Connection:
+def _open_connection(
+    path: Path, schema: DatabaseSchema, durable: bool, is_logged: bool
+) -> sqlite3.Connection:
     if not path.stat().st_size:
         raise DatabaseDamaged("the file is empty")
     try:
@@ -157,9 +157,9 @@ def _open(path: Path, schema: Schema, durable: bool, is_logged: bool) -> sqlite3
             factory=LoggedConnection if is_logged else sqlite3.Connection,
         )
         # Checksums must detect damaged text in the same way as all other damage.
-        connection.text_factory = _text
+        connection.text_factory = _decode_text
         try:
-            _check(connection, path, schema)
+            _check_database(connection, path, schema)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             # Return unused pages. Use a script, because `execute` stops after one page.
@@ -169,17 +169,17 @@ def _open(path: Path, schema: Schema, durable: bool, is_logged: bool) -> sqlite3
             connection.close()
             raise
     except sqlite3.Error as error:
-        if is_damage(error):
+        if is_damage_error(error):
             raise DatabaseDamaged(str(error)) from error
         raise StorageError(f"Can't open {path}: {error}") from error
     return connection
 
 
-def _text(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _check(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
+def _check_database(connection: sqlite3.Connection, path: Path, schema: DatabaseSchema) -> None:
     """Reads the file without changing it; raises the errors of `_open`."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != schema.version:

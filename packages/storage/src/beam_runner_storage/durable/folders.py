@@ -33,7 +33,7 @@ _SYNCS_AT_ONCE = 8
 """Number of syncs at the same time. File systems combine the syncs of several threads."""
 
 
-def hold_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
+def lock_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
     """Creates a folder if it doesn't exist, marks it, and locks a file in it. Doesn't wait.
 
     Args:
@@ -51,14 +51,14 @@ def hold_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
             it, or a symbolic link on its path, in a shared folder.
     """
     try:
-        _check_way(folder, purpose)
+        _check_path_owners(folder, purpose)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _check_is_ours(folder, file_name, purpose)
-        lock_file = os.fdopen(_open_private(folder / file_name), "r+b")
+        _check_is_server_folder(folder, file_name, purpose)
+        lock_file = os.fdopen(_open_private_file(folder / file_name), "r+b")
     except OSError as error:
         taken = isinstance(error, FileExistsError)
         reason = "the path exists, but isn't a folder" if taken else error.strerror
-        raise _cannot_use(folder, purpose, reason or str(error)) from error
+        raise _build_error(folder, purpose, reason or str(error)) from error
     try:
         fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         mark_folder(folder, purpose)
@@ -70,7 +70,7 @@ def hold_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
         ) from None
     except OSError as error:
         lock_file.close()
-        raise _cannot_use(folder, purpose, error.strerror or str(error)) from error
+        raise _build_error(folder, purpose, error.strerror or str(error)) from error
     return lock_file
 
 
@@ -89,7 +89,7 @@ def mark_folder(folder: Path, purpose: str) -> None:
         folder.chmod(0o700)
     new = folder / f"{MARKER}.new"
     new.unlink(missing_ok=True)
-    with os.fdopen(_open_private(new), "w", encoding="utf-8") as file:
+    with os.fdopen(_open_private_file(new), "w", encoding="utf-8") as file:
         json.dump({"purpose": purpose, "format": FORMAT}, file)
         file.flush()
         os.fsync(file.fileno())
@@ -99,17 +99,17 @@ def mark_folder(folder: Path, purpose: str) -> None:
 
 def sync_files(paths: Sequence[Path]) -> None:
     """Waits until files and their names are on the disk."""
-    run_together(_sync, paths, _SYNCS_AT_ONCE, "sync")
+    run_together(_sync_path, paths, _SYNCS_AT_ONCE, "sync")
     for folder in {path.parent for path in paths}:
-        _sync(folder)
+        _sync_path(folder)
 
 
 def sync_folder(folder: Path) -> None:
     """Waits until the names of the files in a folder are on the disk."""
-    _sync(folder)
+    _sync_path(folder)
 
 
-def _sync(path: Path) -> None:
+def _sync_path(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -117,7 +117,7 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _check_way(folder: Path, purpose: str) -> None:
+def _check_path_owners(folder: Path, purpose: str) -> None:
     """Raises an error if another user created the folder, or a symbolic link on its path, in a shared
     folder.
     """
@@ -128,12 +128,12 @@ def _check_way(folder: Path, purpose: str) -> None:
             continue
         if step.is_symlink():
             reason = f"{step} is a symbolic link that another user has created in a shared folder"
-            raise _cannot_use(folder, purpose, reason)
+            raise _build_error(folder, purpose, reason)
         if step == path:
-            raise _cannot_use(folder, purpose, "another user has created it in a shared folder")
+            raise _build_error(folder, purpose, "another user has created it in a shared folder")
 
 
-def _check_is_ours(folder: Path, file_name: str, purpose: str) -> None:
+def _check_is_server_folder(folder: Path, file_name: str, purpose: str) -> None:
     """Raises an error if the folder isn't a job server's folder; changes nothing in it."""
     marker = folder / MARKER
     if marker.is_symlink() or marker.exists():
@@ -142,10 +142,10 @@ def _check_is_ours(folder: Path, file_name: str, purpose: str) -> None:
     names = {path.name for path in folder.iterdir()} - _OF_NOBODY
     if names <= {file_name}:
         return
-    raise _cannot_use(
+    raise _build_error(
         folder,
         purpose,
-        f"the folder contains {_some(names)}, but isn't marked as a folder of a job"
+        f"the folder contains {_format_names(names)}, but isn't marked as a folder of a job"
         " server, which would remove these files; use an empty or a new folder",
     )
 
@@ -155,27 +155,27 @@ def _check_marker(folder: Path, marker: Path, purpose: str) -> None:
         found = json.loads(marker.read_text(encoding="utf-8"))
         marked, written = str(found["purpose"]), int(found["format"])
     except (ValueError, TypeError, KeyError):
-        raise _cannot_use(folder, purpose, f"Can't read {MARKER} in the folder") from None
+        raise _build_error(folder, purpose, f"Can't read {MARKER} in the folder") from None
     if marked != purpose:
-        raise _cannot_use(folder, purpose, f"the folder is the {marked} folder of a job server")
+        raise _build_error(folder, purpose, f"the folder is the {marked} folder of a job server")
     if written > FORMAT:
-        raise _cannot_use(
+        raise _build_error(
             folder,
             purpose,
             f"a newer version wrote the folder (format {written}; this version supports {FORMAT})",
         )
 
 
-def _open_private(path: Path) -> int:
+def _open_private_file(path: Path) -> int:
     """Opens a file for reading and writing, and creates it if needed. Only this user can access it."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-def _cannot_use(folder: Path, purpose: str, reason: str) -> StorageError:
+def _build_error(folder: Path, purpose: str, reason: str) -> StorageError:
     return StorageError(f"Can't use {folder} as {purpose} folder: {reason}")
 
 
-def _some(names: set[str]) -> str:
+def _format_names(names: set[str]) -> str:
     """Returns a phrase with up to three names and the number of the others."""
     shown = sorted(names)[:3]
     more = len(names) - len(shown)

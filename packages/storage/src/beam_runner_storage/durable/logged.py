@@ -33,7 +33,7 @@ class LogFailed(StorageError):
     """
 
 
-class LogAway(StorageError):
+class LogUnavailable(StorageError):
     """Raised if a log has not stored a transaction yet, because its location is unavailable. It will
     store it later.
 
@@ -106,21 +106,21 @@ class LoggedConnection(sqlite3.Connection):
         """
         self._path = path
         self._statements = []
-        log.begin(self._copy())
+        log.begin(self._copy_database())
         self._log = log
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         cursor = super().execute(sql, parameters)
-        self._note(sql, False, parameters)
+        self._record_statement(sql, False, parameters)
         return cursor
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
         kept = list(rows)
         cursor = super().executemany(sql, kept)
-        self._note(sql, True, kept)
+        self._record_statement(sql, True, kept)
         return cursor
 
-    def _note(self, sql: str, is_many: bool, values: Sequence[Any]) -> None:
+    def _record_statement(self, sql: str, is_many: bool, values: Sequence[Any]) -> None:
         if self._log is None:
             return
         if sql.lstrip().startswith(_CHANGES):
@@ -138,14 +138,14 @@ class LoggedConnection(sqlite3.Connection):
         if raised[0] is not None:
             self._statements = []
         elif self._log is not None and self._statements:
-            self._add(self._log)
+            self._send_to_log(self._log)
         return False
 
-    def _add(self, log: TransactionLog) -> None:
+    def _send_to_log(self, log: TransactionLog) -> None:
         statements, self._statements = self._statements, []
         if log.add(statements):
             try:
-                log.keep(self._copy())
+                log.keep(self._copy_database())
             except (sqlite3.Error, OSError):
                 _LOGGER.warning(
                     "Can't write a copy of %s to the store; its log grows",
@@ -162,14 +162,14 @@ class LoggedConnection(sqlite3.Connection):
         if self._log is not None:
             self._log.wait(seconds)
 
-    def _copy(self) -> Path:
+    def _copy_database(self) -> Path:
         copy = self._path.with_name(f"{self._path.name}.copy")
         copy.unlink(missing_ok=True)
         super().execute("VACUUM INTO ?", (str(copy),))
         return copy
 
 
-def restore(log: TransactionLog, path: Path) -> None:
+def restore_database(log: TransactionLog, path: Path) -> None:
     """Creates the database at `path` from a log, unless the log is empty.
 
     Raises:
@@ -198,7 +198,7 @@ def restore(log: TransactionLog, path: Path) -> None:
         ) from error
 
 
-def begin(
+def start_logging(
     connection: sqlite3.Connection, log: TransactionLog, path: Path, damage: Sequence[str]
 ) -> None:
     """Starts the log of a connection of `open_database`. If there is damage, reports it and leaves the

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import attrs
 
-from beam_runner_storage.durable.databases import SEAL_SUFFIX, transaction
+from beam_runner_storage.durable.databases import SEAL_SUFFIX, begin_transaction
 from beam_runner_storage.durable.folders import sync_folder
 
 SEAL_TABLE = """
@@ -37,7 +37,7 @@ SEAL_TABLE = """
         number INTEGER NOT NULL, items INTEGER NOT NULL, total INTEGER NOT NULL
     );
 """
-"""The statement that a `Schema` with seals must include."""
+"""The statement that a `DatabaseSchema` with seals must include."""
 
 _MODULUS = 1 << 62
 
@@ -59,33 +59,33 @@ class Seal:
     total: int
 
     @classmethod
-    def new(cls, checksums: Iterable[int]) -> Seal:
+    def create(cls, checksums: Iterable[int]) -> Seal:
         """Returns the first seal of a database with these items."""
         found = list(checksums)
         return cls(secrets.randbits(62), 0, len(found), sum(found) % _MODULUS)
 
-    def changed(self, before: int | None, after: int | None) -> Seal:
+    def apply_change(self, before: int | None, after: int | None) -> Seal:
         """Returns this seal after an item was added, removed or changed."""
         items = self.items - (before is not None) + (after is not None)
         total = (self.total - (before or 0) + (after or 0)) % _MODULUS
         return attrs.evolve(self, items=items, total=total)
 
     @property
-    def line(self) -> bytes:
+    def encoded_line(self) -> bytes:
         """Returns a line of fixed length, which can overwrite the previous one in one write."""
         text = f"{self.identity:016x} {self.number:020d} {self.items:020d} {self.total:016x}"
         return f"{text} {zlib.crc32(text.encode()):08x}\n".encode()
 
 
 @attrs.frozen
-class _Pair:
+class _SealPair:
     """The two lines next to a database: the seals of the last completed and of the last begun transaction."""
 
     done: Seal
     begun: Seal
 
 
-class Seals:
+class DatabaseSeal:
     """The seal of the open database at `path`, whose folder the caller holds, see `folders`.
 
     For one thread at a time. With `is_restored`, the database was just created from a complete log,
@@ -114,12 +114,12 @@ class Seals:
         row = connection.execute("SELECT identity, number, items, total FROM seal").fetchone()
         kept = None if row is None else Seal(*row)
         whole = kept if self._is_restored else None
-        beside = _read(self._path) if whole is None else _Pair(whole, whole)
-        self.was_readable = isinstance(beside, _Pair)
-        damage = _difference(kept, beside, list(checksums))
+        beside = _read_seal_file(self._path) if whole is None else _SealPair(whole, whole)
+        self.was_readable = isinstance(beside, _SealPair)
+        damage = _describe_damage(kept, beside, list(checksums))
         if damage is None and kept is not None:
-            self.is_unfinished = isinstance(beside, _Pair) and kept.number < beside.begun.number
-            self._write(kept)
+            self.is_unfinished = isinstance(beside, _SealPair) and kept.number < beside.begun.number
+            self._write_both_lines(kept)
         elif damage is None:
             self.renew(connection, ())
         return damage
@@ -130,10 +130,10 @@ class Seals:
         Raises:
             sqlite3.Error, OSError: the database or the seal can't be written.
         """
-        seal = Seal.new(checksums)
-        with transaction(connection):
-            _keep(connection, seal)
-        self._write(seal)
+        seal = Seal.create(checksums)
+        with begin_transaction(connection):
+            _store_seal(connection, seal)
+        self._write_both_lines(seal)
 
     @contextmanager
     def transaction(self, connection: sqlite3.Connection) -> Iterator[Change]:
@@ -153,22 +153,22 @@ class Seals:
 
         def change(before: int | None, after: int | None) -> None:
             nonlocal seal
-            seal = seal.changed(before, after)
+            seal = seal.apply_change(before, after)
 
         begun = False
         try:
-            with transaction(connection):
+            with begin_transaction(connection):
                 yield change
-                _keep(connection, seal)
+                _store_seal(connection, seal)
                 begun = True
-                self._put(_SECOND, seal)
+                self._write_line(_SECOND, seal)
         except BaseException:
             if begun:
                 with suppress(OSError):
-                    self._put(_SECOND, before)
+                    self._write_line(_SECOND, before)
             raise
         self._seal = seal
-        self._put(_FIRST, seal)
+        self._write_line(_FIRST, seal)
 
     def close(self) -> None:
         """Closes the file; may be called again."""
@@ -176,7 +176,7 @@ class Seals:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _write(self, seal: Seal) -> None:
+    def _write_both_lines(self, seal: Seal) -> None:
         """Writes both lines to the file, which is created if it doesn't exist."""
         self._seal = seal
         if self._descriptor is None:
@@ -185,20 +185,20 @@ class Seals:
             self._descriptor = os.open(self._path, flags, 0o600)
             if new:
                 sync_folder(self._path.parent)
-        self._put(_FIRST, seal)
-        self._put(_SECOND, seal)
+        self._write_line(_FIRST, seal)
+        self._write_line(_SECOND, seal)
 
-    def _put(self, line: int, seal: Seal) -> None:
+    def _write_line(self, line: int, seal: Seal) -> None:
         assert self._descriptor is not None
-        text = seal.line
+        text = seal.encoded_line
         os.pwrite(self._descriptor, text, line * len(text))
 
 
-def _keep(connection: sqlite3.Connection, seal: Seal) -> None:
+def _store_seal(connection: sqlite3.Connection, seal: Seal) -> None:
     connection.execute("INSERT OR REPLACE INTO seal VALUES (0, ?, ?, ?, ?)", attrs.astuple(seal))
 
 
-def _read(path: Path) -> _Pair | str:
+def _read_seal_file(path: Path) -> _SealPair | str:
     """Returns the seals (checksums) that are stored next to a database, or says why they are invalid.
 
     Early versions wrote one line, for the last completed transaction.
@@ -207,21 +207,23 @@ def _read(path: Path) -> _Pair | str:
         lines = path.read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
         return "missing"
-    seals = [_seal_of(line) for line in lines]
+    seals = [_parse_line(line) for line in lines]
     first, last = seals[0] if seals else None, seals[-1] if seals else None
-    return "damaged" if first is None or last is None or len(seals) > 2 else _Pair(first, last)
+    return "damaged" if first is None or last is None or len(seals) > 2 else _SealPair(first, last)
 
 
-def _seal_of(line: bytes) -> Seal | None:
+def _parse_line(line: bytes) -> Seal | None:
     try:
         identity, number, items, total, _ = line.split()
         seal = Seal(int(identity, 16), int(number), int(items), int(total, 16))
     except ValueError:
         return None
-    return seal if line == seal.line else None
+    return seal if line == seal.encoded_line else None
 
 
-def _difference(kept: Seal | None, beside: _Pair | str, checksums: list[int]) -> str | None:
+def _describe_damage(
+    kept: Seal | None, beside: _SealPair | str, checksums: list[int]
+) -> str | None:
     """Returns what a database lacks, by its own seal and the one next to it, or None."""
     if kept is None:
         return None if beside == "missing" and not checksums else "the database has no seal"

@@ -31,12 +31,12 @@ _TEXT = "surrogatepass"
 """The error handler for texts, because names in user code may contain lone surrogates."""
 
 
-class FormError(Exception):
+class RecordFormatError(Exception):
     """Raised for bytes with content that this version doesn't know."""
 
 
 @attrs.frozen
-class Layout:
+class RecordLayout:
     """The classes that encoded data may contain, by number, and their fields, in order."""
 
     classes: tuple[tuple[str, tuple[str, ...]], ...]
@@ -53,15 +53,15 @@ class Layout:
         return encoded
 
     @classmethod
-    def decoded(cls, data: bytes) -> Layout:
+    def decoded(cls, data: bytes) -> RecordLayout:
         """Returns the layout that `encoded` encoded."""
         try:
             return cls(msgpack.unpackb(data, use_list=False))
         except ValueError as error:
-            raise FormError(f"Can't read the field layout: {error}") from error
+            raise RecordFormatError(f"Can't read the field layout: {error}") from error
 
 
-class Registry:
+class RecordRegistry:
     """The supported classes by their stored names, which stay the same if classes are renamed or
     moved.
 
@@ -84,11 +84,15 @@ class Registry:
         self._constants = {type(value): value for value in constants}
         self._shared = frozenset(shared)
         self._removed = removed
-        self.layout = Layout(tuple((name, _fields(cls)) for name, cls in classes.items()))
+        self.layout = RecordLayout(
+            tuple((name, _list_fields(cls)) for name, cls in classes.items())
+        )
         """The layout of newly encoded data."""
         self._numbers = {cls: number for number, cls in enumerate(classes.values(), _FIRST)}
         self._names = {cls: name for name, cls in classes.items()}
-        self._writers = {cls: self._writer(cls) for cls in self._classes.values() if attrs.has(cls)}
+        self._writers = {
+            cls: self._build_writer(cls) for cls in self._classes.values() if attrs.has(cls)
+        }
 
     def encode(self, value: Any) -> bytes:
         """Returns a value as bytes.
@@ -103,7 +107,7 @@ class Registry:
             cls = type(value)
             writer = writers.get(cls)
             if writer is None:
-                return self._other(value)
+                return self._encode_other(value)
             if cls not in shared:
                 return writer(value)
             known = seen.get(id(value))
@@ -117,13 +121,13 @@ class Registry:
         encoded: bytes = msgpack.packb(value, default=plain, unicode_errors=_TEXT)
         return encoded
 
-    def decode(self, data: bytes, layout: Layout) -> Any:
+    def decode(self, data: bytes, layout: RecordLayout) -> Any:
         """Returns the value that was encoded with a layout.
 
         Raises:
             FormError: this version doesn't know the content.
         """
-        readers = self._readers(layout)
+        readers = self._build_readers(layout)
         seen: dict[int, Any] = {}
 
         def value_of(pairs: list[tuple[int, Any]]) -> Any:
@@ -139,9 +143,9 @@ class Registry:
                 unicode_errors=_TEXT,
             )
         except (ValueError, TypeError, LookupError) as error:
-            raise FormError(f"{type(error).__name__}: {error}") from error
+            raise RecordFormatError(f"{type(error).__name__}: {error}") from error
 
-    def _writer(self, cls: type) -> Callable[[Any], dict[int, Any]]:
+    def _build_writer(self, cls: type) -> Callable[[Any], dict[int, Any]]:
         number = self._numbers[cls]
         fields = attrs.fields(cls)
         wrapped = [any(kind in str(field.type) for kind in _CONTAINERS) for field in fields]
@@ -150,10 +154,13 @@ class Registry:
             return lambda value: {number: [getattr(value, name) for name in names]}
         both = list(zip(names, wrapped, strict=True))
         return lambda value: {
-            number: [_wrapped(getattr(value, n)) if wrap else getattr(value, n) for n, wrap in both]
+            number: [
+                _wrap_containers(getattr(value, n)) if wrap else getattr(value, n)
+                for n, wrap in both
+            ]
         }
 
-    def _other(self, value: Any) -> dict[int, Any]:
+    def _encode_other(self, value: Any) -> dict[int, Any]:
         if isinstance(value, frozenset):
             return {_SET: tuple(value)}
         if isinstance(value, enum.Enum) and type(value) in self._numbers:
@@ -163,7 +170,9 @@ class Registry:
         raise TypeError(f"Can't encode a {type(value).__qualname__} for the journal")
 
     @functools.lru_cache(maxsize=4)  # noqa: B019 - there is one registry
-    def _readers(self, layout: Layout) -> dict[int, Callable[[dict[int, Any], Any], Any]]:
+    def _build_readers(
+        self, layout: RecordLayout
+    ) -> dict[int, Callable[[dict[int, Any], Any], Any]]:
         readers: dict[int, Callable[[dict[int, Any], Any], Any]] = {
             _REFERENCE: lambda seen, number: seen[number],
             _LIST: lambda _, content: list(content),
@@ -173,23 +182,27 @@ class Registry:
             _CLASS: lambda _, name: self._classes[name],
         }
         for number, (name, fields) in enumerate(layout.classes, _FIRST):
-            readers[number] = self._reader(name, fields)
+            readers[number] = self._build_reader(name, fields)
         return readers
 
-    def _reader(self, name: str, fields: tuple[str, ...]) -> Callable[[dict[int, Any], Any], Any]:
+    def _build_reader(
+        self, name: str, fields: tuple[str, ...]
+    ) -> Callable[[dict[int, Any], Any], Any]:
         cls = self._classes.get(name)
         if cls is None:
-            return _refusing(f"unknown record type {name}; a newer version may have written it")
+            return _create_refusal(
+                f"unknown record type {name}; a newer version may have written it"
+            )
         if not attrs.has(cls):
             return lambda _, member: cls[member]  # type: ignore[index]
         removed = self._removed.get(name, frozenset())
-        unknown = set(fields) - set(_fields(cls)) - removed
+        unknown = set(fields) - set(_list_fields(cls)) - removed
         if unknown:
-            return _refusing(
+            return _create_refusal(
                 f"the record type {name} has unknown fields: {unknown}; a"
                 " newer version may have written it"
             )
-        if fields == _fields(cls) and not any(field.kw_only for field in attrs.fields(cls)):
+        if fields == _list_fields(cls) and not any(field.kw_only for field in attrs.fields(cls)):
             build: Callable[..., Any] = cls
         else:
 
@@ -209,25 +222,25 @@ class Registry:
         return cached_encoding
 
 
-def _fields(cls: type) -> tuple[str, ...]:
+def _list_fields(cls: type) -> tuple[str, ...]:
     """Returns the names of a class's fields in its constructor."""
     return tuple(field.alias for field in attrs.fields(cls)) if attrs.has(cls) else ()
 
 
-def _wrapped(value: Any) -> Any:
+def _wrap_containers(value: Any) -> Any:
     """Returns lists and dictionaries in a form that differs from tuples and records."""
     kind = type(value)
     if kind is list:
-        return {_LIST: [_wrapped(each) for each in value]}
+        return {_LIST: [_wrap_containers(each) for each in value]}
     if kind is tuple:
-        return tuple([_wrapped(each) for each in value])
+        return tuple([_wrap_containers(each) for each in value])
     if kind is dict or kind is OrderedDict:
-        pairs = [(_wrapped(key), _wrapped(each)) for key, each in value.items()]
+        pairs = [(_wrap_containers(key), _wrap_containers(each)) for key, each in value.items()]
         return {_DICT if kind is dict else _ORDERED: pairs}
     return value
 
 
-def _refusing(why: str) -> Callable[[dict[int, Any], Any], Any]:
+def _create_refusal(why: str) -> Callable[[dict[int, Any], Any], Any]:
     def refuse(_: dict[int, Any], content: Any) -> Any:
         raise ValueError(why)
 

@@ -23,7 +23,7 @@ _PLACES = 1 << 40
 
 
 @attrs.frozen
-class Recovered:
+class RecoveredJournal:
     """The content of a journal: the last snapshot, and the entries after it, oldest first.
 
     Attributes:
@@ -38,7 +38,7 @@ class Recovered:
 
 
 @attrs.frozen
-class _End:
+class _JournalEnd:
     """The end of a journal: its key, the number of the next entry, and its head."""
 
     key: int
@@ -48,7 +48,7 @@ class _End:
 
 @attrs.define(eq=False)
 class Journal:
-    """One job's journal in a ``Store``. For one thread at a time.
+    """One job's journal in a ``JournalStore``. For one thread at a time.
 
     Every method raises ``JournalFenced`` if another server has taken over the folder,
     ``JournalUnavailable`` if the disk is full or unavailable, and ``JournalError`` if the file
@@ -58,15 +58,15 @@ class Journal:
     job_id: str
     _reading: Callable[[], AbstractContextManager[sqlite3.Connection]]
     _writing: Callable[[], AbstractContextManager[tuple[sqlite3.Connection, Change]]]
-    _end: _End | None = attrs.field(init=False, default=None)
-    _unsure: _End | None = attrs.field(init=False, default=None)
+    _end: _JournalEnd | None = attrs.field(init=False, default=None)
+    _unsure: _JournalEnd | None = attrs.field(init=False, default=None)
     """The end before an append whose outcome is unknown."""
 
     @property
     def exists(self) -> bool:
         """Returns whether the journal has any data."""
         with self._reading() as connection:
-            return _end(connection, self.job_id) is not None
+            return _read_end(connection, self.job_id) is not None
 
     def append(self, entries: Sequence[bytes]) -> None:
         """Commits all ``entries`` or none; returns when they are durable.
@@ -80,13 +80,13 @@ class Journal:
             None,
         )  # After a failure only the file shows the end of the journal.
         with self._writing() as (connection, change):
-            end = known or self._begin(connection)
+            end = known or self._create_journal(connection)
             self._unsure = before or end
             if before is None or end == before:
-                rows, after = _rows(self.job_id, end, entries)
+                rows, after = _build_rows(self.job_id, end, entries)
                 connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
-                end = _moved(connection, change, end, after)
-            elif end != _rows(self.job_id, before, entries)[1]:
+                end = _store_end(connection, change, end, after)
+            elif end != _build_rows(self.job_id, before, entries)[1]:
                 raise JournalError(
                     f"the last commit of job {self.job_id} failed, and other entries"
                     " follow it: recover the job"
@@ -97,29 +97,31 @@ class Journal:
         """Stores ``state`` in place of the snapshot and the entries so far, in one transaction."""
         known, self._end = self._end, None
         with self._writing() as (connection, change):
-            end = known or self._begin(connection)
-            head = _chained(_seed(self.job_id), b"snapshot", end.next, state)
+            end = known or self._create_journal(connection)
+            head = _compute_chain_checksum(_compute_seed(self.job_id), b"snapshot", end.next, state)
             connection.execute(
                 "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)",
                 (end.key, end.next, head, state),
             )
-            connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", _range(end.key))
-            end = _moved(connection, change, end, attrs.evolve(end, head=head))
+            connection.execute(
+                "DELETE FROM entries WHERE place BETWEEN ? AND ?", _compute_key_range(end.key)
+            )
+            end = _store_end(connection, change, end, attrs.evolve(end, head=head))
         self._end, self._unsure = end, None
 
-    def recover(self) -> Recovered:
+    def recover(self) -> RecoveredJournal:
         """Returns the committed data. Reads all of it into memory.
 
         Raises:
             JournalDamaged: the data differs from the written data.
         """
         with self._reading() as connection:
-            end = _end(connection, self.job_id)
+            end = _read_end(connection, self.job_id)
             if end is None:
-                return Recovered(None, ())
-            state, number, head = _snapshot(connection, self.job_id, end.key)
-            entries = tuple(_entries(connection, end, number, head))
-            return Recovered(state, entries, number)
+                return RecoveredJournal(None, ())
+            state, number, head = _read_snapshot(connection, self.job_id, end.key)
+            entries = tuple(_read_entries(connection, end, number, head))
+            return RecoveredJournal(state, entries, number)
 
     def keep(self, now: int) -> None:
         """Marks the journal of a finished job as kept, at `now` (seconds since 1970)."""
@@ -129,69 +131,75 @@ class Journal:
     def delete(self) -> None:
         """Removes the journal, if it exists."""
         with self._writing() as (connection, change):
-            forget(connection, self.job_id, change)
+            remove_journal(connection, self.job_id, change)
         self._end = self._unsure = None
 
-    def _begin(self, connection: sqlite3.Connection) -> _End:
+    def _create_journal(self, connection: sqlite3.Connection) -> _JournalEnd:
         """Returns the end of the journal; creates the key of a new journal."""
-        end = self._end or _end(connection, self.job_id)
+        end = self._end or _read_end(connection, self.job_id)
         if end is not None:
             return end
         made = connection.execute("INSERT INTO journals (job_id) VALUES (?)", (self.job_id,))
         assert made.lastrowid is not None
-        return _End(made.lastrowid, 0, None)
+        return _JournalEnd(made.lastrowid, 0, None)
 
 
-def _rows(
-    job_id: str, end: _End, entries: Sequence[bytes]
-) -> tuple[list[tuple[int, int, bytes]], _End]:
+def _build_rows(
+    job_id: str, end: _JournalEnd, entries: Sequence[bytes]
+) -> tuple[list[tuple[int, int, bytes]], _JournalEnd]:
     """Returns the rows of new entries, and the end of the journal after them."""
-    head = _seed(job_id) if end.head is None else end.head
+    head = _compute_seed(job_id) if end.head is None else end.head
     rows = []
     for number, entry in enumerate(entries, end.next):
-        head = _chained(head, b"entry", number, entry)
+        head = _compute_chain_checksum(head, b"entry", number, entry)
         rows.append((end.key * _PLACES + number, head, entry))
-    return rows, _End(end.key, end.next + len(rows), head)
+    return rows, _JournalEnd(end.key, end.next + len(rows), head)
 
 
-def heads(connection: sqlite3.Connection) -> list[int]:
+def list_heads(connection: sqlite3.Connection) -> list[int]:
     """Returns the heads of all journals, which cover all their data."""
     return [head for (head,) in connection.execute("SELECT head FROM journals")]
 
 
-def verify(connection: sqlite3.Connection, job_id: str) -> None:
+def verify_journal(connection: sqlite3.Connection, job_id: str) -> None:
     """Reads and checks the journal of ``job_id``.
 
     Raises:
         JournalDamaged: the data differs from the written data.
     """
-    end = _end(connection, job_id)
+    end = _read_end(connection, job_id)
     if end is not None:
-        _, number, head = _snapshot(connection, job_id, end.key)
-        for _ in _entries(connection, end, number, head):
+        _, number, head = _read_snapshot(connection, job_id, end.key)
+        for _ in _read_entries(connection, end, number, head):
             pass
 
 
-def forget(connection: sqlite3.Connection, job_id: str, change: Change | None = None) -> None:
+def remove_journal(
+    connection: sqlite3.Connection, job_id: str, change: Change | None = None
+) -> None:
     """Removes the journal of ``job_id`` within the current transaction, and updates the seal."""
     connection.execute("DELETE FROM kept WHERE job_id = ?", (job_id,))
-    end = _end(connection, job_id)
+    end = _read_end(connection, job_id)
     if end is not None:
-        connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", _range(end.key))
+        connection.execute(
+            "DELETE FROM entries WHERE place BETWEEN ? AND ?", _compute_key_range(end.key)
+        )
         connection.execute("DELETE FROM snapshots WHERE journal = ?", (end.key,))
         connection.execute("DELETE FROM journals WHERE journal = ?", (end.key,))
         if change is not None:
             change(end.head, None)
 
 
-def forget_unknown(connection: sqlite3.Connection) -> None:
+def remove_orphaned_data(connection: sqlite3.Connection) -> None:
     """Removes data of journals that don't exist, within the current transaction."""
     known = "(SELECT journal FROM journals)"
     connection.execute(f"DELETE FROM snapshots WHERE journal NOT IN {known}")
     connection.execute(f"DELETE FROM entries WHERE place / {_PLACES} NOT IN {known}")
 
 
-def _moved(connection: sqlite3.Connection, change: Change, before: _End, after: _End) -> _End:
+def _store_end(
+    connection: sqlite3.Connection, change: Change, before: _JournalEnd, after: _JournalEnd
+) -> _JournalEnd:
     """Stores the new end of the journal."""
     connection.execute(
         "UPDATE journals SET next = ?, head = ? WHERE journal = ?",
@@ -201,14 +209,14 @@ def _moved(connection: sqlite3.Connection, change: Change, before: _End, after: 
     return after
 
 
-def _end(connection: sqlite3.Connection, job_id: str) -> _End | None:
+def _read_end(connection: sqlite3.Connection, job_id: str) -> _JournalEnd | None:
     row = connection.execute(
         "SELECT journal, next, head FROM journals WHERE job_id = ?", (job_id,)
     ).fetchone()
-    return None if row is None else _End(*row)
+    return None if row is None else _JournalEnd(*row)
 
 
-def _snapshot(
+def _read_snapshot(
     connection: sqlite3.Connection, job_id: str, key: int
 ) -> tuple[bytes | None, int, int]:
     """Returns the snapshot or None, the number of entries it replaces, and the head after it."""
@@ -216,27 +224,33 @@ def _snapshot(
         "SELECT entries, checksum, state FROM snapshots WHERE journal = ?", (key,)
     ).fetchone()
     if row is None:
-        return None, 0, _seed(job_id)
+        return None, 0, _compute_seed(job_id)
     number, checksum, state = row
     if (
         not isinstance(number, int)
         or not isinstance(state, bytes)
-        or checksum != _chained(_seed(job_id), b"snapshot", number, state)
+        or checksum != _compute_chain_checksum(_compute_seed(job_id), b"snapshot", number, state)
     ):
         raise JournalDamaged(f"the checksum of the snapshot after {number} entries doesn't match")
     return state, number, checksum
 
 
-def _entries(connection: sqlite3.Connection, end: _End, first: int, head: int) -> Iterator[bytes]:
+def _read_entries(
+    connection: sqlite3.Connection, end: _JournalEnd, first: int, head: int
+) -> Iterator[bytes]:
     found = connection.execute(
         "SELECT place, checksum, entry FROM entries WHERE place BETWEEN ? AND ? ORDER BY place",
-        _range(end.key),
+        _compute_key_range(end.key),
     )
     number = first
     for place, checksum, entry in found:
         if place != end.key * _PLACES + number:
             raise JournalDamaged(f"entry {number} is missing")
-        head = _chained(head, b"entry", number, entry) if isinstance(entry, bytes) else -1
+        head = (
+            _compute_chain_checksum(head, b"entry", number, entry)
+            if isinstance(entry, bytes)
+            else -1
+        )
         if checksum != head:
             raise JournalDamaged(f"the checksum of entry {number} doesn't match")
         number += 1
@@ -245,13 +259,13 @@ def _entries(connection: sqlite3.Connection, end: _End, first: int, head: int) -
         raise JournalDamaged(f"entry {number} of {end.next} is missing")
 
 
-def _range(key: int) -> tuple[int, int]:
+def _compute_key_range(key: int) -> tuple[int, int]:
     return key * _PLACES, (key + 1) * _PLACES - 1
 
 
-def _seed(job_id: str) -> int:
+def _compute_seed(job_id: str) -> int:
     return zlib.crc32(job_id.encode(errors="replace"))
 
 
-def _chained(before: int, kind: bytes, number: int, content: bytes) -> int:
+def _compute_chain_checksum(before: int, kind: bytes, number: int, content: bytes) -> int:
     return zlib.crc32(content, zlib.crc32(b"%d/%s/%d/" % (before, kind, number)))

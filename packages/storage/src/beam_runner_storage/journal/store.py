@@ -10,23 +10,23 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from beam_runner_storage.durable.databases import (
-    Schema,
-    copy_aside,
-    is_damage,
-    is_unavailable,
+    DatabaseSchema,
+    begin_transaction,
+    copy_damaged_database,
+    is_damage_error,
+    is_unavailable_error,
     open_database,
-    transaction,
 )
-from beam_runner_storage.durable.folders import STATE, hold_folder
+from beam_runner_storage.durable.folders import STATE, lock_folder
 from beam_runner_storage.durable.logged import (
-    LogAway,
     LogFailed,
     LogFenced,
     LoggedConnection,
+    LogUnavailable,
     TransactionLog,
-    begin,
+    start_logging,
 )
-from beam_runner_storage.durable.seals import SEAL_TABLE, Change, Seals
+from beam_runner_storage.durable.seals import SEAL_TABLE, Change, DatabaseSeal
 from beam_runner_storage.journal.errors import (
     JournalDamaged,
     JournalError,
@@ -35,14 +35,14 @@ from beam_runner_storage.journal.errors import (
 )
 from beam_runner_storage.journal.journal import (
     Journal,
-    forget,
-    forget_unknown,
-    heads,
-    verify,
+    list_heads,
+    remove_journal,
+    remove_orphaned_data,
+    verify_journal,
 )
 from beam_runner_storage.unavailable import (
     NeighbourUnavailable,
-    disk_unavailable,
+    build_disk_error,
     is_disk_unavailable,
 )
 
@@ -52,7 +52,7 @@ _LOG_SECONDS = 5.0
 """The time in seconds that a commit waits for its log before the job reports the wait."""
 
 
-_SCHEMA = Schema(
+_SCHEMA = DatabaseSchema(
     2,
     f"""
     CREATE TABLE epochs (only INTEGER PRIMARY KEY CHECK (only = 0), epoch INTEGER NOT NULL);
@@ -81,7 +81,7 @@ earlier versions lack it.
 """
 
 
-class Store:
+class JournalStore:
     """The journals in ``folder``, opened as a new epoch. The folder is created if it doesn't exist.
 
     Thread-safe: each job appends from its own thread, one append after the other. With ``durable``,
@@ -108,17 +108,17 @@ class Store:
         self._mutex = threading.Lock()
         self._journals: dict[str, Journal] = {}
         self._damage: list[str] = []
-        self._lock_file = hold_folder(folder.absolute(), LOCK, STATE)
+        self._lock_file = lock_folder(folder.absolute(), LOCK, STATE)
         self._connection: sqlite3.Connection | None = None
-        self._seals = Seals(self._path, is_restored=log is not None)
+        self._seals = DatabaseSeal(self._path, is_restored=log is not None)
         try:
-            self._connection = self._open(log)
+            self._connection = self._open_database(log)
             self._connection.execute(_KEPT_TABLE)
-            self._take_out_damaged()
-            self.epoch = self._new_epoch()
+            self._remove_damaged_journals()
+            self.epoch = self._begin_epoch()
             """The number of this opening, larger than all earlier numbers of this folder."""
             if log is not None:
-                begin(self._connection, log, self._path, self._damage)
+                start_logging(self._connection, log, self._path, self._damage)
         except (sqlite3.Error, OSError) as error:
             self.close()
             raise JournalError(f"Can't open {self._path}: {error}") from error
@@ -142,7 +142,7 @@ class Store:
     def job_ids(self) -> tuple[str, ...]:
         """Returns the jobs that have a journal, oldest first."""
         with self.reading() as connection:
-            return _job_ids(connection)
+            return _list_job_ids(connection)
 
     def kept(self) -> dict[str, int]:
         """Returns the finished jobs whose journals are kept, with the times of their ends (seconds since 1970)."""
@@ -167,7 +167,7 @@ class Store:
             JournalDamaged: the file is damaged; opening it again moves it aside.
             JournalError: the store is closed, or the file can't be read.
         """
-        with self._used() as connection, transaction(connection):
+        with self._hold_connection() as connection, begin_transaction(connection):
             self._check_epoch(connection)
             yield connection
 
@@ -181,17 +181,17 @@ class Store:
             JournalUnavailable: the disk is full or unavailable.
             JournalError: the store is closed, or the file can't be written.
         """
-        with self._used() as connection, self._seals.transaction(connection) as change:
+        with self._hold_connection() as connection, self._seals.transaction(connection) as change:
             self._check_epoch(connection)
             yield connection, change
         if isinstance(connection, LoggedConnection):
-            self._wait(connection)
+            self._wait_for_log(connection)
 
-    def _wait(self, connection: LoggedConnection) -> None:
+    def _wait_for_log(self, connection: LoggedConnection) -> None:
         """Waits until the committed data is in the log. Other jobs may commit meanwhile."""
         try:
             connection.wait(_LOG_SECONDS)
-        except LogAway as error:
+        except LogUnavailable as error:
             raise JournalUnavailable(NeighbourUnavailable(error.place, error.reason)) from error
         except LogFenced as error:
             raise JournalFenced(str(error)) from error
@@ -199,21 +199,21 @@ class Store:
             raise JournalError(str(error)) from error
 
     @contextmanager
-    def _used(self) -> Iterator[sqlite3.Connection]:
+    def _hold_connection(self) -> Iterator[sqlite3.Connection]:
         with self._mutex:
             if self._connection is None:
                 raise JournalError(f"{self._path} is closed")
             try:
                 yield self._connection
             except (sqlite3.Error, OSError) as error:
-                raise self._error(error) from error
+                raise self._convert_error(error) from error
 
-    def _error(self, error: sqlite3.Error | OSError) -> JournalError:
-        if isinstance(error, sqlite3.Error) and is_damage(error):
+    def _convert_error(self, error: sqlite3.Error | OSError) -> JournalError:
+        if isinstance(error, sqlite3.Error) and is_damage_error(error):
             return JournalDamaged(f"Can't use {self._path}: {error}")
         if isinstance(error, OSError) and is_disk_unavailable(error):
-            return JournalUnavailable(disk_unavailable(error, self._path.parent))
-        if isinstance(error, sqlite3.Error) and is_unavailable(error):
+            return JournalUnavailable(build_disk_error(error, self._path.parent))
+        if isinstance(error, sqlite3.Error) and is_unavailable_error(error):
             neighbour = f"the disk of {self._path.parent}"
             return JournalUnavailable(NeighbourUnavailable(neighbour, str(error)))
         return JournalError(f"Can't use {self._path}: {error}")
@@ -227,8 +227,8 @@ class Store:
                 " commits nothing more"
             )
 
-    def _open(self, log: TransactionLog | None) -> sqlite3.Connection:
-        was_there = self._path.exists() or not self._epoch_before()
+    def _open_database(self, log: TransactionLog | None) -> sqlite3.Connection:
+        was_there = self._path.exists() or not self._read_stored_epoch()
         connection, damage = open_database(self._path, _SCHEMA, durable=self._syncs, log=log)
         if damage is None and not was_there:
             damage = f"{self._path} is missing, although a server has used this folder before"
@@ -236,49 +236,51 @@ class Store:
             self._damage.append(f"{damage}; the jobs in the file can't be resumed")
         return connection
 
-    def _take_out_damaged(self) -> None:
+    def _remove_damaged_journals(self) -> None:
         """Copies the file if something in it is damaged, and removes the damaged journals."""
         assert self._connection is not None
         connection = self._connection
-        damage = self._seals.open(connection, heads(connection))
-        reasons = self._damaged_journals()
+        damage = self._seals.open(connection, list_heads(connection))
+        reasons = self._find_damaged_journals()
         if not reasons and damage is None:
             return
-        kept = copy_aside(connection, self._path)
+        kept = copy_damaged_database(connection, self._path)
         if damage is not None:
             self._damage.append(f"{self._path}: {damage}; a copy of the file is stored as {kept}")
             if self._seals.was_readable:
                 # The owner of these commits is unknown.
-                all_jobs = dict.fromkeys(_job_ids(connection), "the file of the journal is damaged")
+                all_jobs = dict.fromkeys(
+                    _list_job_ids(connection), "the file of the journal is damaged"
+                )
                 reasons = all_jobs | reasons
         self._damage.extend(
             f"the journal of job {job_id} in {self._path} is damaged ({reason}), and"
             f" the job can't be resumed; a copy of the file is stored as {kept}"
             for job_id, reason in reasons.items()
         )
-        with transaction(connection):
+        with begin_transaction(connection):
             for job_id in reasons:
-                forget(connection, job_id)
-            forget_unknown(connection)
-        self._seals.renew(connection, heads(connection))
+                remove_journal(connection, job_id)
+            remove_orphaned_data(connection)
+        self._seals.renew(connection, list_heads(connection))
 
-    def _damaged_journals(self) -> dict[str, str]:
+    def _find_damaged_journals(self) -> dict[str, str]:
         """Returns by job why it can't be resumed."""
         assert self._connection is not None
         reasons = {}
-        for job_id in _job_ids(self._connection):
+        for job_id in _list_job_ids(self._connection):
             try:
-                verify(self._connection, job_id)
+                verify_journal(self._connection, job_id)
             except JournalDamaged as error:
                 reasons[job_id] = str(error)
         return reasons
 
-    def _new_epoch(self) -> int:
+    def _begin_epoch(self) -> int:
         """Returns the next epoch, committed. The lock file also stores it, in case the database is moved aside."""
         assert self._connection is not None
-        with transaction(self._connection) as connection:
+        with begin_transaction(self._connection) as connection:
             (before,) = connection.execute("SELECT epoch FROM epochs").fetchone()
-            epoch = 1 + max(int(before), self._epoch_before())
+            epoch = 1 + max(int(before), self._read_stored_epoch())
             connection.execute("UPDATE epochs SET epoch = ?", (epoch,))
         self._lock_file.seek(0)
         self._lock_file.write(b"%d\n" % epoch)
@@ -287,12 +289,12 @@ class Store:
         os.fsync(self._lock_file.fileno())
         return epoch
 
-    def _epoch_before(self) -> int:
+    def _read_stored_epoch(self) -> int:
         self._lock_file.seek(0)
         text = self._lock_file.read().strip()
         return int(text) if text.isdigit() else 0
 
 
-def _job_ids(connection: sqlite3.Connection) -> tuple[str, ...]:
+def _list_job_ids(connection: sqlite3.Connection) -> tuple[str, ...]:
     found = connection.execute("SELECT job_id FROM journals ORDER BY journal")
     return tuple(job_id for (job_id,) in found)

@@ -29,10 +29,10 @@ class FolderStore(FileStore):
         self._durable = durable
 
     def put(self, name: str, source: Path) -> None:
-        self._keep(name, lambda part: shutil.copyfile(source, part), os.replace)
+        self._write_file(name, lambda part: shutil.copyfile(source, part), os.replace)
 
     def create(self, name: str, contents: bytes) -> bool:
-        return self._keep(name, lambda part: part.write_bytes(contents), os.link)
+        return self._write_file(name, lambda part: part.write_bytes(contents), os.link)
 
     def read(self, name: str) -> bytes:
         try:
@@ -40,7 +40,7 @@ class FolderStore(FileStore):
         except FileNotFoundError as error:
             raise MissingFileError(f"{self._url} has no {name}") from error
         except OSError as error:
-            raise self._error(f"failed to read {name}", error) from error
+            raise self._build_error(f"failed to read {name}", error) from error
 
     def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         try:
@@ -59,12 +59,12 @@ class FolderStore(FileStore):
         except FileNotFoundError as error:
             raise MissingFileError(f"{self._url} has no {name}") from error
         except OSError as error:
-            raise self._error(f"failed to read {name}", error) from error
+            raise self._build_error(f"failed to read {name}", error) from error
         return size
 
     def names(self) -> Iterator[str]:
         """Yields the names, see `FileStore.names`; includes unfinished files."""
-        for place, folders, files in os.walk(self._folder, onerror=self._unlisted):
+        for place, folders, files in os.walk(self._folder, onerror=self._handle_listing_error):
             links = [name for name in folders if Path(place, name).is_symlink()]
             yield from (str(Path(place, name).relative_to(self._folder)) for name in files + links)
 
@@ -77,9 +77,9 @@ class FolderStore(FileStore):
             except OSError as error:
                 failed = name, error
         if failed is not None:
-            raise self._error(f"failed to delete {failed[0]}", failed[1]) from failed[1]
+            raise self._build_error(f"failed to delete {failed[0]}", failed[1]) from failed[1]
 
-    def _keep(
+    def _write_file(
         self,
         name: str,
         write: Callable[[Path], object],
@@ -106,12 +106,12 @@ class FolderStore(FileStore):
             if self._durable:
                 sync_folder(path.parent)
         except OSError as error:
-            raise self._error(f"failed to write {name}", error) from error
+            raise self._build_error(f"failed to write {name}", error) from error
         return True
 
-    def _unlisted(self, error: OSError) -> None:
+    def _handle_listing_error(self, error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
-            raise self._error("failed to list its files", error) from error
+            raise self._build_error("failed to list its files", error) from error
 
-    def _error(self, what: str, error: OSError) -> StoreError:
+    def _build_error(self, what: str, error: OSError) -> StoreError:
         return StoreError(f"{self._url} {what}: {error.strerror or error}")

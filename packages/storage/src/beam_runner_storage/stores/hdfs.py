@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 from hdfs_native import Client, FileReader, FileStatus, WriteOptions
 
-from beam_runner_storage.stores.hdfs_calls import HdfsCalls
-from beam_runner_storage.stores.hdfs_refusals import Refusal, refusal
+from beam_runner_storage.stores.hdfs_calls import TimedHdfsClient
+from beam_runner_storage.stores.hdfs_refusals import HdfsErrorReason, explain_error
 from beam_runner_storage.stores.ports import FileStore, MissingFileError, StoreError
 
 T = TypeVar("T")
@@ -51,33 +51,38 @@ class HdfsStore(FileStore):
         self._folder = parts.path.rstrip("/")
         self._patience = patience
         try:
-            self._calls = HdfsCalls(f"{parts.scheme}://{parts.netloc}", patience)
+            self._calls = TimedHdfsClient(f"{parts.scheme}://{parts.netloc}", patience)
         except Exception as error:
-            raise self._error("can't be used", refusal(error)) from error
+            raise self._build_error("can't be used", explain_error(error)) from error
 
     def put(self, name: str, source: Path) -> None:
         """Uploads a file, see `FileStore.put`; on return HDFS has written all of its replicas."""
-        self._ask(f"failed to write {name}", lambda: self._keep(name, _pieces(source), first=False))
+        self._retry_request(
+            f"failed to write {name}",
+            lambda: self._write_file(name, _read_pieces(source), first=False),
+        )
 
     def create(self, name: str, contents: bytes) -> bool:
         """Creates a file, see `FileStore.create`; readers never see a partial file."""
-        return self._ask(
-            f"failed to write {name}", lambda: self._keep(name, (contents,), first=True)
+        return self._retry_request(
+            f"failed to write {name}", lambda: self._write_file(name, (contents,), first=True)
         )
 
     def read(self, name: str) -> bytes:
 
         def whole() -> bytes | None:
-            reader = self._reader(name)
-            return None if reader is None else self._calls.of(reader.read)
+            reader = self._open_reader(name)
+            return None if reader is None else self._calls.call_with_timeout(reader.read)
 
-        contents = self._ask(f"failed to read {name}", whole)
+        contents = self._retry_request(f"failed to read {name}", whole)
         if contents is None:
             raise MissingFileError(f"{self._url} has no {name}")
         return contents
 
     def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
-        size = self._ask(f"failed to read {name}", lambda: self._copy(name, target, start, end))
+        size = self._retry_request(
+            f"failed to read {name}", lambda: self._copy_range(name, target, start, end)
+        )
         if size is None:
             raise MissingFileError(
                 f"{self._url} has no {name}, which was committed: another program has"
@@ -90,7 +95,9 @@ class HdfsStore(FileStore):
         folders = [self._folder or "/"]
         while folders:
             folder = folders.pop()
-            for found in self._ask("failed to list its files", partial(self._listed, folder)):
+            for found in self._retry_request(
+                "failed to list its files", partial(self._list_folder, folder)
+            ):
                 if found.isdir:
                     folders.append(found.path)
                 else:
@@ -100,30 +107,32 @@ class HdfsStore(FileStore):
         """Removes files, see `FileStore.delete`; sends one request per file."""
         waiting = iter(names)
         while some := list(islice(waiting, _AT_ONCE)):
-            self._ask(f"failed to delete {some[0]}", lambda: self._calls(self._remove, some))
+            self._retry_request(
+                f"failed to delete {some[0]}", lambda: self._calls(self._remove_files, some)
+            )
 
-    def _path(self, name: str) -> str:
+    def _get_path(self, name: str) -> str:
         return f"{self._folder}/{name}"
 
-    def _keep(self, name: str, pieces: Iterable[bytes], *, first: bool) -> bool:
+    def _write_file(self, name: str, pieces: Iterable[bytes], *, first: bool) -> bool:
         """Writes a file, and returns whether it got its name; with ``first``, the name must be free."""
-        part = self._path(f"{_UNFINISHED}/{secrets.token_hex(8)}")
+        part = self._get_path(f"{_UNFINISHED}/{secrets.token_hex(8)}")
         writer = self._calls(Client.create, part, WriteOptions(create_parent=True))
         for piece in pieces:
-            self._calls.of(writer.write, piece)
-        self._calls.of(writer.close)
-        path = self._path(name)
+            self._calls.call_with_timeout(writer.write, piece)
+        self._calls.call_with_timeout(writer.close)
+        path = self._get_path(name)
         try:
-            return self._rename(part, path, first=first)
+            return self._rename_file(part, path, first=first)
         except FileNotFoundError:
             # Either the rename succeeded and its response was lost, or the target folder doesn't
             # exist yet.
-            if self._is_there(path):
+            if self._file_exists(path):
                 return not first
         self._calls(Client.mkdirs, str(PurePosixPath(path).parent), create_parent=True)
-        return self._rename(part, path, first=first)
+        return self._rename_file(part, path, first=first)
 
-    def _rename(self, part: str, path: str, *, first: bool) -> bool:
+    def _rename_file(self, part: str, path: str, *, first: bool) -> bool:
         try:
             self._calls(Client.rename, part, path, overwrite=not first)
         except FileExistsError:
@@ -131,21 +140,21 @@ class HdfsStore(FileStore):
             return False
         return True
 
-    def _is_there(self, path: str) -> bool:
+    def _file_exists(self, path: str) -> bool:
         try:
             self._calls(Client.get_file_info, path)
         except FileNotFoundError:
             return False
         return True
 
-    def _reader(self, name: str) -> FileReader | None:
+    def _open_reader(self, name: str) -> FileReader | None:
         try:
-            return self._calls(Client.read, self._path(name))
+            return self._calls(Client.read, self._get_path(name))
         except FileNotFoundError:
             return None
 
-    def _copy(self, name: str, target: Path, start: int, end: int | None) -> int | None:
-        reader = self._reader(name)
+    def _copy_range(self, name: str, target: Path, start: int, end: int | None) -> int | None:
+        reader = self._open_reader(name)
         if reader is None:
             return None
         size = len(reader)
@@ -154,35 +163,35 @@ class HdfsStore(FileStore):
             file.truncate(size)
             file.seek(at)
             while at < last:
-                piece = self._calls.of(reader.read_range, at, min(_PIECE, last - at))
+                piece = self._calls.call_with_timeout(reader.read_range, at, min(_PIECE, last - at))
                 if not piece:
                     raise EOFError(f"received {at} of {last} bytes")
                 at += file.write(piece)
         return size
 
-    def _listed(self, folder: str) -> list[FileStatus]:
+    def _list_folder(self, folder: str) -> list[FileStatus]:
         try:
             return self._calls(lambda client: list(client.list_status(folder)))
         except FileNotFoundError:
             return []
 
-    def _remove(self, client: Client, names: Sequence[str]) -> None:
-        paths = [self._path(name) for name in names]
+    def _remove_files(self, client: Client, names: Sequence[str]) -> None:
+        paths = [self._get_path(name) for name in names]
         for path in paths:
             client.delete(path)
-        folders = {folder for path in paths for folder in self._folders_of(path)}
+        folders = {folder for path in paths for folder in self._list_parents(path)}
         for folder in sorted(folders, key=len, reverse=True):
             # HDFS refuses to remove a folder that isn't empty.
             with contextlib.suppress(OSError, RuntimeError):
                 client.delete(folder)
 
-    def _folders_of(self, path: str) -> Iterator[str]:
+    def _list_parents(self, path: str) -> Iterator[str]:
         for parent in map(str, PurePosixPath(path).parents):
             if parent == "/" or not f"{parent}/".startswith(f"{self._folder}/"):
                 return
             yield parent
 
-    def _ask(self, what: str, work: Callable[[], T]) -> T:
+    def _retry_request(self, what: str, work: Callable[[], T]) -> T:
         """Returns the result of a request, and retries it while the failure is transient.
 
         Raises:
@@ -194,19 +203,19 @@ class HdfsStore(FileStore):
             try:
                 return work()
             except Exception as error:
-                found = refusal(error)
+                found = explain_error(error)
                 now = time.monotonic()
                 failing = now if failing is None else failing
                 if not found.passes or now + wait - failing > self._patience:
-                    raise self._error(what, found) from error
+                    raise self._build_error(what, found) from error
             time.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
 
-    def _error(self, what: str, found: Refusal) -> StoreError:
+    def _build_error(self, what: str, found: HdfsErrorReason) -> StoreError:
         return StoreError(f"{self._url} {what}: {found.reason}")
 
 
-def _pieces(source: Path) -> Iterator[bytes]:
+def _read_pieces(source: Path) -> Iterator[bytes]:
     with source.open("rb") as file:
         while piece := file.read(_PIECE):
             yield piece

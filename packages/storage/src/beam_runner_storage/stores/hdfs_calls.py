@@ -25,11 +25,11 @@ must know the reason soon.
 """
 
 
-class NoAnswerError(Exception):
+class NoResponseError(Exception):
     """Error for a call without a response within the time limit."""
 
 
-class HdfsCalls:
+class TimedHdfsClient:
     """Client that is replaced after a call times out, so that the next call uses new connections;
     thread-safe.
 
@@ -55,13 +55,13 @@ class HdfsCalls:
         """
         client = self._client
         try:
-            return self.of(call, client, *args, **kwargs)
-        except NoAnswerError:
+            return self.call_with_timeout(call, client, *args, **kwargs)
+        except NoResponseError:
             if self._client is client:
-                self._client = self._other_client()
+                self._client = self._create_new_client()
             raise
 
-    def of(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def call_with_timeout(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Returns the result of a file method.
 
         Raises:
@@ -83,9 +83,9 @@ class HdfsCalls:
         except TimeoutError:
             if answer.done():
                 raise
-            raise NoAnswerError(f"no response within {self._seconds:g} s") from None
+            raise NoResponseError(f"no response within {self._seconds:g} s") from None
 
-    def _other_client(self) -> Client:
+    def _create_new_client(self) -> Client:
         # Use a random order. Otherwise the new client would try the same unresponsive namenode of
         # the name service first.
         service = self._server.partition("://")[2]

@@ -7,7 +7,7 @@ import re
 
 import attrs
 
-from beam_runner_storage.stores.hdfs_calls import NoAnswerError
+from beam_runner_storage.stores.hdfs_calls import NoResponseError
 
 _RPC = re.compile(r'(?:Fatal)?RPCError\("([\w.$]+)", "(.*)"\)', re.DOTALL)
 _NO_TICKET = (
@@ -25,7 +25,7 @@ _QUOTA = "the quota of a parent folder is exhausted: raise the quota, or use ano
 
 
 @attrs.frozen
-class _Kind:
+class _ErrorKind:
     """Kind of error reasons with a common text.
 
     Attributes:
@@ -40,53 +40,53 @@ class _Kind:
 
 
 _KINDS = (
-    _Kind(
+    _ErrorKind(
         "SIMPLE authentication is not enabled",
         "this HDFS requires Kerberos: set HADOOP_CONF_DIR to the folder of the"
         " cluster's core-site.xml, which enables Kerberos",
     ),
-    _Kind(
+    _ErrorKind(
         "AccessControlException",
         "the user needs permission to write, read, list and delete files below this folder",
     ),
-    _Kind(
+    _ErrorKind(
         "SafeModeException",
         "wait for the end of safe mode; hdfs dfsadmin -safemode get shows the state",
         passes=True,
     ),
-    _Kind(
+    _ErrorKind(
         "StandbyException",
         "the URL names no active namenode: use the name service instead, and set"
         " HADOOP_CONF_DIR to a folder whose hdfs-site.xml defines it",
         passes=True,
     ),
-    _Kind("QuotaExceededException", _QUOTA),
-    _Kind("QuotaByStorageTypeExceededException", _QUOTA),
-    _Kind("could only be written to", _NO_ROOM, passes=True),
-    _Kind(
+    _ErrorKind("QuotaExceededException", _QUOTA),
+    _ErrorKind("QuotaByStorageTypeExceededException", _QUOTA),
+    _ErrorKind("could only be written to", _NO_ROOM, passes=True),
+    _ErrorKind(
         "ParentNotDirectoryException", "a file exists at the path of a folder: use another folder"
     ),
-    _Kind("InvalidToken", "get a new delegation token"),
-    _Kind("GSSAPIError", _NO_TICKET),
-    _Kind("SASLError", _NO_TICKET),
-    _Kind("NoSASLMechanism", _NO_TICKET),
-    _Kind("gssapi", "install gssapi's library (Debian: libgssapi-krb5-2)"),
-    _Kind(
+    _ErrorKind("InvalidToken", "get a new delegation token"),
+    _ErrorKind("GSSAPIError", _NO_TICKET),
+    _ErrorKind("SASLError", _NO_TICKET),
+    _ErrorKind("NoSASLMechanism", _NO_TICKET),
+    _ErrorKind("gssapi", "install gssapi's library (Debian: libgssapi-krb5-2)"),
+    _ErrorKind(
         "No NameNode hosts found",
         "use hdfs://HOST:PORT/FOLDER, or set HADOOP_CONF_DIR to a folder whose"
         " hdfs-site.xml defines this name service{conf}",
     ),
-    _Kind(
+    _ErrorKind(
         "No viewfs fallback mount found",
         "the HDFS client needs a linkFallback in the mount table; set HADOOP_CONF_DIR"
         " to the folder of the mount table{conf}",
     ),
-    _Kind("failed to lookup address", "this machine can't resolve the host name", passes=True),
+    _ErrorKind("failed to lookup address", "this machine can't resolve the host name", passes=True),
 )
 
 
 @attrs.frozen
-class Refusal:
+class HdfsErrorReason:
     """Reason of a failure.
 
     Attributes:
@@ -98,33 +98,35 @@ class Refusal:
     passes: bool
 
 
-def refusal(error: Exception) -> Refusal:
+def explain_error(error: Exception) -> HdfsErrorReason:
     """Returns the reason of a client error; an unknown error counts as transient."""
-    text = _text(error)
+    text = _extract_text(error)
     whole = f"{type(error).__name__} {error}"
     for kind in _KINDS:
         if kind.sign in whole:
-            return Refusal(f"{text}; {kind.remedy.format(conf=_configured())}", kind.passes)
+            return HdfsErrorReason(
+                f"{text}; {kind.remedy.format(conf=_describe_configuration())}", kind.passes
+            )
     if isinstance(error, OSError) and error.errno is not None:
-        return Refusal(
+        return HdfsErrorReason(
             text, passes=False
         )  # an error of this machine: errors of the HDFS client have no errno
-    if isinstance(error, OSError | NoAnswerError):
-        return Refusal(f"{text}; {_UNREACHABLE}", passes=True)
-    return Refusal(text, passes=True)
+    if isinstance(error, OSError | NoResponseError):
+        return HdfsErrorReason(f"{text}; {_UNREACHABLE}", passes=True)
+    return HdfsErrorReason(text, passes=True)
 
 
-def _text(error: Exception) -> str:
+def _extract_text(error: Exception) -> str:
     said = str(error)
     if found := _RPC.fullmatch(said):
-        said = f"{found[1].rpartition('.')[2]}: {_unquoted(found[2])}"
+        said = f"{found[1].rpartition('.')[2]}: {_unescape(found[2])}"
     return said.strip().partition("\n")[0].strip().rstrip(".") or type(error).__name__
 
 
-def _unquoted(text: str) -> str:
+def _unescape(text: str) -> str:
     return text.replace('\\"', '"').replace("\\n", "\n").replace("\\t", "\t").replace("\\\\", "\\")
 
 
-def _configured() -> str:
+def _describe_configuration() -> str:
     folder = os.environ.get("HADOOP_CONF_DIR")
     return f" (it is {folder})" if folder else " (it is not set)"

@@ -9,7 +9,7 @@ from beam_runner_storage.stores.ports import FileStore, MissingFileError
 _NAME = "server-id"
 
 
-def server_id(state: FileStore) -> str:
+def load_server_id(state: FileStore) -> str:
     """Returns the ID of all successive servers with this state; the first server creates it.
 
     Raises:

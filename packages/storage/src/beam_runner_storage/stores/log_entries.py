@@ -31,19 +31,19 @@ class LogPosition:
     number: int
 
     @property
-    def name(self) -> str:
+    def object_name(self) -> str:
         """Name of the object."""
         return f"entries/{self.epoch:08d}/{self.number:012d}"
 
     @classmethod
-    def of(cls, name: str) -> LogPosition | None:
+    def parse_name(cls, name: str) -> LogPosition | None:
         """Returns the position of the entry with this name, or None for other objects."""
         found = _ENTRY.fullmatch(name)
         return cls(int(found[1]), int(found[2])) if found else None
 
 
 @attrs.frozen(order=True)
-class Base:
+class LogBase:
     """Copy of the database: position of the next entry, checksum of the previous entry, and checksum of the copy."""
 
     place: LogPosition
@@ -51,13 +51,13 @@ class Base:
     checksum: int
 
     @property
-    def name(self) -> str:
+    def object_name(self) -> str:
         """Name of the object."""
         place = f"{self.place.epoch:08d}-{self.place.number:012d}"
         return f"bases/{place}-{self.chain:016x}-{self.checksum:016x}"
 
     @classmethod
-    def of(cls, name: str) -> Base | None:
+    def parse_name(cls, name: str) -> LogBase | None:
         """Returns the base with this name, or None for other objects."""
         found = _BASE.fullmatch(name)
         if found is None:
@@ -66,31 +66,31 @@ class Base:
         return cls(place, int(found[3], 16), int(found[4], 16))
 
 
-def claim(epoch: int) -> str:
+def get_claim_name(epoch: int) -> str:
     """Returns the name of the claim for an epoch."""
     return f"claims/{epoch:08d}"
 
 
 @attrs.frozen
-class Entry:
+class LogEntry:
     """Entry that one server wrote at a position; ``transactions`` is ``None`` for a seal."""
 
     writer: bytes
     before: int
     transactions: Sequence[Transaction] | None
 
-    def packed(self) -> bytes:
+    def encode_entry(self) -> bytes:
         """Returns the contents of the object, followed by their checksum."""
         body: bytes = msgpack.packb((_FORMAT, self.writer, self.before, self.transactions))
         return body + xxhash.xxh3_64_digest(body)
 
 
-def chain_of(contents: bytes) -> int:
+def get_chain_checksum(contents: bytes) -> int:
     """Returns the checksum of an entry, which the next entry contains."""
     return int.from_bytes(contents[-_CHECKSUM_BYTES:], "big")
 
 
-def unpacked(place: LogPosition, contents: bytes, before: int) -> Entry:
+def decode_entry(place: LogPosition, contents: bytes, before: int) -> LogEntry:
     """Decodes and verifies the entry at a position; ``before`` is the checksum of the previous entry.
 
     Raises:
@@ -98,14 +98,14 @@ def unpacked(place: LogPosition, contents: bytes, before: int) -> Entry:
     """
     body = contents[:-_CHECKSUM_BYTES]
     if xxhash.xxh3_64_digest(body) != contents[-_CHECKSUM_BYTES:]:
-        raise LogFailed(f"{place.name} is damaged: the checksum doesn't match")
+        raise LogFailed(f"{place.object_name} is damaged: the checksum doesn't match")
     written, *values = msgpack.unpackb(body, use_list=False)
     if written != _FORMAT:
         raise LogFailed(
-            f"{place.name} was written by another version of this program (format"
+            f"{place.object_name} was written by another version of this program (format"
             f" {written}; this version supports {_FORMAT})"
         )
-    entry = Entry(*values)
+    entry = LogEntry(*values)
     if entry.before != before:
-        raise LogFailed(f"{place.name} doesn't follow the previous entry")
+        raise LogFailed(f"{place.object_name} doesn't follow the previous entry")
     return entry

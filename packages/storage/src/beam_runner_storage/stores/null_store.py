@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from beam_runner_storage.stores.ports import FileStore, MissingFileError, NoPlaceError
+from beam_runner_storage.stores.ports import FileStore, MissingFileError, NoStoreError
 
 
-class NoStore(FileStore):
+class NullStore(FileStore):
     """Store that refuses all files; small data travels inside of replies."""
 
     def put(self, name: str, source: Path) -> None:
-        raise _no_place(source.stat().st_size)
+        raise _build_error(source.stat().st_size)
 
     def create(self, name: str, contents: bytes) -> bool:
-        raise _no_place(len(contents))
+        raise _build_error(len(contents))
 
     def read(self, name: str) -> bytes:
         raise MissingFileError(f"Can't read {name}: the server has no --data-dir")
@@ -30,7 +30,7 @@ class NoStore(FileStore):
         pass
 
 
-def _no_place(size: int) -> NoPlaceError:
-    return NoPlaceError(
+def _build_error(size: int) -> NoStoreError:
+    return NoStoreError(
         f"{size:,} bytes exceed the maximum that a bundle can report without a data store"
     )

@@ -16,17 +16,17 @@ from pathlib import Path
 
 from beam_runner_model.threads import start_essential, start_helper
 
-from beam_runner_storage.durable.logged import LogAway, LogFailed, LogFenced, Transaction
+from beam_runner_storage.durable.logged import LogFailed, LogFenced, LogUnavailable, Transaction
 from beam_runner_storage.stores.log_entries import (
-    Base,
-    Entry,
+    LogBase,
+    LogEntry,
     LogPosition,
-    chain_of,
-    claim,
+    get_chain_checksum,
+    get_claim_name,
 )
-from beam_runner_storage.stores.ownership import Ownership
+from beam_runner_storage.stores.ownership import StateOwnership
 from beam_runner_storage.stores.ports import FileStore, MissingFileError, StoreError
-from beam_runner_storage.stores.takeover import checksum_of, take_over
+from beam_runner_storage.stores.takeover import compute_checksum, take_over_log
 
 _AGAIN_SECONDS = 1.0
 _LOOK_SECONDS = 10.0
@@ -50,7 +50,7 @@ class ObjectLog:
     def __init__(
         self,
         store: FileStore,
-        ownership: Ownership,
+        ownership: StateOwnership,
         url: str,
         *,
         look: float = _LOOK_SECONDS,
@@ -76,7 +76,7 @@ class ObjectLog:
 
     def take_over(self, path: Path) -> Sequence[Transaction]:
         try:
-            found = take_over(self._store, self._ownership.writer, path)
+            found = take_over_log(self._store, self._ownership.writer, path)
         except (LogFailed, StoreError) as error:
             raise LogFailed(f"Can't take over the state in {self._url}: {error}") from error
         self._place, self._chain = found.place, found.chain
@@ -84,10 +84,10 @@ class ObjectLog:
 
     def begin(self, copy: Path) -> None:
         try:
-            self._put_base(self._place, self._chain, copy)
+            self._store_base(self._place, self._chain, copy)
         except (StoreError, OSError) as error:
             raise LogFailed(f"Can't persist the state: {error}") from error
-        self._writer = start_essential(self._write, "log", self._broke)
+        self._writer = start_essential(self._run_writer, "log", self._handle_writer_crash)
 
     def add(self, transaction: Transaction) -> bool:
         with self._changed:
@@ -122,7 +122,7 @@ class ObjectLog:
                 waited = time.monotonic() - began
                 if seconds is not None and waited > seconds:
                     reason = self._away or f"no response for {waited:.0f} s"
-                    raise LogAway(self._neighbour, reason)
+                    raise LogUnavailable(self._neighbour, reason)
                 # Wait with a timeout, because another log of this server can fail too.
                 self._changed.wait(_AGAIN_SECONDS)
 
@@ -140,22 +140,22 @@ class ObjectLog:
         if self._writer is not None:
             self._writer.join(_CLOSE_SECONDS)
 
-    def _write(self) -> None:
+    def _run_writer(self) -> None:
         try:
-            while self._next():
+            while self._write_next_entry():
                 pass
         except LogFailed as error:
             self._ownership.fail(error)
         with self._changed:
             self._changed.notify_all()
 
-    def _broke(self, error: BaseException) -> None:
+    def _handle_writer_crash(self, error: BaseException) -> None:
         """Stops this server's commits, so that the next server continues: see `Ownership.failure`."""
         self._ownership.fail(LogFailed(f"the log in {self._url} failed: {error}"))
         with self._changed:
             self._changed.notify_all()
 
-    def _next(self) -> bool:
+    def _write_next_entry(self) -> bool:
         """Writes the added transactions, if any, and returns whether more can follow."""
         with self._changed:
             self._changed.wait_for(
@@ -169,27 +169,29 @@ class ObjectLog:
         if time.monotonic() - self._looked >= self._look:
             self._check_claim()
         if transactions:
-            self._append(transactions)
+            self._append_entry(transactions)
         if copy is not None:
-            self._keep(copy)
+            self._start_base_upload(copy)
         with self._changed:
             self._durable += len(transactions)
             self._changed.notify_all()
             return bool(self._queue) or not self._closing.is_set()
 
-    def _append(self, transactions: Sequence[Transaction]) -> None:
-        contents = Entry(self._ownership.writer, self._chain, transactions).packed()
-        self._create(contents)
+    def _append_entry(self, transactions: Sequence[Transaction]) -> None:
+        contents = LogEntry(self._ownership.writer, self._chain, transactions).encode_entry()
+        self._create_entry(contents)
         self._place = LogPosition(self._place.epoch, self._place.number + 1)
-        self._chain = chain_of(contents)
+        self._chain = get_chain_checksum(contents)
         self._bytes += len(contents)
         self._entries += 1
 
-    def _create(self, contents: bytes) -> None:
+    def _create_entry(self, contents: bytes) -> None:
         began = time.monotonic()
         while True:
             try:
-                if self._store.create(self._place.name, contents) or self._is_there(contents):
+                if self._store.create(self._place.object_name, contents) or self._is_own_entry(
+                    contents
+                ):
                     break
             except StoreError as error:
                 waited = time.monotonic() - began
@@ -207,7 +209,7 @@ class ObjectLog:
             _LOGGER.warning("%s accepts commits again, after %.0f s", self._neighbour, seconds)
             self._away = ""
 
-    def _is_there(self, contents: bytes) -> bool:
+    def _is_own_entry(self, contents: bytes) -> bool:
         """Returns True if the existing entry is this server's own, because the response to its
         creation was lost.
 
@@ -215,11 +217,11 @@ class ObjectLog:
             LogFenced: Another server wrote the entry.
         """
         try:
-            if self._store.read(self._place.name) == contents:
+            if self._store.read(self._place.object_name) == contents:
                 return True
         except MissingFileError:
             return False
-        raise self._fenced()
+        raise self._build_fenced_error()
 
     def _check_claim(self) -> None:
         """Checks for the claim of another server, because an idle server would not notice a takeover
@@ -230,43 +232,43 @@ class ObjectLog:
         """
         self._looked = time.monotonic()
         try:
-            self._store.read(claim(self._place.epoch))
+            self._store.read(get_claim_name(self._place.epoch))
         except StoreError:
             return
-        raise self._fenced()
+        raise self._build_fenced_error()
 
-    def _fenced(self) -> LogFenced:
+    def _build_fenced_error(self) -> LogFenced:
         return LogFenced(
             f"another server has taken over the state in {self._url} and runs its jobs;"
             " this server commits nothing more"
         )
 
-    def _keep(self, copy: Path) -> None:
+    def _start_base_upload(self, copy: Path) -> None:
         self._bytes = self._entries = 0
-        keep = partial(self._keep_beside, self._place, self._chain, copy)
+        keep = partial(self._upload_base, self._place, self._chain, copy)
         start_helper(keep, "log-base")
 
-    def _keep_beside(self, place: LogPosition, chain: int, copy: Path) -> None:
+    def _upload_base(self, place: LogPosition, chain: int, copy: Path) -> None:
         try:
-            self._put_base(place, chain, copy)
+            self._store_base(place, chain, copy)
         except (StoreError, OSError) as error:
             _LOGGER.warning("Can't store a copy of the state, so the log grows: %s", error)
         finally:
             self._keeping = False
 
-    def _put_base(self, place: LogPosition, chain: int, copy: Path) -> None:
+    def _store_base(self, place: LogPosition, chain: int, copy: Path) -> None:
         """Stores a copy of the database, and then removes all earlier entries and bases.
 
         The seal and the claim of each epoch stay.
         """
-        base = Base(place, chain, checksum_of(copy))
+        base = LogBase(place, chain, compute_checksum(copy))
         self._base_bytes = copy.stat().st_size
-        self._store.put(base.name, copy)
+        self._store.put(base.object_name, copy)
         copy.unlink()
         names = list(self._store.names())
-        entries = [found for found in map(LogPosition.of, names) if found is not None]
+        entries = [found for found in map(LogPosition.parse_name, names) if found is not None]
         seals = {one.epoch: one for one in sorted(entries) if one.epoch < place.epoch}.values()
-        old = [one.name for one in entries if one < place and one not in seals]
-        bases = [found for found in map(Base.of, names) if found is not None]
-        old += [one.name for one in bases if one.place < place]
+        old = [one.object_name for one in entries if one < place and one not in seals]
+        bases = [found for found in map(LogBase.parse_name, names) if found is not None]
+        old += [one.object_name for one in bases if one.place < place]
         self._store.delete(old)

@@ -68,7 +68,7 @@ class ObjectStore(FileStore):
         try:
             self._store = from_url(url, retry_config=retries)
         except (BaseError, OSError, ValueError) as error:
-            raise self._error("can't be used", error) from error
+            raise self._build_error("can't be used", error) from error
 
     def put(self, name: str, source: Path) -> None:
         """Uploads a file, see `FileStore.put`; splits a large file into parts.
@@ -80,7 +80,7 @@ class ObjectStore(FileStore):
             obstore.put(self._store, name, source, max_concurrency=self._parts)
         except (BaseError, OSError) as error:
             self._parts = 1
-            raise self._error(f"failed to write {name}", error) from error
+            raise self._build_error(f"failed to write {name}", error) from error
         self._parts = min(_PARTS_AT_ONCE, 2 * self._parts)
 
     def create(self, name: str, contents: bytes) -> bool:
@@ -94,7 +94,7 @@ class ObjectStore(FileStore):
         except AlreadyExistsError:
             return False
         except (BaseError, OSError) as error:
-            raise self._error(f"failed to write {name}", error) from error
+            raise self._build_error(f"failed to write {name}", error) from error
         return True
 
     def read(self, name: str) -> bytes:
@@ -103,17 +103,17 @@ class ObjectStore(FileStore):
         except FileNotFoundError as error:
             raise MissingFileError(f"{self._url} has no {name}") from error
         except (BaseError, OSError) as error:
-            raise self._error(f"failed to read {name}", error) from error
+            raise self._build_error(f"failed to read {name}", error) from error
 
     def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         try:
-            found = self._part(name, start, end)
+            found = self._request_range(name, start, end)
             size: int = found.meta["size"]
             at, wanted = found.range
             with target.open("r+b" if target.exists() else "w+b") as file:
                 file.truncate(size)
                 file.seek(at)
-                self._write(found, name, file, wanted)
+                self._write_response(found, name, file, wanted)
                 came = file.tell()
         except FileNotFoundError as error:
             raise MissingFileError(
@@ -121,14 +121,14 @@ class ObjectStore(FileStore):
                 " lifecycle rule of the bucket, has removed the object"
             ) from error
         except (BaseError, OSError) as error:
-            raise self._error(f"failed to read {name}", error) from error
+            raise self._build_error(f"failed to read {name}", error) from error
         if came != wanted:
             raise StoreError(
                 f"{self._url} returned {came - at} bytes of {name}; expected {wanted - at}"
             )
         return size
 
-    def _write(self, found: GetResult, name: str, file: IO[bytes], end: int) -> None:
+    def _write_response(self, found: GetResult, name: str, file: IO[bytes], end: int) -> None:
         """Writes a response to a file, up to the position ``end``.
 
         The library limits a request to 30 seconds. A large file takes longer on a slow connection.
@@ -143,21 +143,21 @@ class ObjectStore(FileStore):
             except BaseError:
                 if not start < file.tell() < end:
                     raise
-            found = self._part(name, file.tell(), end)
+            found = self._request_range(name, file.tell(), end)
 
     def names(self) -> Iterator[str]:
         try:
             for page in obstore.list(self._store, chunk_size=_AT_ONCE):
                 yield from (found["path"] for found in page)
         except (BaseError, OSError) as error:
-            raise self._error("failed to list its objects", error) from error
+            raise self._build_error("failed to list its objects", error) from error
 
     def delete(self, names: Iterable[str]) -> None:
         waiting = iter(names)
         while some := list(islice(waiting, _AT_ONCE)):
-            self._delete(some)
+            self._delete_objects(some)
 
-    def _part(self, name: str, start: int, end: int | None) -> GetResult:
+    def _request_range(self, name: str, start: int, end: int | None) -> GetResult:
         """Requests a range of bytes of a file."""
         if start == 0 and end is None:
             return obstore.get(self._store, name)
@@ -170,22 +170,22 @@ class ObjectStore(FileStore):
             size: int = obstore.head(self._store, name)["size"]
             return obstore.get(self._store, name, options={"range": (max(0, size + start), size)})
 
-    def _delete(self, names: list[str]) -> None:
+    def _delete_objects(self, names: list[str]) -> None:
         try:
             obstore.delete(self._store, names)
         except FileNotFoundError:
             # The store reports neither the missing file nor whether it removed the others.
             if len(names) > 1:
                 for name in names:
-                    self._delete([name])
+                    self._delete_objects([name])
         except (BaseError, OSError) as error:
-            raise self._error(f"failed to delete {names[0]}", error) from error
+            raise self._build_error(f"failed to delete {names[0]}", error) from error
 
-    def _error(self, what: str, error: Exception) -> StoreError:
-        return StoreError(f"{self._url} {what}: {_reason(error)}")
+    def _build_error(self, what: str, error: Exception) -> StoreError:
+        return StoreError(f"{self._url} {what}: {_extract_reason(error)}")
 
 
-def _reason(error: Exception) -> str:
+def _extract_reason(error: Exception) -> str:
     """Returns the reason of an error in one line, without the library's pages of internal details."""
     text = str(error).split("\n\nDebug source", 1)[0].strip()
     told = re.search(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", text, re.DOTALL)

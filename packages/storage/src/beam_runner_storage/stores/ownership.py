@@ -8,7 +8,7 @@ import threading
 from beam_runner_storage.durable.logged import LogFailed
 
 
-class Ownership:
+class StateOwnership:
     """Ownership that all logs of a server share; thread-safe.
 
     After one log fails, none of them continues.

@@ -18,7 +18,7 @@ class MissingFileError(StoreError):
     """Error for a committed file that a store doesn't have."""
 
 
-class NoPlaceError(StoreError):
+class NoStoreError(StoreError):
     """Error for a file that needs a store, if no store is configured; a retry fails too.
 
     Args:

@@ -22,7 +22,7 @@ _RIVALS = 8
 _ROUNDS = 3
 
 
-def mark(spec: StoreSpec) -> None:
+def create_mark(spec: StoreSpec) -> None:
     """Creates the mark file by which workers recognize a store.
 
     Creates the folder if the store is a folder. Otherwise probes the store first.
@@ -38,21 +38,21 @@ def mark(spec: StoreSpec) -> None:
         except OSError as error:
             raise StoreError(f"Can't create the folder {spec.folder}: {error.strerror}") from error
     elif spec.keeps:
-        probe(spec)
+        probe_store(spec)
         spec.open(_PATIENCE_SECONDS).create(MARK, b"")
 
 
-def probe(spec: StoreSpec) -> None:
+def probe_store(spec: StoreSpec) -> None:
     """Writes, reads, lists and removes a small file; does nothing without a store.
 
     Raises:
         StoreError: One of these operations fails; the text has the reason.
     """
     if spec.keeps:
-        _try(spec.within(PROBE).open(_PATIENCE_SECONDS))
+        _try_operations(spec.within(PROBE).open(_PATIENCE_SECONDS))
 
 
-def _try(store: FileStore) -> None:
+def _try_operations(store: FileStore) -> None:
     name = f"{secrets.token_hex(8)}"
     with tempfile.TemporaryDirectory(prefix="beam-spark-probe-") as folder:
         source, target = Path(folder, "source"), Path(folder, "target")

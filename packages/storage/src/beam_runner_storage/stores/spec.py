@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 import attrs
 
 from beam_runner_storage.stores.folder import FolderStore
-from beam_runner_storage.stores.null_store import NoStore
+from beam_runner_storage.stores.null_store import NullStore
 from beam_runner_storage.stores.ports import FileStore, StoreError
 
 _HDFS = ("hdfs", "viewfs")
@@ -67,7 +67,7 @@ class StoreSpec:
                 malformed.
         """
         if not self.keeps:
-            return NoStore()
+            return NullStore()
         if self.folder is not None:
             return FolderStore(self.folder, self.url, durable=self.durable)
         parts = urlsplit(self.url)

@@ -11,7 +11,7 @@ from beam_runner_model.errors import Unavailable
 
 from beam_runner_storage.durable.logged import LogFailed
 from beam_runner_storage.stores.object_log import ObjectLog
-from beam_runner_storage.stores.ownership import Ownership
+from beam_runner_storage.stores.ownership import StateOwnership
 from beam_runner_storage.stores.ports import FileStore, StoreError
 from beam_runner_storage.stores.probe import probe_creation
 from beam_runner_storage.stores.spec import StoreSpec
@@ -20,7 +20,7 @@ _ATTEMPT_SECONDS = 10.0
 _LOGGER = logging.getLogger(__name__)
 
 
-class StatePlace:
+class RemoteState:
     """State of successive servers, below a prefix of a store.
 
     The first open of a log takes it over. The log of jobs is taken over first. Then a job that
@@ -36,14 +36,14 @@ class StatePlace:
 
     def __init__(self, spec: StoreSpec) -> None:
         probe_creation(spec)
-        self._ownership = Ownership()
-        self.jobs = self._log(spec.within("jobs"))
+        self._ownership = StateOwnership()
+        self.jobs = self._create_log(spec.within("jobs"))
         """Log of the job list."""
-        self.journal = self._log(spec.within("journal"))
+        self.journal = self._create_log(spec.within("journal"))
         """Log of the jobs' commits."""
         self.artifacts = StagedFiles(spec.within("artifacts").open(), self._ownership)
 
-    def _log(self, spec: StoreSpec) -> ObjectLog:
+    def _create_log(self, spec: StoreSpec) -> ObjectLog:
         # The log itself waits for an unavailable store, so each attempt is short.
         return ObjectLog(spec.open(_ATTEMPT_SECONDS), self._ownership, spec.url)
 
@@ -67,7 +67,7 @@ class StatePlace:
 class StagedFiles:
     """Staged files of clients (`beam_runner_jobservices.store.FarFiles`)."""
 
-    def __init__(self, store: FileStore, ownership: Ownership) -> None:
+    def __init__(self, store: FileStore, ownership: StateOwnership) -> None:
         self._store = store
         self._ownership = ownership
 

@@ -21,12 +21,12 @@ from beam_runner_model.threads import run_together
 
 from beam_runner_storage.durable.logged import LogFailed, Transaction
 from beam_runner_storage.stores.log_entries import (
-    Base,
-    Entry,
+    LogBase,
+    LogEntry,
     LogPosition,
-    chain_of,
-    claim,
-    unpacked,
+    decode_entry,
+    get_chain_checksum,
+    get_claim_name,
 )
 from beam_runner_storage.stores.ports import FileStore, MissingFileError
 
@@ -36,7 +36,7 @@ _PIECE = 1 << 20
 
 
 @attrs.frozen
-class TakenOver:
+class TakeoverResult:
     """Result of a takeover: transactions after the last base, and the first position and chain
     checksum of this server.
     """
@@ -46,11 +46,11 @@ class TakenOver:
     chain: int
 
 
-class _Gone(Exception):
+class _MissingObjectError(Exception):
     """Error for a listed object that is missing, because its server has stored a newer base and removed the object."""
 
 
-def take_over(store: FileStore, writer: bytes, path: Path) -> TakenOver:
+def take_over_log(store: FileStore, writer: bytes, path: Path) -> TakeoverResult:
     """Fences previous servers and reads their log; downloads the last base to ``path``, if one exists.
 
     Raises:
@@ -59,72 +59,72 @@ def take_over(store: FileStore, writer: bytes, path: Path) -> TakenOver:
     """
     for _ in range(_TRIES):
         try:
-            return _take_over(store, writer, path)
-        except _Gone as error:
+            return _try_take_over(store, writer, path)
+        except _MissingObjectError as error:
             path.unlink(missing_ok=True)
             reason = str(error)
     raise LogFailed(f"the stored log lacks {reason}")
 
 
-def _take_over(store: FileStore, writer: bytes, path: Path) -> TakenOver:
+def _try_take_over(store: FileStore, writer: bytes, path: Path) -> TakeoverResult:
     names = list(store.names())
-    base = max((base for base in map(Base.of, names) if base is not None), default=None)
+    base = max((base for base in map(LogBase.parse_name, names) if base is not None), default=None)
     place = base.place if base is not None else LogPosition(0, 0)
     chain = base.chain if base is not None else 0
-    places = [one for one in map(LogPosition.of, names) if one is not None and one >= place]
-    contents = _contents(store, places)
+    places = [one for one in map(LogPosition.parse_name, names) if one is not None and one >= place]
+    contents = _read_entries(store, places)
     if base is not None:
-        _fetch(store, base, path)
+        _fetch_base(store, base, path)
     transactions: list[Transaction] = []
     claimed = -1
     while True:
         if claimed < place.epoch and not contents:
             claimed = place.epoch
-            store.create(claim(claimed), writer)
+            store.create(get_claim_name(claimed), writer)
         found = contents.pop(place, None)
         if found is None:
             if contents:
-                raise _Gone(place.name)
-            seal = Entry(writer, chain, None).packed()
-            if store.create(place.name, seal):
-                return TakenOver(
-                    tuple(transactions), LogPosition(place.epoch + 1, 0), chain_of(seal)
+                raise _MissingObjectError(place.object_name)
+            seal = LogEntry(writer, chain, None).encode_entry()
+            if store.create(place.object_name, seal):
+                return TakeoverResult(
+                    tuple(transactions), LogPosition(place.epoch + 1, 0), get_chain_checksum(seal)
                 )
-            found = _read(store, place)
-        entry = unpacked(place, found, chain)
-        chain = chain_of(found)
+            found = _read_entry(store, place)
+        entry = decode_entry(place, found, chain)
+        chain = get_chain_checksum(found)
         if entry.transactions is not None:
             transactions += entry.transactions
             place = LogPosition(place.epoch, place.number + 1)
         else:
             place = LogPosition(place.epoch + 1, 0)
             if entry.writer == writer:
-                return TakenOver(tuple(transactions), place, chain)
+                return TakeoverResult(tuple(transactions), place, chain)
 
 
-def _contents(store: FileStore, places: Collection[LogPosition]) -> dict[LogPosition, bytes]:
-    found = run_together(lambda place: _read(store, place), tuple(places), _AT_ONCE, "log")
+def _read_entries(store: FileStore, places: Collection[LogPosition]) -> dict[LogPosition, bytes]:
+    found = run_together(lambda place: _read_entry(store, place), tuple(places), _AT_ONCE, "log")
     return dict(zip(places, found, strict=True))
 
 
-def _read(store: FileStore, place: LogPosition) -> bytes:
+def _read_entry(store: FileStore, place: LogPosition) -> bytes:
     try:
-        return store.read(place.name)
+        return store.read(place.object_name)
     except MissingFileError:
-        raise _Gone(place.name) from None
+        raise _MissingObjectError(place.object_name) from None
 
 
-def _fetch(store: FileStore, base: Base, path: Path) -> None:
+def _fetch_base(store: FileStore, base: LogBase, path: Path) -> None:
     try:
-        store.fetch(base.name, path)
+        store.fetch(base.object_name, path)
     except MissingFileError:
-        raise _Gone(base.name) from None
-    if checksum_of(path) != base.checksum:
+        raise _MissingObjectError(base.object_name) from None
+    if compute_checksum(path) != base.checksum:
         path.unlink()
-        raise LogFailed(f"{base.name} is damaged: the checksum doesn't match")
+        raise LogFailed(f"{base.object_name} is damaged: the checksum doesn't match")
 
 
-def checksum_of(path: Path) -> int:
+def compute_checksum(path: Path) -> int:
     """Returns the checksum of a base."""
     checksum = xxhash.xxh3_64()
     with path.open("rb") as file:
