@@ -12,7 +12,7 @@ COMMAND = "python tools/contract_page.py --write"
 _ABOUT = f"""\
 # Import contracts
 
-The session `layers` checks these contracts with import-linter. `{COMMAND}` writes this page from `.importlinter`.
+The nox session `layers` checks the import contracts on this page with import-linter. `{COMMAND}` writes this page from `.importlinter`.
 
 ## Allowed imports
 
@@ -24,7 +24,7 @@ A package can import only the modules in this table. The package's `pyproject.to
 _LAYERS = """
 ## Layers
 
-A package can import only packages in lower layers. Packages on one line don't import each other.
+A package can import only packages in lower layers. Packages on the same line don't import each other.
 
 ```
 {layers}

@@ -115,7 +115,7 @@ def text_of(lines: list[Line], titles: list[str], arguments: argparse.Namespace)
     about = (
         f"The machine had {os.cpu_count()} cores, Python {platform.python_version()}, Beam "
         f"{version('apache-beam')} and PySpark {version('pyspark')}. The table has wall seconds from "
-        f"submission to the end of a job: medians of {arguments.rounds} warm, interleaved rounds. "
+        f"submission to the end of a job, as medians of {arguments.rounds} warm, interleaved rounds. "
         f"This runner used {arguments.environment or 'embedded'} user code, and Prism used LOOPBACK."
     )
     table = "\n".join([header(titles, OURS), *(row(line, titles) for line in lines)])

@@ -70,15 +70,15 @@ def text_of(
     about = (
         f"The machine had {os.cpu_count()} cores, a load of {min(loads):.0f} to {max(loads):.0f}, "
         f"Python {platform.python_version()}, Beam {version('apache-beam')} and PySpark {version('pyspark')}. "
-        f"The table has medians of {arguments.rounds} warm, interleaved rounds. Latency is measured from "
-        f"the fifth second of {late.elements:,} numbers at 50 per second. Throughput is measured with "
-        f"{many.elements:,} numbers in one piece, from submission to the end of the job."
+        f"The table has medians of {arguments.rounds} warm, interleaved rounds. Latency is measured with "
+        f"{late.elements:,} numbers at 50 per second, from the fifth second on. Throughput is measured with "
+        f"{many.elements:,} numbers without a rate limit, from submission to the end of the job."
     )
     heads = [
         "by",
         "latency p50 / p90, ms",
-        "numbers counted a second",
-        f"of those of {OURS}",
+        "numbers counted per second",
+        f"relative to {OURS}",
     ]
     table = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     table += [row(title, late, many) for title in titles]
