@@ -14,7 +14,7 @@ import attrs
 import grpc
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
-from beam_runner_jobservices.metric_values import metric_value
+from beam_runner_jobservices.metric_values import decode_metric_value
 from beam_runner_model.jobs import Importance, JobMessage, JobState
 from beam_runner_model.observation import ThreadStack
 from jobs import Job, Pipelines
@@ -227,10 +227,10 @@ class Run:
         metrics = self._ask(lambda client, job_id: client.metrics(job_id))
         for info in metrics.committed:
             if info.urn == _COUNTER and info.labels["NAMESPACE"] == "kills":
-                counters[info.labels["NAME"]] += metric_value(info)
+                counters[info.labels["NAME"]] += decode_metric_value(info)
         for info in metrics.attempted:
             if info.urn == _FAILED:
-                counters["failed"] += metric_value(info)
+                counters["failed"] += decode_metric_value(info)
         return counters
 
     def _judge(self) -> None:

@@ -15,7 +15,7 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.histogram import LinearBucket
 from beam_runner_jobservices.client import JobClient
-from beam_runner_jobservices.metric_values import metric_value
+from beam_runner_jobservices.metric_values import decode_metric_value
 from beam_runner_model.jobs import JobState
 from jobs import Pipelines
 from waiting import wait_until
@@ -124,7 +124,7 @@ def test_late_values_are_counted_as_dropped(pipelines: Pipelines) -> None:
     with JobClient(job.address) as client:
         infos = client.metrics(job.job_id).committed
     dropped = [info for info in infos if info.urn == "beam_spark:stage:dropped_values:v1"]
-    assert [metric_value(info) for info in dropped] == [1]
+    assert [decode_metric_value(info) for info in dropped] == [1]
 
 
 class Passing(beam.DoFn):
@@ -156,7 +156,7 @@ def test_late_elements_of_a_stateful_step_are_processed_or_counted(
     with JobClient(job.address) as client:
         infos = client.metrics(job.job_id).committed
     dropped = [info for info in infos if info.urn == "beam_spark:stage:dropped_values:v1"]
-    assert [metric_value(info) for info in dropped] == [2 * len(late)]
+    assert [decode_metric_value(info) for info in dropped] == [2 * len(late)]
     assert job.counter("passed") == 2 * len(timely)
 
 

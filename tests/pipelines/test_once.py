@@ -18,7 +18,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import TimestampedValue
 from attempts import odd_attempts
 from beam_runner_jobservices.client import JobClient
-from beam_runner_jobservices.metric_values import metric_value
+from beam_runner_jobservices.metric_values import decode_metric_value
 from beam_runner_model.jobs import JobState, MetricCell
 from beam_runner_model.varints import encode_varint
 from jobs import Pipelines
@@ -97,7 +97,7 @@ def test_job_reports_its_number_of_started_bundles(pipelines: Pipelines) -> None
     with JobClient(pipelines.address) as client:
         infos = client.metrics(job.job_id).attempted
     counts = {
-        (info.urn.split(":")[2], info.labels["STAGE"]): metric_value(info)
+        (info.urn.split(":")[2], info.labels["STAGE"]): decode_metric_value(info)
         for info in infos
         if info.urn.startswith("beam_spark:stage:bundles_")
     }
@@ -113,4 +113,4 @@ def _once_more(info: MetricCell) -> MetricCell:
     """Returns the same metric, with the count of started bundles increased by one."""
     if "bundles_begun" not in info.urn:
         return info
-    return attrs.evolve(info, payload=encode_varint(metric_value(info) + 1))
+    return attrs.evolve(info, payload=encode_varint(decode_metric_value(info) + 1))

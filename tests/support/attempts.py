@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from beam_runner_jobservices.client import JobClient
-from beam_runner_jobservices.metric_values import metric_value
+from beam_runner_jobservices.metric_values import decode_metric_value
 from beam_runner_model.jobs import JobState, MetricCell
 
 _LOSSES = "beam_spark:job:losses:v1"
@@ -27,11 +27,11 @@ def odd_attempts(infos: Iterable[MetricCell], *, whole: bool) -> list[str]:
     """
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for info in infos:
-        if info.urn == _LOSSES and metric_value(info):
+        if info.urn == _LOSSES and decode_metric_value(info):
             return []  # the number of earlier starts is unknown
         if info.urn.startswith(_BUNDLES):
             name = info.urn.removeprefix(_BUNDLES).partition(":")[0]
-            counts[info.labels["PTRANSFORM"]][name] = metric_value(info)
+            counts[info.labels["PTRANSFORM"]][name] = decode_metric_value(info)
     odd = []
     for stage, count in counts.items():
         begun, committed = count["begun"], count["committed"]

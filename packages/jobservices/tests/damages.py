@@ -13,7 +13,7 @@ from beam_runner_model.jobs import JobMetrics, JobState, StateEvent
 from beam_runner_storage.durable.databases import SEAL_SUFFIX
 
 from beam_runner_jobservices.archive import Archive
-from beam_runner_jobservices.error_log import Errors
+from beam_runner_jobservices.error_log import JobErrors
 from beam_runner_jobservices.job_file import FILE, JobFile
 
 from .test_job_file import kept, message
@@ -34,7 +34,7 @@ def write(file, dice, jobs):
         file.add(job)
         file.taken_on(job.spec.job_id)
         entries = [message(at, "text" * dice.randrange(200)) for at in range(1, 9)]
-        file.messages(job.spec.job_id, entries, 1, Errors())
+        file.messages(job.spec.job_id, entries, 1, JobErrors())
         running = StateEvent(JobState.RUNNING, 2.0)
         file.state(job.spec.job_id, running)
         if number % 2:

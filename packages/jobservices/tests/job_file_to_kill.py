@@ -14,7 +14,7 @@ from pathlib import Path
 from beam_runner_model.jobs import JobSpec, JobState, StateEvent
 
 from beam_runner_jobservices.job_file import JobFile
-from beam_runner_jobservices.recorder import KeptJob
+from beam_runner_jobservices.recorder import UnfinishedJob
 
 THREADS = 8
 
@@ -23,7 +23,7 @@ def record(file: JobFile, thread: int) -> None:
     for number in itertools.count():
         job_id = f"job-{thread}-{number}"
         spec = JobSpec(job_id, "name", b"pipeline", {}, "{}", {}, "")
-        file.add(KeptJob(spec, job_id, "owner", (StateEvent(JobState.STOPPED, 1.0),)))
+        file.add(UnfinishedJob(spec, job_id, "owner", (StateEvent(JobState.STOPPED, 1.0),)))
         os.write(1, f"{job_id} STOPPED\n".encode())
         file.state(job_id, StateEvent(JobState.STARTING, 2.0))
         os.write(1, f"{job_id} STARTING\n".encode())

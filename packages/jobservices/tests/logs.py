@@ -47,7 +47,7 @@ class MemoryLog:
 
 @attrs.define(eq=False, slots=False)
 class MemoryFiles:
-    """A `FarFiles` store in memory."""
+    """A `RemoteFiles` store in memory."""
 
     files: dict = attrs.field(factory=dict)
     refuses: bool = False

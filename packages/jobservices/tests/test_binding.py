@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
-from beam_runner_jobservices.binding import bind
-from beam_runner_jobservices.errors import AddressError, Unguarded
-from beam_runner_jobservices.guard import Guard
+from beam_runner_jobservices.binding import bind_port
+from beam_runner_jobservices.errors import AddressError, UnguardedAddress
+from beam_runner_jobservices.guard import AccessGuard
 
-OPEN = Guard(allow_remote=True, token="x" * 16)
+OPEN = AccessGuard(allow_remote=True, token="x" * 16)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def reachable(address, port):
 
 
 def test_localhost_binds_ipv4_and_ipv6(server):
-    port = bind(server, "localhost", 0, OPEN)
+    port = bind_port(server, "localhost", 0, OPEN)
     server.start()
     assert reachable("127.0.0.1", port)
     assert reachable("::1", port) == has_ipv6()
@@ -51,7 +51,7 @@ def test_port_in_use_is_refused_by_name(server, host):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(AddressError, match=rf"{port}.*in use"):
-            bind(server, host, port, OPEN)
+            bind_port(server, host, port, OPEN)
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="the machine has no IPv6")
@@ -59,25 +59,30 @@ def test_port_in_use_on_one_address_is_refused(server):
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as other:
         port = other.getsockname()[1]
         with pytest.raises(AddressError, match=rf"{port}.*in use on ::1"):
-            bind(server, "localhost", port, OPEN)
+            bind_port(server, "localhost", port, OPEN)
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
 def test_unknown_host_is_refused_by_name(server, host):
     with pytest.raises(AddressError, match=host):
-        bind(server, host, 0, OPEN)
+        bind_port(server, host, 0, OPEN)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", *(["::"] if has_ipv6() else [])])
 @pytest.mark.parametrize(
     "guard",
-    [Guard(), Guard(allow_remote=True), Guard(token="x" * 16), Guard(client_authority=b"x")],
+    [
+        AccessGuard(),
+        AccessGuard(allow_remote=True),
+        AccessGuard(token="x" * 16),
+        AccessGuard(client_authority=b"x"),
+    ],
 )
 def test_public_address_is_refused_unless_allowed_and_guarded(server, host, guard):
-    with pytest.raises(Unguarded, match="other machines can reach"):
-        bind(server, host, 0, guard)
+    with pytest.raises(UnguardedAddress, match="other machines can reach"):
+        bind_port(server, host, 0, guard)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.0.0.2"])
 def test_loopback_needs_no_guard(server, host):
-    assert bind(server, host, 0, Guard())
+    assert bind_port(server, host, 0, AccessGuard())

@@ -19,7 +19,7 @@ from waiting import eventually
 
 from beam_runner_jobservices.errors import DiskFull
 from beam_runner_jobservices.job_file import JobFile
-from beam_runner_jobservices.recorder import KeptJob
+from beam_runner_jobservices.recorder import UnfinishedJob
 
 from .fakes import LIMIT
 from .test_job_file import kept
@@ -84,7 +84,9 @@ def test_writer_that_is_done_writes_again_before_next_commit(file, monkeypatch):
 
 def test_failing_writer_leaves_no_record_and_harms_no_other(file, tmp_path):
     file.add(kept("job-0"))
-    twice = KeptJob(kept("job-0").spec, "other", "other", (StateEvent(JobState.STOPPED, 9.0),))
+    twice = UnfinishedJob(
+        kept("job-0").spec, "other", "other", (StateEvent(JobState.STOPPED, 9.0),)
+    )
     raised = add_at_once(file, [kept("job-1"), twice, kept("job-2")])
     assert [type(error) for error in raised] == [type(None), Unavailable, type(None)]
     file.close()

@@ -8,10 +8,10 @@ from beam_runner_model.failures import Ending, EndingKind, FailedBundle, Failure
 from beam_runner_model.jobs import Importance, JobMessage, JobState, StateEvent
 
 from beam_runner_jobservices.client import JobClient
-from beam_runner_jobservices.error_log import ErrorLog, Errors, errors_among
+from beam_runner_jobservices.error_log import ErrorLog, JobErrors, collect_errors
 from beam_runner_jobservices.history import JobHistory
 from beam_runner_jobservices.limits import ServerLimits
-from beam_runner_jobservices.observation_json import decode, encode, record_of
+from beam_runner_jobservices.observation_json import decode_json, encode_json, make_record
 from beam_runner_jobservices.step_names import StepNames
 
 from .fakes import FakeExecutor
@@ -31,7 +31,7 @@ def error(number: int, words: str) -> JobMessage:
     return JobMessage(str(number), "2026-11-23T02:22:37.232+00:00", Importance.ERROR, words)
 
 
-def log(errors: Errors | None = None) -> ErrorLog:
+def log(errors: JobErrors | None = None) -> ErrorLog:
     return ErrorLog(lambda: NAMES, errors)
 
 
@@ -43,7 +43,7 @@ def test_errors_of_same_code_line_are_one_group() -> None:
     assert [one.count for one in found.groups] == [3, 1]
     assert found.groups[0].failure.text == "3", "the latest is shown"
     foreign = [attrs.evolve(one, message_id="x") for one in (*same, other, quiet)]
-    assert errors_among(foreign, NAMES).groups == found.groups
+    assert collect_errors(foreign, NAMES).groups == found.groups
 
 
 def failed(number: int, kind: FailureCause = FailureCause.USER_CODE) -> JobMessage:
@@ -81,7 +81,7 @@ def test_warnings_are_counted_without_failed_attempts() -> None:
     assert found.warnings == 3
     assert found.last_warning is not None
     assert (found.last_warning.step, found.last_warning.text) == ("Count", "slower")
-    after_a_restart = log(record_of(Errors, decode(encode(found))))
+    after_a_restart = log(make_record(JobErrors, decode_json(encode_json(found))))
     more = after_a_restart.take([attrs.evolve(last, message_id="6")])
     assert (more.warnings, len(more.groups)) == (4, 1)
 
@@ -103,9 +103,9 @@ def test_error_response_stays_small_for_large_errors(character: str) -> None:
     found = taken.take(error(n, f"{text(n)}\n{long}: {long}\n{long}") for n in range(1, 251))
     assert found.groups and found.dropped == 250 - len(found.groups)
     assert found.groups[-1].failure.frames[0].line == 250
-    sent = encode(found)
+    sent = encode_json(found)
     assert len(sent) < MOST_BYTES
-    assert record_of(Errors, decode(sent)) == found
+    assert make_record(JobErrors, decode_json(sent)) == found
 
 
 def test_errors_of_dropped_messages_are_retained() -> None:
@@ -123,7 +123,7 @@ def test_server_returns_errors_of_running_and_finished_jobs(
 ) -> None:
     job_id = client.submit(pipeline)
     reporter = executor.job(job_id).reporter
-    assert client.errors(job_id) == Errors()
+    assert client.errors(job_id) == JobErrors()
     reporter.state(JobState.RUNNING)
     reporter.message(Importance.ERROR, text(4).replace("Count", "Create/Impulse"))
     (running,) = client.errors(job_id).groups
@@ -135,6 +135,6 @@ def test_server_returns_errors_of_running_and_finished_jobs(
 
 
 def test_unknown_fields_of_newer_server_are_ignored() -> None:
-    sent = json.loads(encode(log().take([error(1, text())])))
+    sent = json.loads(encode_json(log().take([error(1, text())])))
     sent["new"] = sent["groups"][0]["failure"]["new"] = 1
-    assert record_of(Errors, sent).groups[0].failure.type == "ValueError"
+    assert make_record(JobErrors, sent).groups[0].failure.type == "ValueError"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from beam_runner_model.failures import FailedBundle, FailureCause
 
-from beam_runner_jobservices.failures import failure_of
+from beam_runner_jobservices.failures import parse_error_message
 from beam_runner_jobservices.step_names import StepNames
 
 STEPS = {
@@ -33,7 +33,7 @@ def trace(line: int, kind: str = "ValueError: no") -> str:
 
 
 def test_failure_finds_innermost_line_of_user_code(names: StepNames) -> None:
-    failure = failure_of(f"ValueError: no [while running 'Count']\n{trace(4)}", names)
+    failure = parse_error_message(f"ValueError: no [while running 'Count']\n{trace(4)}", names)
     assert (failure.type, failure.text, failure.step) == ("ValueError", "no", "t3")
     assert failure.users_frame is not None
     assert failure.users_frame.place == "mine.py:4 in parse"
@@ -43,15 +43,15 @@ def test_failure_finds_innermost_line_of_user_code(names: StepNames) -> None:
 def test_failure_element_step_and_cause_come_from_record(names: StepNames) -> None:
     text = f"ValueError: no [while running 'Read']\nThe element: ('a', <b>)\n{trace(4)}"
     record = FailedBundle("s", 1, kind="user_code", step="Count", element="('a', <b>)")
-    failure = failure_of(text, names, record)
+    failure = parse_error_message(text, names, record)
     assert (failure.element, failure.text, failure.step) == ("('a', <b>)", "no", "t3")
     assert failure.cause == FailureCause.USER_CODE
-    assert failure_of(text, names).element == failure_of(text, names).cause == ""
+    assert parse_error_message(text, names).element == parse_error_message(text, names).cause == ""
 
 
 def test_failure_without_traceback_is_described_by_its_record(names: StepNames) -> None:
     lost = FailedBundle("s", 1, kind=FailureCause.LOST_PROCESS, error="process 47 was lost")
-    failure = failure_of("attempt 2 at a bundle failed: process 47 was lost", names, lost)
+    failure = parse_error_message("attempt 2 at a bundle failed: process 47 was lost", names, lost)
     assert (failure.type, failure.text, failure.step) == ("", "process 47 was lost", "")
 
 
@@ -59,13 +59,13 @@ def test_failure_text_of_fn_api_sdk_is_parsed(names: StepNames) -> None:
     text = "Error processing instruction 5. Original traceback is\n" + trace(
         4, "mine.Bad: a b [while running 'Read/Lines']"
     )
-    failure = failure_of(text, names)
+    failure = parse_error_message(text, names)
     assert (failure.type, failure.text, failure.step) == ("Bad", "a b", "t2")
 
 
 def test_failure_with_chained_errors_uses_last_error(names: StepNames) -> None:
     text = f"x\n{trace(1)}\n\nDuring handling of the above exception:\n\n{trace(2, 'KeyError: 7')}"
-    failure = failure_of(text, names)
+    failure = parse_error_message(text, names)
     assert (failure.type, failure.text) == ("KeyError", "7")
     assert failure.users_frame is not None and failure.users_frame.line == 2
 
@@ -82,7 +82,7 @@ def test_failure_with_chained_errors_uses_last_error(names: StepNames) -> None:
 def test_failure_without_traceback_has_message_only(
     names: StepNames, text: str, kind: str, words: str
 ) -> None:
-    failure = failure_of(text, names)
+    failure = parse_error_message(text, names)
     assert (failure.type, failure.text, failure.frames) == (kind, words, ())
 
 
@@ -105,18 +105,18 @@ def test_failure_message_names_step_in_brackets(
 
 def test_failure_ignores_compiled_modules_of_beam(names: StepNames) -> None:
     text = trace(4).replace("/usr/lib/python3.11/json/decoder.py", "apache_beam/runners/common.py")
-    failure = failure_of(f"ValueError: no [while running 'Count']\n{text}", names)
+    failure = parse_error_message(f"ValueError: no [while running 'Count']\n{text}", names)
     assert [frame.function for frame in failure.frames if frame.users] == ["parse"]
 
 
 def test_failure_step_with_quotes_in_name_is_found(names: StepNames) -> None:
     text = f"ValueError: no [while running 'Ev\"il' <img> 's']\n{trace(4)}"
-    assert failure_of(text, names).step == "quoted"
+    assert parse_error_message(text, names).step == "quoted"
 
 
 def test_failure_text_that_resembles_traceback_is_harmless(names: StepNames) -> None:
     text = (
         f'Traceback (most recent call last):\n  File "x", line {"9" * 5000}, in f\nValueError: no\n'
     )
-    found = failure_of(text, names)
+    found = parse_error_message(text, names)
     assert (found.type, found.text, found.frames) == ("ValueError", "no", ())

@@ -12,7 +12,7 @@ from beam_runner_jobservices.graph import (
     TransformNode,
     WindowingNode,
 )
-from beam_runner_jobservices.graph_checks import check
+from beam_runner_jobservices.graph_checks import check_graph
 
 GOOD = PipelineGraph(
     roots=("top",),
@@ -43,9 +43,9 @@ def changed(**changes):
 
 
 def test_valid_and_empty_pipelines_pass():
-    check(GOOD)
-    check(attrs.evolve(GOOD, roots=(), transforms={}))
-    check(PipelineGraph((), {}, {}, {}, {}, frozenset()))
+    check_graph(GOOD)
+    check_graph(attrs.evolve(GOOD, roots=(), transforms={}))
+    check_graph(PipelineGraph((), {}, {}, {}, {}, frozenset()))
 
 
 @pytest.mark.parametrize(
@@ -98,17 +98,17 @@ def test_valid_and_empty_pipelines_pass():
 )
 def test_pipeline_problem_names_its_location(graph, text):
     with pytest.raises(InvalidRequest, match=text):
-        check(graph)
+        check_graph(graph)
 
 
 def test_pipeline_problems_are_counted_beyond_limit():
     broken = {f"t{n}": TransformNode(f"T{n}", inputs={"in": "gone"}) for n in range(20)}
     with pytest.raises(InvalidRequest, match="and 15 more problems"):
-        check(attrs.evolve(GOOD, transforms=broken, roots=("t0",)))
+        check_graph(attrs.evolve(GOOD, transforms=broken, roots=("t0",)))
 
 
 def test_deeply_nested_pipeline_does_not_exhaust_stack():
     depth = 20_000
     coders = {str(n): (str(n + 1),) for n in range(depth)} | {str(depth): ()}
     with pytest.raises(InvalidRequest, match="too large: the coder '0' has 20001 levels"):
-        check(attrs.evolve(GOOD, coders={**GOOD.coders, **coders}))
+        check_graph(attrs.evolve(GOOD, coders={**GOOD.coders, **coders}))

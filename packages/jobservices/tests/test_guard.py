@@ -12,7 +12,7 @@ from waiting import eventually
 from beam_runner_jobservices.channels import CHANNEL_OPTIONS, Credentials, open_channel
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import AddressError, JobApiError, JobServicesError
-from beam_runner_jobservices.guard import Guard, read_guard, read_token
+from beam_runner_jobservices.guard import AccessGuard, read_guard, read_token
 from beam_runner_jobservices.server import JobServer
 
 from . import certificates
@@ -51,7 +51,7 @@ def pem(tmp_path_factory):
 
 @pytest.fixture
 def guard():
-    return Guard(token=TOKEN)
+    return AccessGuard(token=TOKEN)
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_owner_process_connects_through_socket(executor, tmp_path, pem):
     executor.on_start = run_to_end
     folder = tmp_path / "own"
     folder.mkdir()
-    guard = Guard(
+    guard = AccessGuard(
         certificate=(pem / "server.pem").read_bytes(),
         key=(pem / "server.key").read_bytes(),
         client_authority=(pem / "ca.pem").read_bytes(),

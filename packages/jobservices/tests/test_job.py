@@ -23,7 +23,7 @@ from beam_runner_jobservices.errors import IllegalTransition
 from beam_runner_jobservices.history import JobHistory
 from beam_runner_jobservices.job import Job
 from beam_runner_jobservices.limits import ServerLimits
-from beam_runner_jobservices.recorder import Unrecorded
+from beam_runner_jobservices.recorder import InMemoryRecorder
 from beam_runner_jobservices.states import TRANSITIONS
 
 from .fakes import Clock
@@ -65,7 +65,7 @@ def job(ends):
 
 def make(ends):
     history = JobHistory(ServerLimits(), [StateEvent(JobState.STOPPED, 1.0)])
-    recorder = Unrecorded()
+    recorder = InMemoryRecorder()
     return Job(
         SPEC,
         history,

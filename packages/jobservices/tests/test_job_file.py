@@ -27,11 +27,11 @@ from beam_runner_model.observation import JobTimes
 from beam_runner_model.waits import Wait, WaitKind
 
 from beam_runner_jobservices import message_records
-from beam_runner_jobservices.archive import Archive, pack, unpack
-from beam_runner_jobservices.error_log import ErrorLog, Errors
-from beam_runner_jobservices.errors import Damaged, NotFound
+from beam_runner_jobservices.archive import Archive, pack_archive, unpack_archive
+from beam_runner_jobservices.error_log import ErrorLog, JobErrors
+from beam_runner_jobservices.errors import DamagedData, NotFound
 from beam_runner_jobservices.job_file import FILE, JobFile
-from beam_runner_jobservices.recorder import EndedJob, KeptJob
+from beam_runner_jobservices.recorder import FinishedJobSummary, UnfinishedJob
 from beam_runner_jobservices.step_names import StepNames
 
 INFO = MetricCell("urn", "type", b"\x00\xff", {"PTRANSFORM": "Léa"})
@@ -51,7 +51,7 @@ def spec(job_id):
 
 
 def kept(job_id):
-    return KeptJob(
+    return UnfinishedJob(
         spec(job_id),
         f"preparation-of-{job_id}",
         f"owner-{job_id}",
@@ -95,7 +95,7 @@ def test_jobs_are_read_back_as_recorded(file, folder):
     file.add(first)
     file.add(second)
     file.taken_on("z")
-    file.messages("z", [message(1)], 1, Errors())
+    file.messages("z", [message(1)], 1, JobErrors())
     file.state("z", StateEvent(JobState.STARTING, 2.25))
     with reopened(file, folder) as again:
         entries = (*first.entries, message(1), StateEvent(JobState.STARTING, 2.25))
@@ -112,7 +112,7 @@ def test_message_records_of_running_and_finished_jobs_are_read_back(file, folder
     job = kept("a")
     told = attrs.evolve(message(1), worker="host:12", record=record)
     file.add(job)
-    file.messages("a", [told], 1, Errors())
+    file.messages("a", [told], 1, JobErrors())
     with reopened(file, folder) as again:
         assert again.jobs[0].entries[-1] == told
         end(again, job, told)
@@ -124,7 +124,7 @@ def test_record_of_unknown_kind_is_skipped(file, folder):
     job, told = kept("a"), attrs.evolve(message(1), record=FAILED)
     file.add(job)
     with patch.dict(message_records._KINDS, {"tomorrow": FailedBundle}, clear=True):
-        file.messages("a", [told], 1, Errors())
+        file.messages("a", [told], 1, JobErrors())
     with reopened(file, folder) as again:
         assert again.jobs[0].entries[-1] == message(1)
         assert again.damage == ()
@@ -134,14 +134,17 @@ def test_messages_of_older_version_are_read(file, folder):
     """Older messages have no record, in the file of a running job and in the archive of a finished job."""
     job, told = kept("a"), attrs.evolve(message(1), transform="A", worker="host:12")
     file.add(job)
-    file.messages("a", [told], 1, Errors())
+    file.messages("a", [told], 1, JobErrors())
     with closing(sqlite3.connect(folder / FILE)) as connection:
         (origin,) = connection.execute(
             "SELECT origin FROM history WHERE text IS NOT NULL"
         ).fetchone()
     assert origin == '["A", "host:12"]'
     last = StateEvent(JobState.DONE, 3.0)
-    assert unpack(pack(Archive(b"", (told, last), JobMetrics()))).entries == (told, last)
+    assert unpack_archive(pack_archive(Archive(b"", (told, last), JobMetrics()))).entries == (
+        told,
+        last,
+    )
 
 
 def test_finished_jobs_are_loaded_only_on_request(file, folder):
@@ -150,7 +153,7 @@ def test_finished_jobs_are_loaded_only_on_request(file, folder):
     states = (message(1), StateEvent(JobState.RUNNING, 2.0), message(2, "zwei\n🙂"))
     for entry in states:
         if isinstance(entry, JobMessage):
-            file.messages("a", [entry], 1, Errors())
+            file.messages("a", [entry], 1, JobErrors())
         else:
             file.state("a", entry)
     size = end(file, job, *states, metrics=metrics)
@@ -159,7 +162,9 @@ def test_finished_jobs_are_loaded_only_on_request(file, folder):
             last = StateEvent(JobState.FAILED, 3.0)
             options = job.spec.options
             times = JobTimes("a", 1.5, 2.0, 3.0, "")
-            expected = EndedJob("a", "Wörter", options, job.preparation_id, last, times, size)
+            expected = FinishedJobSummary(
+                "a", "Wörter", options, job.preparation_id, last, times, size
+            )
             assert again.jobs == (expected,)
             found = again.read("a")
             assert found == Archive(b"\x00pipeline\xff", (*job.entries, *states, last), metrics)
@@ -184,7 +189,7 @@ def test_dropped_messages_are_deleted_and_states_stay(file, folder):
     file.add(kept("a"))
     for first in range(1, 2_001, 8):
         numbers = range(first, min(first + 8, 2_001))
-        file.messages("a", [message(number) for number in numbers], max(1, first - 92), Errors())
+        file.messages("a", [message(number) for number in numbers], max(1, first - 92), JobErrors())
     with reopened(file, folder) as again:
         assert again.damage == ()
         state, *messages = again.jobs[0].entries
@@ -198,7 +203,7 @@ def test_batch_of_messages_costs_fraction_of_single_writes(file):
     def cpu(batches):
         began = time.process_time()
         for batch in batches:
-            file.messages("a", batch, 1, Errors())
+            file.messages("a", batch, 1, JobErrors())
         return time.process_time() - began
 
     one_by_one = cpu([[message(number)] for number in range(1, 801)])
@@ -266,7 +271,7 @@ def test_damage_loses_only_damaged_job_and_keeps_copy(file, folder, statement):
 @pytest.mark.parametrize("missing", [1, 5, 9, 10])
 def test_missing_message_before_last_state_is_reported_and_job_continues(file, folder, missing):
     file.add(kept("a"))
-    file.messages("a", [message(number) for number in range(1, 11)], 1, Errors())
+    file.messages("a", [message(number) for number in range(1, 11)], 1, JobErrors())
     file.state("a", StateEvent(JobState.RUNNING, 2.0))
     file.close()
     edit(folder, f"DELETE FROM history WHERE message_id = {missing} AND state IS NULL")
@@ -294,7 +299,7 @@ def test_record_of_finished_job_is_verified_on_read(file, folder):
     edit(folder, "UPDATE contents SET content = zeroblob(length(content))")
     with closing(JobFile(folder)) as again:
         assert [job.job_id for job in again.jobs] == ["a"]
-        with pytest.raises(Damaged, match="the record of job a in .* is damaged"):
+        with pytest.raises(DamagedData, match="the record of job a in .* is damaged"):
             again.read("a")
 
 
@@ -341,7 +346,7 @@ def test_errors_of_dropped_messages_survive_restart(file, folder):
     early = errors_of(failed(1))
     for first in range(1, 3_001, 100):
         messages = [message(number) for number in range(first, first + 100)]
-        file.messages("a", messages, max(1, first - 900), early if first > 901 else Errors())
+        file.messages("a", messages, max(1, first - 900), early if first > 901 else JobErrors())
     with reopened(file, folder) as again:
         (found,) = again.jobs
         assert found.errors == early
@@ -361,13 +366,13 @@ def test_damaged_notes_are_reported_and_job_continues(file, folder):
     edit(folder, "UPDATE notes SET content = x'00ff'")
     with closing(JobFile(folder)) as again:
         assert [one.spec.job_id for one in again.jobs] == ["a"]
-        assert again.jobs[0].errors == Errors()
+        assert again.jobs[0].errors == JobErrors()
         assert any("errors" in told and "damaged" in told for told in again.damage)
 
 
 def test_damaged_message_origin_is_reported(file, folder):
     file.add(kept("a"))
-    file.messages("a", [attrs.evolve(message(1), worker="host:12")], 1, Errors())
+    file.messages("a", [attrs.evolve(message(1), worker="host:12")], 1, JobErrors())
     file.close()
     edit(folder, """UPDATE history SET origin = '["", "host:13"]' WHERE state IS NULL""")
     with closing(JobFile(folder)) as again:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from beam_runner_model.observation import StageSeries
 
-from beam_runner_jobservices.kept_series import joined, thinned
+from beam_runner_jobservices.kept_series import join_series, thin_series
 
 
 def series(stage: str, *times: float, committed: bool = False) -> StageSeries:
@@ -12,7 +12,7 @@ def series(stage: str, *times: float, committed: bool = False) -> StageSeries:
 
 
 def test_series_retains_one_point_per_minute_of_last_hour() -> None:
-    (found,) = thinned([series("s", *(10.0 * n for n in range(1_000)))])
+    (found,) = thin_series([series("s", *(10.0 * n for n in range(1_000)))])
     times = [point[0] for point in found.points]
     assert len(times) <= 61
     assert times[0] >= 9_990.0 - 3_600.0
@@ -22,7 +22,7 @@ def test_series_retains_one_point_per_minute_of_last_hour() -> None:
 def test_series_limit_retains_most_recently_active_stages() -> None:
     idle = [series(f"idle {n}", 0.0, 60.0, 120.0) for n in range(300)]
     busy = [series(f"busy {n}", 0.0, 60.0, 120.0, committed=True) for n in range(50)]
-    found = thinned([*idle, *busy, series("empty")])
+    found = thin_series([*idle, *busy, series("empty")])
     assert len(found) == 200
     assert {one.stage for one in busy} <= {one.stage for one in found}
 
@@ -30,10 +30,10 @@ def test_series_limit_retains_most_recently_active_stages() -> None:
 def test_series_of_two_servers_are_joined_without_repeats() -> None:
     before = [series("a", 0.0, 60.0, 120.0), series("gone", 5.0)]
     since = [series("a", 110.0, 120.0), series("new", 111.0), series("quiet")]
-    found = {one.stage: [point[0] for point in one.points] for one in joined(before, since)}
+    found = {one.stage: [point[0] for point in one.points] for one in join_series(before, since)}
     assert found == {"a": [0.0, 60.0, 110.0, 120.0], "gone": [5.0], "new": [111.0]}
 
 
 def test_series_points_older_than_hour_are_dropped() -> None:
-    (found,) = joined([series("a", 0.0, 500.0)], [series("a", 4_000.0)])
+    (found,) = join_series([series("a", 0.0, 500.0)], [series("a", 4_000.0)])
     assert [point[0] for point in found.points] == [500.0, 4_000.0]

@@ -12,9 +12,9 @@ from beam_runner_storage.durable.databases import DatabaseSchema, begin_transact
 from beam_runner_storage.durable.logged import LogFailed
 
 from beam_runner_jobservices.archive import Archive
-from beam_runner_jobservices.error_log import Errors
+from beam_runner_jobservices.error_log import JobErrors
 from beam_runner_jobservices.job_file import JobFile
-from beam_runner_jobservices.recorder import EndedJob, KeptJob
+from beam_runner_jobservices.recorder import FinishedJobSummary, UnfinishedJob
 
 from .logs import MemoryLog
 
@@ -23,7 +23,9 @@ SCHEMA = DatabaseSchema(1, "CREATE TABLE t (number INTEGER PRIMARY KEY, text TEX
 
 def kept(job_id):
     spec = JobSpec(job_id, "Wörter", b"\x00pipeline\xff", {"x": 3}, '{"x": 3}', {}, "")
-    return KeptJob(spec, f"preparation-of-{job_id}", "owner", (StateEvent(JobState.STOPPED, 1.5),))
+    return UnfinishedJob(
+        spec, f"preparation-of-{job_id}", "owner", (StateEvent(JobState.STOPPED, 1.5),)
+    )
 
 
 def message(number):
@@ -46,14 +48,14 @@ def test_next_server_restores_jobs_without_state_folder(log, tmp_path):
         file.add(first)
         file.add(second)
         file.taken_on("a")
-        file.messages("a", [message(1)], 1, Errors())
+        file.messages("a", [message(1)], 1, JobErrors())
         file.state("a", StateEvent(JobState.RUNNING, 2.0))
         end(file, second)
     with closing(JobFile(tmp_path / "2", log)) as again:
         entries = (*first.entries, message(1), StateEvent(JobState.RUNNING, 2.0))
         going_on, ended = again.jobs
         assert going_on == attrs.evolve(first, entries=entries, taken_on=True)
-        assert isinstance(ended, EndedJob)
+        assert isinstance(ended, FinishedJobSummary)
         assert again.read("b").entries[-1] == StateEvent(JobState.DONE, 3.0)
         assert again.damage == ()
         end(again, first)

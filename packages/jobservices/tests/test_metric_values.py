@@ -9,13 +9,13 @@ from beam_runner_urns import metrics as urns
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_jobservices.metric_values import Distribution, Latest, metric_value
+from beam_runner_jobservices.metric_values import Distribution, LatestValue, decode_metric_value
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 
 
 def value(kind: str, payload: bytes) -> Any:
-    return metric_value(MetricCell("urn", kind, payload))
+    return decode_metric_value(MetricCell("urn", kind, payload))
 
 
 def varint(number: int) -> bytes:
@@ -39,7 +39,7 @@ def test_distributions_are_decoded(four: tuple[int, int, int, int]) -> None:
 
 
 def test_latest_values_are_decoded() -> None:
-    assert value(urns.LATEST_INT64_TYPE, varint(5) + varint(-7)) == Latest(5, -7)
+    assert value(urns.LATEST_INT64_TYPE, varint(5) + varint(-7)) == LatestValue(5, -7)
 
 
 @given(st.lists(st.floats(allow_nan=False)))

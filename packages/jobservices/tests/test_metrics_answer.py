@@ -8,8 +8,8 @@ from apache_beam.runners.portability.portable_metrics import from_monitoring_inf
 from beam_runner_model.jobs import JobMetrics, MetricCell
 from beam_runner_urns import metrics as urns
 
-from beam_runner_jobservices.metrics_answer import LEFT_OUT, MOST_BYTES, fitting
-from beam_runner_jobservices.wire.jobs import metrics_message
+from beam_runner_jobservices.metrics_answer import LEFT_OUT, MOST_BYTES, select_fitting_metrics
+from beam_runner_jobservices.wire.jobs import encode_metrics
 
 
 def user(number: int) -> MetricCell:
@@ -24,14 +24,14 @@ def count_of(number: int) -> MetricCell:
 
 def test_metrics_within_limit_are_returned_unchanged() -> None:
     metrics = JobMetrics((count_of(1), user(1)), (user(1),))
-    assert fitting(metrics) is metrics
+    assert select_fitting_metrics(metrics) is metrics
 
 
 @pytest.mark.parametrize("count", [20_000, 100_000])
 def test_client_gets_metrics_within_limit_and_number_of_omitted(count: int) -> None:
     infos = tuple(map(user, range(count)))
-    told = fitting(JobMetrics((count_of(1), *infos), infos))
-    message = metrics_message(told)
+    told = select_fitting_metrics(JobMetrics((count_of(1), *infos), infos))
+    message = encode_metrics(told)
     assert 0.6 * MOST_BYTES < message.ByteSize() <= MOST_BYTES
     committed, *_ = from_monitoring_infos(message.metrics.committed, user_metrics_only=True)
     by_name = {(key.metric.namespace, key.metric.name): value for key, value in committed.items()}
@@ -44,7 +44,7 @@ def test_client_gets_metrics_within_limit_and_number_of_omitted(count: int) -> N
 
 def test_user_metrics_are_returned_first() -> None:
     infos = (*map(count_of, range(50)), *map(user, range(10)))
-    told = fitting(JobMetrics(infos, ()), 4_000)
+    told = select_fitting_metrics(JobMetrics(infos, ()), 4_000)
     names = [info.labels.get("NAME", "") for info in told.attempted]
     assert sum("counter" in name for name in names) == 10
     assert sum(info.urn == urns.ELEMENT_COUNT for info in told.attempted) > 1
@@ -53,6 +53,6 @@ def test_user_metrics_are_returned_first() -> None:
 
 def test_single_metric_above_limit_is_omitted() -> None:
     large = attrs.evolve(user(1), payload=bytes(MOST_BYTES))
-    told = fitting(JobMetrics((large,), (large,)))
+    told = select_fitting_metrics(JobMetrics((large,), (large,)))
     assert [info.labels["NAME"] for info in told.committed] == [LEFT_OUT[1]]
     assert told.committed[0].payload == b"\x01"

@@ -20,7 +20,7 @@ from beam_runner_model.waits import Wait, WaitKind
 
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
-from beam_runner_jobservices.observation_json import decode, encode, record_of
+from beam_runner_jobservices.observation_json import decode_json, encode_json, make_record
 from beam_runner_jobservices.server import JobServer
 
 from .fakes import Clock, FakeExecutor, FakeJob
@@ -86,7 +86,7 @@ def test_runner_without_observations_returns_unimplemented(
 def test_invalid_query_is_refused(client: JobClient, pipeline: bytes, query: object) -> None:
     job_id = client.submit(pipeline)
     with pytest.raises(JobApiError) as refused:
-        client._observe("GetLogs", {"job_id": job_id, "query": query})
+        client._call_observation_service("GetLogs", {"job_id": job_id, "query": query})
     assert refused.value.code == "INVALID_ARGUMENT"
 
 
@@ -118,13 +118,13 @@ def test_job_times_are_returned(
 
 
 def test_unknown_fields_of_newer_server_are_ignored() -> None:
-    sent = json.loads(encode(Execution((BUNDLE,))))
+    sent = json.loads(encode_json(Execution((BUNDLE,))))
     sent["new"] = 1
     sent["bundles"][0]["new"] = 2
     del sent["bundles"][0]["pid"]
     sent["bundles"][0]["where"] = "a new place"
     sent["waits"] = [{"kind": "a new kind", "new": 3}]
-    found = record_of(Record, decode(json.dumps(sent).encode()))
+    found = make_record(Record, decode_json(json.dumps(sent).encode()))
     assert (found.bundles[0].bundle, found.bundles[0].pid) == (7, 0)
     assert found.bundles[0].where is BundlePlace.PROCESS
     assert found.waits == (Wait(WaitKind.OTHER),)
@@ -200,7 +200,9 @@ def test_bundle_story_of_runner_without_journal_is_unimplemented(
 
 
 def test_bundle_story_of_later_version_is_read_without_unknown_fields() -> None:
-    found = decode(encode({"bundle": 1, "status": "new", "happened": [{"kind": "new", "x": 1}]}))
-    assert record_of(BundleStory, found) == BundleStory(
+    found = decode_json(
+        encode_json({"bundle": 1, "status": "new", "happened": [{"kind": "new", "x": 1}]})
+    )
+    assert make_record(BundleStory, found) == BundleStory(
         1, "unknown", happened=(StoryStep("other"),)
     )

@@ -8,21 +8,21 @@ import pytest
 from google.protobuf import struct_pb2
 
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
-from beam_runner_jobservices.errors import InvalidRequest, NotFound, NotReady, TooMany
+from beam_runner_jobservices.errors import InvalidRequest, LimitExceeded, NotFound, NotReady
 from beam_runner_jobservices.limits import ServerLimits
-from beam_runner_jobservices.preparations import Peer, Preparations
+from beam_runner_jobservices.preparations import ClientConnection, Preparations
 from beam_runner_jobservices.store import ArtifactStore
-from beam_runner_jobservices.wire.pipelines import prepare_request
+from beam_runner_jobservices.wire.pipelines import decode_prepare_request
 
 from .fakes import Clock, file_artifact, pipeline_proto
 
-PEER = Peer.of("ipv4:127.0.0.1:4711")
+PEER = ClientConnection.of("ipv4:127.0.0.1:4711")
 
 
 def request(*artifacts):
     pipeline = pipeline_proto()
     pipeline.components.environments["python"].dependencies.extend(artifacts)
-    return prepare_request(job_api.PrepareJobRequest(pipeline=pipeline))
+    return decode_prepare_request(job_api.PrepareJobRequest(pipeline=pipeline))
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_malformed_pipeline_is_not_prepared():
     pipeline = pipeline_proto()
     pipeline.root_transform_ids[:] = []
     with pytest.raises(InvalidRequest):
-        prepare_request(job_api.PrepareJobRequest(pipeline=pipeline))
+        decode_prepare_request(job_api.PrepareJobRequest(pipeline=pipeline))
 
 
 def test_preparation_without_its_artifacts_cannot_be_run(preparations, store):
@@ -104,23 +104,25 @@ def test_client_with_too_many_preparations_loses_oldest_only(preparations, store
     flood = []
     for number in range(20):
         clock.now += 1
-        flood.append(preparations.add(request(), Peer.of(f"ipv4:10.0.0.7:{number % 2}")))
-    other = preparations.add(request(), Peer.of("ipv4:10.0.0.8:1"))
+        flood.append(
+            preparations.add(request(), ClientConnection.of(f"ipv4:10.0.0.7:{number % 2}"))
+        )
+    other = preparations.add(request(), ClientConnection.of("ipv4:10.0.0.8:1"))
     assert preparations.take(patient.preparation_id) is patient
     assert preparations.take(other.preparation_id) is other
     assert preparations.take(flood[-1].preparation_id) is flood[-1]
     for preparation in flood[:-1]:
-        with pytest.raises(TooMany, match="the server discarded the prepared job"):
+        with pytest.raises(LimitExceeded, match="the server discarded the prepared job"):
             preparations.take(preparation.preparation_id)
-        with pytest.raises(TooMany, match="Prepare the job again"):
+        with pytest.raises(LimitExceeded, match="Prepare the job again"):
             preparations.with_token(preparation.staging_token)
-        with pytest.raises(TooMany, match="discarded the prepared job"):
+        with pytest.raises(LimitExceeded, match="discarded the prepared job"):
             preparations.set_staged(preparation, "owner", {})
 
 
 def test_host_above_limit_loses_preparations_of_busiest_connection(preparations):
-    quiet = preparations.add(request(), Peer.of("ipv6:%5B::1%5D:1"))
-    flood = [preparations.add(request(), Peer.of("ipv6:%5B::1%5D:2")) for _ in range(9)]
+    quiet = preparations.add(request(), ClientConnection.of("ipv6:%5B::1%5D:1"))
+    flood = [preparations.add(request(), ClientConnection.of("ipv6:%5B::1%5D:2")) for _ in range(9)]
     assert preparations.take(quiet.preparation_id) is quiet
     assert preparations.take(flood[-1].preparation_id) is flood[-1]
 
@@ -141,7 +143,7 @@ def test_waiting_preparations_are_compressed():
     pipeline.components.transforms["large"].unique_name = "y" * 10_000
     message = job_api.PrepareJobRequest(pipeline=pipeline, pipeline_options=options)
     tracemalloc.start()
-    waiting = [prepare_request(message) for _ in range(20)]
+    waiting = [decode_prepare_request(message) for _ in range(20)]
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert taken < 20 * 10_000
@@ -159,10 +161,10 @@ def test_preparation_bytes_are_limited(store, clock):
     preparations = Preparations(store, ServerLimits(preparation_bytes=3 * size), clock)
     added = [preparations.add(request(), PEER) for _ in range(fit + 2)]
     for preparation in added[:2]:
-        with pytest.raises(TooMany):
+        with pytest.raises(LimitExceeded):
             preparations.take(preparation.preparation_id)
     for preparation in added[2:]:
         preparations.take(preparation.preparation_id)
     small = Preparations(store, ServerLimits(preparation_bytes=size - 1), clock)
-    with pytest.raises(TooMany, match=f"need {size} bytes of this server's memory"):
+    with pytest.raises(LimitExceeded, match=f"need {size} bytes of this server's memory"):
         small.add(request(), PEER)

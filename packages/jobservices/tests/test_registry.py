@@ -14,13 +14,13 @@ from beam_runner_model.jobs import JobState, StateEvent
 
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
 from beam_runner_jobservices.errors import ExecutorFailed, JobRejected, NotFound
-from beam_runner_jobservices.finished_job import Ended
+from beam_runner_jobservices.finished_job import FinishedJob
 from beam_runner_jobservices.limits import ServerLimits
-from beam_runner_jobservices.preparations import Peer, Preparations
-from beam_runner_jobservices.recorder import Unrecorded
+from beam_runner_jobservices.preparations import ClientConnection, Preparations
+from beam_runner_jobservices.recorder import InMemoryRecorder
 from beam_runner_jobservices.registry import JobRegistry
 from beam_runner_jobservices.store import ArtifactStore
-from beam_runner_jobservices.wire.pipelines import prepare_request
+from beam_runner_jobservices.wire.pipelines import decode_prepare_request
 
 from .fakes import LIMIT, Clock, FakeExecutor, pipeline_proto, run_to_end
 
@@ -30,13 +30,15 @@ class Jobs:
         self.store = ArtifactStore(folder)
         self.preparations = Preparations(self.store, limits, Clock())
         self.registry = JobRegistry(
-            executor, self.store, self.preparations, Unrecorded(), limits, Clock()
+            executor, self.store, self.preparations, InMemoryRecorder(), limits, Clock()
         )
 
     def prepare(self, name="job", **options):
         message = job_api.PrepareJobRequest(pipeline=pipeline_proto(), job_name=name)
         message.pipeline_options.update(options)
-        return self.preparations.add(prepare_request(message), Peer.of("ipv4:127.0.0.1:1"))
+        return self.preparations.add(
+            decode_prepare_request(message), ClientConnection.of("ipv4:127.0.0.1:1")
+        )
 
     def run(self, preparation):
         return self.registry.run(preparation.preparation_id, "localhost:1")
@@ -203,7 +205,7 @@ def test_finished_job_leaves_only_list_entry_in_memory(jobs, executor):
     executor.on_start = run_to_end
     job_id = jobs.run(jobs.prepare())
     job, fake = jobs.registry.job(job_id), weakref.ref(executor.jobs.pop())
-    assert isinstance(job, Ended)
+    assert isinstance(job, FinishedJob)
     assert job.info.state is JobState.DONE
     assert type(pipeline_proto()).FromString(job.pipeline()) == pipeline_proto()
     assert [entry.state for entry in job.history.entries()][-1] is JobState.DONE

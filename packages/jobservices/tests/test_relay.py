@@ -15,7 +15,7 @@ from waiting import eventually
 from beam_runner_jobservices.channels import Credentials
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
-from beam_runner_jobservices.guard import Guard
+from beam_runner_jobservices.guard import AccessGuard
 from beam_runner_jobservices.relay import Relay, main
 from beam_runner_jobservices.server import JobServer
 
@@ -26,7 +26,7 @@ TOKEN = "0123456789abcdef-a-secret"
 
 @pytest.fixture
 def server(executor: FakeExecutor, tmp_path):
-    guard = Guard(token=TOKEN)
+    guard = AccessGuard(token=TOKEN)
     with JobServer(executor, artifacts_dir=tmp_path / "artifacts", port=0, guard=guard) as running:
         yield running
 

@@ -26,7 +26,7 @@ from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError, JobRejected
 from beam_runner_jobservices.job_log import LogQuery
 from beam_runner_jobservices.limits import ServerLimits
-from beam_runner_jobservices.server import Elsewhere, JobServer
+from beam_runner_jobservices.server import JobServer, RemoteStorage
 
 from .fakes import (
     LIMIT,
@@ -46,7 +46,7 @@ WHEREVER = pytest.mark.parametrize("servers", ["folders", "elsewhere"], indirect
 @pytest.fixture
 def servers(request, tmp_path):
     is_elsewhere = getattr(request, "param", "") == "elsewhere"
-    made = Servers(tmp_path, Elsewhere(MemoryLog(), MemoryFiles()) if is_elsewhere else None)
+    made = Servers(tmp_path, RemoteStorage(MemoryLog(), MemoryFiles()) if is_elsewhere else None)
     yield made
     made.stop()
 

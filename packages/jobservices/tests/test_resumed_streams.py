@@ -16,7 +16,7 @@ from beam_runner_model.jobs import Importance, JobMessage, JobState, StateEvent
 
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
-from beam_runner_jobservices.resumed_streams import NewEntries, follow
+from beam_runner_jobservices.resumed_streams import NewEntries, follow_with_reconnects
 
 from .fakes import LIMIT, pipeline_proto
 
@@ -48,7 +48,9 @@ def everything(item):
 
 
 def follow_all(open_stream, is_new=everything, timeout=None, reconnect_seconds=60.0):
-    return list(follow(open_stream, is_new, timeout, reconnect_seconds, lambda wait: False))
+    return list(
+        follow_with_reconnects(open_stream, is_new, timeout, reconnect_seconds, lambda wait: False)
+    )
 
 
 class TestFollow:
@@ -75,7 +77,7 @@ class TestFollow:
             return False
 
         with pytest.raises(JobApiError):
-            list(follow(opened, everything, None, 2.1, pause))
+            list(follow_with_reconnects(opened, everything, None, 2.1, pause))
         before, after = pauses[:8], pauses[8:]
         for some in (before, after):
             assert 0.05 <= some[0] <= 0.1
@@ -85,7 +87,11 @@ class TestFollow:
 
     def test_pause_callback_can_stop_following(self):
         with pytest.raises(JobApiError):
-            list(follow(streams([lost()], [1]), everything, None, 60.0, lambda wait: True))
+            list(
+                follow_with_reconnects(
+                    streams([lost()], [1]), everything, None, 60.0, lambda wait: True
+                )
+            )
 
     def test_timeout_applies_to_all_attempts_together(self):
         lefts = []
@@ -101,7 +107,7 @@ class TestFollow:
             return False
 
         with pytest.raises(JobApiError, match="DEADLINE_EXCEEDED"):
-            list(follow(open_stream, everything, 1.0, 60.0, pause))
+            list(follow_with_reconnects(open_stream, everything, 1.0, 60.0, pause))
         assert lefts == sorted(lefts, reverse=True)
         assert 0.5 < lefts[0] <= 1.0
 

@@ -25,7 +25,7 @@ from waiting import eventually
 
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import AddressError, JobApiError, JobRejected, NotFound
-from beam_runner_jobservices.guard import Guard
+from beam_runner_jobservices.guard import AccessGuard
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.server import JobServer
 
@@ -335,7 +335,7 @@ class TestStarting:
                 client.submit(pipeline)
 
     def test_wildcard_server_advertises_host_name(self, executor, tmp_path):
-        anywhere = {"host": "0.0.0.0", "guard": Guard(allow_remote=True, token="x" * 16)}
+        anywhere = {"host": "0.0.0.0", "guard": AccessGuard(allow_remote=True, token="x" * 16)}
         server = JobServer(executor, artifacts_dir=tmp_path, port=0, **anywhere)
         assert not server.address.startswith("0.0.0.0")
         server.stop()

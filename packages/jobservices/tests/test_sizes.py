@@ -7,8 +7,8 @@ import pytest
 
 from beam_runner_jobservices.errors import InvalidRequest
 from beam_runner_jobservices.graph import PCollectionNode, PipelineGraph, TransformNode
-from beam_runner_jobservices.graph_checks import check
-from beam_runner_jobservices.sizes import PipelineLimits, excesses
+from beam_runner_jobservices.graph_checks import check_graph
+from beam_runner_jobservices.sizes import PipelineLimits, find_excesses
 
 SMALL = PipelineLimits(3, 3, 3, 3, 3, composites_deep=2, coders_deep=2, name_chars=5)
 EMPTY = PipelineGraph((), {}, {}, {}, {}, frozenset())
@@ -27,7 +27,7 @@ def composites(levels):
 
 def test_pipeline_just_below_limit_passes():
     graph = attrs.evolve(composites(2), coders=nested(2), environments=frozenset("abc"))
-    assert not list(excesses(graph, SMALL))
+    assert not list(find_excesses(graph, SMALL))
 
 
 @pytest.mark.parametrize(
@@ -51,20 +51,20 @@ def test_pipeline_just_below_limit_passes():
     ],
 )
 def test_pipeline_above_limit_is_refused(graph, text):
-    (excess,) = excesses(graph, SMALL)
+    (excess,) = find_excesses(graph, SMALL)
     assert text in excess
 
 
 def test_prepare_refuses_pipeline_above_limit():
     with pytest.raises(InvalidRequest, match=r"too large: .* 60000 levels"):
-        check(composites(60_000))
+        check_graph(composites(60_000))
     with pytest.raises(InvalidRequest, match="60000 transforms; the maximum is 30000"):
-        check(composites(60_000))
+        check_graph(composites(60_000))
     shared = {str(n): (str(n + 1),) * 2 if n < 40 else () for n in range(41)}
-    check(attrs.evolve(EMPTY, coders=shared))
+    check_graph(attrs.evolve(EMPTY, coders=shared))
 
 
 def test_names_made_by_beam_dataframes_are_within_limit():
     # A file with 300 columns, with which Beam itself reaches the limit of Python's stack.
     graph = attrs.evolve(EMPTY, transforms={"t": TransformNode("get_column" * 5_000)})
-    assert not list(excesses(graph))
+    assert not list(find_excesses(graph))

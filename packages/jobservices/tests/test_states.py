@@ -6,7 +6,7 @@ import pytest
 from beam_runner_model.jobs import JobState
 
 from beam_runner_jobservices.errors import IllegalTransition
-from beam_runner_jobservices.states import OVERTAKEN, TRANSITIONS, is_entered
+from beam_runner_jobservices.states import OVERTAKEN, TRANSITIONS, should_enter_state
 
 UNUSED = {JobState.UNSPECIFIED, JobState.UPDATING, JobState.UPDATED}
 
@@ -34,9 +34,9 @@ def test_reports_are_never_both_legal_and_overtaken():
 @pytest.mark.parametrize("reported", list(JobState))
 def test_entered_states_agree_with_transition_table(present, reported):
     if present.is_terminal or present is reported or reported in OVERTAKEN.get(present, ()):
-        assert not is_entered(present, reported)
+        assert not should_enter_state(present, reported)
     elif reported in TRANSITIONS[present]:
-        assert is_entered(present, reported)
+        assert should_enter_state(present, reported)
     else:
         with pytest.raises(IllegalTransition, match=rf"{present.name}.*{reported.name}"):
-            is_entered(present, reported)
+            should_enter_state(present, reported)

@@ -6,16 +6,21 @@ from urllib.parse import quote
 
 import pytest
 
-from beam_runner_jobservices.texts import cut, iso_time, one_line, status_text
+from beam_runner_jobservices.texts import (
+    fit_status_text,
+    format_exception,
+    format_iso_time,
+    truncate_middle,
+)
 
 
 def test_short_texts_are_unchanged():
-    assert cut("text", 4) == status_text("text") == "text"
+    assert truncate_middle("text", 4) == fit_status_text("text") == "text"
 
 
 @pytest.mark.parametrize("character", ["x", "é", "日", "\n", "🙂"])
 def test_status_text_always_fits_into_grpc_trailers(character):
-    text = status_text(f"start {character * 50_000} end")
+    text = fit_status_text(f"start {character * 50_000} end")
     assert len(quote(text)) <= 6_000
     assert text.startswith("start ")
     assert text.endswith(" end")
@@ -23,13 +28,13 @@ def test_status_text_always_fits_into_grpc_trailers(character):
 
 
 def test_lone_surrogates_are_replaced():
-    cut("\udcff", 10).encode("utf-8")
+    truncate_middle("\udcff", 10).encode("utf-8")
 
 
 def test_text_is_reduced_to_one_line():
-    assert one_line(ValueError("two\nlines")) == "ValueError: two lines"
-    assert one_line(ValueError()) == "ValueError"
+    assert format_exception(ValueError("two\nlines")) == "ValueError: two lines"
+    assert format_exception(ValueError()) == "ValueError"
 
 
 def test_timestamp_is_formatted_as_iso():
-    assert iso_time(0.25) == "1970-01-01T00:00:00.250+00:00"
+    assert format_iso_time(0.25) == "1970-01-01T00:00:00.250+00:00"

@@ -4,12 +4,12 @@ import argparse
 import importlib.metadata
 
 import pytest
-from beam_runner_jobservices.local_access import Door
+from beam_runner_jobservices.local_access import LocalAccess
 
 from beam_runner_server import extensions, flags
 from beam_runner_server.plain import PlainProgram
 
-DOOR = Door("localhost:1", "localhost:1")
+DOOR = LocalAccess("localhost:1", "localhost:1")
 
 
 class Pages:
@@ -23,7 +23,7 @@ class Pages:
             raise ValueError("--pages: none is too few")
         self.pages = found.pages
 
-    def start(self, door: Door) -> str:
+    def start(self, door: LocalAccess) -> str:
         if self.pages == "torn":
             raise OSError("the pages are torn")
         return f"{self.pages} pages of {door.address}"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from beam_runner_jobservices.guard import Guard
-from beam_runner_jobservices.local_access import Door
+from beam_runner_jobservices.guard import AccessGuard
+from beam_runner_jobservices.local_access import LocalAccess
 
 from beam_runner_web.extension import WebExtension
 from beam_runner_web.server import WebError
@@ -21,7 +21,9 @@ TOKEN = "0123456789abcdef-a-secret"
 def guarded(tmp_path: Path) -> Iterator[Server]:
     (tmp_path / "own").mkdir(mode=0o700)
     server = Server(
-        tmp_path / "artifacts", guard=Guard(token=TOKEN), socket_path=tmp_path / "own" / "jobs"
+        tmp_path / "artifacts",
+        guard=AccessGuard(token=TOKEN),
+        socket_path=tmp_path / "own" / "jobs",
     )
     yield server
     server.close()
@@ -40,7 +42,7 @@ def configure(extension: WebExtension, *flags: str) -> None:
     extension.configure(parser.parse_args(["--web-port=0", *flags]))
 
 
-def start(extension: WebExtension, door: Door) -> str:
+def start(extension: WebExtension, door: LocalAccess) -> str:
     """Starts the extension, and returns the address of the pages."""
     return extension.start(door).partition("http://")[2].partition("/")[0]
 
@@ -71,7 +73,7 @@ def test_web_pages_can_have_separate_token(
 def test_web_pages_need_token_if_server_requires_certificates(extension: WebExtension) -> None:
     configure(extension)
     with pytest.raises(WebError, match="--web-token-file"):
-        extension.start(Door("localhost:1", "unix:/nowhere", guarded=True))
+        extension.start(LocalAccess("localhost:1", "unix:/nowhere", guarded=True))
 
 
 def test_web_pages_of_open_server_show_jobs_to_local_machine(

@@ -11,13 +11,13 @@ import attrs
 from beam_runner_model.jobs import Importance, JobMessage, JobMetrics, JobState, StateEvent
 from beam_runner_model.observation import StageSeries
 
-from beam_runner_jobservices.error_log import Errors
-from beam_runner_jobservices.errors import Damaged
+from beam_runner_jobservices.error_log import JobErrors
+from beam_runner_jobservices.errors import DamagedData
 from beam_runner_jobservices.history import Entry
-from beam_runner_jobservices.message_records import of_plain, plain
-from beam_runner_jobservices.observation_json import record_of
-from beam_runner_jobservices.texts import one_line
-from beam_runner_jobservices.wire.jobs import metrics_bytes, metrics_of_bytes
+from beam_runner_jobservices.message_records import decode_record, encode_record
+from beam_runner_jobservices.observation_json import make_record
+from beam_runner_jobservices.texts import format_exception
+from beam_runner_jobservices.wire.jobs import deserialize_metrics, serialize_metrics
 
 _FORM = 1
 _LEVEL = 3
@@ -36,17 +36,17 @@ class Archive:
     pipeline: bytes = attrs.field(repr=False)
     entries: tuple[Entry, ...] = attrs.field(repr=False)
     metrics: JobMetrics = attrs.field(repr=False)
-    errors: Errors = attrs.field(factory=Errors, repr=False)
+    errors: JobErrors = attrs.field(factory=JobErrors, repr=False)
     series: tuple[StageSeries, ...] = attrs.field(default=(), repr=False)
 
 
-def pack(archive: Archive) -> bytes:
+def pack_archive(archive: Archive) -> bytes:
     """Returns the archive as bytes that begin with their checksum."""
     content = {
         "form": _FORM,
         "pipeline": base64.b64encode(archive.pipeline).decode(),
-        "metrics": base64.b64encode(metrics_bytes(archive.metrics)).decode(),
-        "entries": [_row(entry) for entry in archive.entries],
+        "metrics": base64.b64encode(serialize_metrics(archive.metrics)).decode(),
+        "entries": [_encode_entry(entry) for entry in archive.entries],
         "errors": attrs.asdict(archive.errors),
         "series": [attrs.asdict(one) for one in archive.series],
     }
@@ -54,28 +54,28 @@ def pack(archive: Archive) -> bytes:
     return zlib.crc32(packed).to_bytes(4, "big") + packed
 
 
-def unpack(data: bytes) -> Archive:
-    """Returns the archive that `pack` encoded.
+def unpack_archive(data: bytes) -> Archive:
+    """Returns the archive that `pack_archive` encoded.
 
     Raises:
-        Damaged: the bytes are not a result of `pack`.
+        DamagedData: the bytes are not a result of `pack_archive`.
     """
     if zlib.crc32(data[4:]).to_bytes(4, "big") != data[:4]:
-        raise Damaged("the checksum doesn't match")
+        raise DamagedData("the checksum doesn't match")
     try:
         content = json.loads(zlib.decompress(data[4:]))
         return Archive(
             base64.b64decode(content["pipeline"]),
-            tuple(_entry(row) for row in content["entries"]),
-            metrics_of_bytes(base64.b64decode(content["metrics"])),
-            record_of(Errors, content["errors"]),
-            tuple(record_of(StageSeries, one) for one in content["series"]),
+            tuple(_decode_entry(row) for row in content["entries"]),
+            deserialize_metrics(base64.b64decode(content["metrics"])),
+            make_record(JobErrors, content["errors"]),
+            tuple(make_record(StageSeries, one) for one in content["series"]),
         )
     except (zlib.error, ValueError, TypeError, LookupError) as error:
-        raise Damaged(one_line(error)) from error
+        raise DamagedData(format_exception(error)) from error
 
 
-def _row(entry: Entry) -> list[Any]:
+def _encode_entry(entry: Entry) -> list[Any]:
     if isinstance(entry, StateEvent):
         return [entry.time, entry.state.value]
     row = [
@@ -86,10 +86,10 @@ def _row(entry: Entry) -> list[Any]:
         entry.transform,
         entry.worker,
     ]
-    return row if entry.record is None else [*row, plain(entry.record)]
+    return row if entry.record is None else [*row, encode_record(entry.record)]
 
 
-def _entry(row: list[Any]) -> Entry:
+def _decode_entry(row: list[Any]) -> Entry:
     if len(row) == 2:
         return StateEvent(JobState(row[1]), float(row[0]))
     time, number, importance, text, transform, worker, *record = row
@@ -100,5 +100,5 @@ def _entry(row: list[Any]) -> Entry:
         str(text),
         str(transform),
         str(worker),
-        of_plain(record[0]) if record else None,
+        decode_record(record[0]) if record else None,
     )

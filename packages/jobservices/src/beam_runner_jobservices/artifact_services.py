@@ -13,11 +13,16 @@ import attrs
 import grpc
 
 from beam_runner_jobservices._protos import RetrievalServicer, StagingServicer
-from beam_runner_jobservices.decoding import decoded
-from beam_runner_jobservices.error_statuses import answering, streaming
+from beam_runner_jobservices.decoding import get_decoded_request
+from beam_runner_jobservices.error_statuses import answer_errors, answer_stream_errors
 from beam_runner_jobservices.errors import InvalidRequest, NotFound
 from beam_runner_jobservices.preparations import Preparation, Preparations
-from beam_runner_jobservices.staging import Embedded, Fetchable, Steps, stage
+from beam_runner_jobservices.staging import (
+    EmbeddedArtifact,
+    FetchableArtifact,
+    Steps,
+    stage_artifacts,
+)
 from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.wire import artifacts as wire
 
@@ -26,7 +31,7 @@ _CHUNK = 2 << 20
 
 
 @attrs.define(eq=False)
-class _Session:
+class _StagingSession:
     """An open staging stream, and the time (monotonic, in seconds) of the last message from its client."""
 
     context: grpc.ServicerContext
@@ -41,26 +46,26 @@ class StagingService(StagingServicer):
         self._store = store
         self._idle_limit = idle_limit
         self._lock = threading.Lock()
-        self._sessions: set[_Session] = set()
+        self._sessions: set[_StagingSession] = set()
 
-    @streaming
+    @answer_stream_errors
     def ReverseArtifactRetrievalService(
         self, answers: Iterator[Any], context: grpc.ServicerContext
     ) -> Iterator[Any]:
-        with self._session(context) as session:
-            first = _next(answers)
+        with self._track_session(context) as session:
+            first = _read_answer(answers)
             preparation = self._preparations.with_token(first.staging_token)
             owner = f"{preparation.preparation_id}/{secrets.token_hex(4)}"
             try:
-                yield from self._converse(session, preparation, owner, answers)
+                yield from self._request_artifacts(session, preparation, owner, answers)
             except BaseException:
                 self._store.release(owner)
                 raise
 
-    def _converse(
-        self, session: _Session, preparation: Preparation, owner: str, answers: Iterator[Any]
+    def _request_artifacts(
+        self, session: _StagingSession, preparation: Preparation, owner: str, answers: Iterator[Any]
     ) -> Iterator[Any]:
-        steps: Steps = stage(
+        steps: Steps = stage_artifacts(
             preparation.needed(),
             self._store,
             owner,
@@ -76,13 +81,13 @@ class StagingService(StagingServicer):
                     self._preparations.set_staged(preparation, owner, end.value)
                     return
                 if request is not None:
-                    yield wire.staging_request(request)
-                answer = wire.staging_answer(_next(answers))
+                    yield wire.encode_staging_request(request)
+                answer = wire.decode_staging_answer(_read_answer(answers))
                 session.last_use = time.monotonic()
 
     @contextmanager
-    def _session(self, context: grpc.ServicerContext) -> Iterator[_Session]:
-        session = _Session(context, time.monotonic())
+    def _track_session(self, context: grpc.ServicerContext) -> Iterator[_StagingSession]:
+        session = _StagingSession(context, time.monotonic())
         with self._lock:
             self._sessions.add(session)
         try:
@@ -100,9 +105,9 @@ class StagingService(StagingServicer):
             session.context.cancel()
 
 
-def _next(answers: Iterator[Any]) -> Any:
+def _read_answer(answers: Iterator[Any]) -> Any:
     try:
-        return decoded(next(answers))
+        return get_decoded_request(next(answers))
     except StopIteration:
         raise InvalidRequest(
             "the client closed the staging stream before it had sent all artifacts"
@@ -115,21 +120,23 @@ class RetrievalService(RetrievalServicer):
     def __init__(self, store: ArtifactStore) -> None:
         self._store = store
 
-    @answering
+    @answer_errors
     def ResolveArtifacts(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.resolve_response(wire.dependency(item) for item in request.artifacts)
+        return wire.encode_resolve_response(
+            wire.decode_dependency(item) for item in request.artifacts
+        )
 
-    @streaming
+    @answer_stream_errors
     def GetArtifact(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        item = wire.dependency(request.artifact)
-        if isinstance(item.source, Embedded):
+        item = wire.decode_dependency(request.artifact)
+        if isinstance(item.source, EmbeddedArtifact):
             data = item.source.data
             for start in range(0, len(data), _CHUNK):
-                yield wire.get_artifact_response(data[start : start + _CHUNK])
+                yield wire.encode_artifact_response(data[start : start + _CHUNK])
             return
-        sha256 = item.source.sha256 if isinstance(item.source, Fetchable) else ""
+        sha256 = item.source.sha256 if isinstance(item.source, FetchableArtifact) else ""
         if not sha256:
             raise NotFound(f"the artifact {item} isn't in the store: the request names no sha256")
         with self._store.open(sha256) as file:
             while chunk := file.read(_CHUNK):
-                yield wire.get_artifact_response(chunk)
+                yield wire.encode_artifact_response(chunk)

@@ -10,13 +10,13 @@ from typing import Any
 import grpc
 
 from beam_runner_jobservices.errors import AddressError
-from beam_runner_jobservices.guard import Guard
+from beam_runner_jobservices.guard import AccessGuard
 
 _ATTEMPTS = 16
 _NO_SUCH_ADDRESS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
 
 
-def bind(server: grpc.Server, host: str, port: int, guard: Guard) -> int:
+def bind_port(server: grpc.Server, host: str, port: int, guard: AccessGuard) -> int:
     """Makes `server` listen on every address of `host` on this machine, and returns the port.
 
     `localhost` is 127.0.0.1 and, if the machine has IPv6, ::1. Port 0 selects a free port, the same
@@ -24,19 +24,19 @@ def bind(server: grpc.Server, host: str, port: int, guard: Guard) -> int:
 
     Raises:
         AddressError: `host` isn't an address of this machine, or the port is in use or not allowed.
-        Unguarded: other machines can reach the address, and `guard` doesn't allow that.
+        UnguardedAddress: other machines can reach the address, and `guard` doesn't allow that.
     """
-    addresses = _addresses(host)
+    addresses = _find_usable_addresses(host)
     for address in addresses:
         guard.check(address)
     credentials = guard.server_credentials()
     for _ in range(_ATTEMPTS if port == 0 else 1):
-        chosen = _free_port(host, addresses, port)
+        chosen = _find_free_port(host, addresses, port)
         if chosen is None:
             continue
         try:
             for address in addresses:
-                _listen(server, f"{_bracketed(address)}:{chosen}", credentials)
+                _add_port(server, f"{_format_host(address)}:{chosen}", credentials)
         except RuntimeError as error:
             raise AddressError(f"Can't listen at {host}:{chosen}: {error}") from error
         return chosen
@@ -59,14 +59,14 @@ def bind_socket(server: grpc.Server, path: Path) -> str:
     return target
 
 
-def _listen(server: grpc.Server, address: str, credentials: Any) -> None:
+def _add_port(server: grpc.Server, address: str, credentials: Any) -> None:
     if credentials is None:
         server.add_insecure_port(address)
     else:
         server.add_secure_port(address, credentials)
 
 
-def _addresses(host: str) -> tuple[str, ...]:
+def _find_usable_addresses(host: str) -> tuple[str, ...]:
     """Returns the numeric addresses of `host` on which this machine can listen, IPv4 first."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -75,15 +75,15 @@ def _addresses(host: str) -> tuple[str, ...]:
     addresses = {str(address[4][0]) for address in found}
     if host == "localhost":
         addresses |= {"127.0.0.1", "::1"}
-    usable = {address for address in addresses if _usable(address)}
+    usable = {address for address in addresses if _can_listen_on(address)}
     if not usable:
         raise AddressError(f"Can't listen at {host}: not an address of this machine")
     return tuple(sorted(usable, key=lambda address: (":" in address, address)))
 
 
-def _usable(address: str) -> bool:
+def _can_listen_on(address: str) -> bool:
     try:
-        _try(address, 0)
+        _probe_port(address, 0)
     except OSError as error:
         if error.errno in _NO_SUCH_ADDRESS:
             return False
@@ -91,14 +91,14 @@ def _usable(address: str) -> bool:
     return True
 
 
-def _free_port(host: str, addresses: tuple[str, ...], port: int) -> int | None:
+def _find_free_port(host: str, addresses: tuple[str, ...], port: int) -> int | None:
     """Returns the port if it is free on all addresses. For port 0, returns a free port, or None if
     another try may find one.
     """
     chosen = port
     for address in addresses:
         try:
-            chosen = _try(address, chosen)
+            chosen = _probe_port(address, chosen)
         except OSError as error:
             if port == 0 and error.errno == errno.EADDRINUSE:
                 return None
@@ -112,7 +112,7 @@ def _free_port(host: str, addresses: tuple[str, ...], port: int) -> int | None:
     return chosen
 
 
-def _try(address: str, port: int) -> int:
+def _probe_port(address: str, port: int) -> int:
     """Listens on the address for a moment, and returns the port."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -124,5 +124,5 @@ def _try(address: str, port: int) -> int:
         return int(probe.getsockname()[1])
 
 
-def _bracketed(address: str) -> str:
+def _format_host(address: str) -> str:
     return f"[{address}]" if ":" in address else address

@@ -16,7 +16,7 @@ AUTHORIZATION = "authorization"
 """The metadata key of a token."""
 
 
-def bearer(token: str) -> str:
+def format_bearer_token(token: str) -> str:
     """Returns the value of `AUTHORIZATION` for this token."""
     return f"Bearer {token}"
 
@@ -57,7 +57,7 @@ def open_channel(
     return grpc.intercept_channel(channel, _TokenSender(credentials.token))
 
 
-class _Call(NamedTuple):
+class _CallDetails(NamedTuple):
     """The details of a call that gRPC passes to interceptors."""
 
     method: str
@@ -77,12 +77,14 @@ class _TokenSender(
     """An interceptor that sends a token with every call."""
 
     def __init__(self, token: str) -> None:
-        self._shown = (AUTHORIZATION, bearer(token))
+        self._shown = (AUTHORIZATION, format_bearer_token(token))
 
-    def _send(self, proceed: Callable[[_Call, Any], Any], call: Any, request: Any) -> Any:
+    def _send_with_token(
+        self, proceed: Callable[[_CallDetails, Any], Any], call: Any, request: Any
+    ) -> Any:
         shown = (*(call.metadata or ()), self._shown)
         return proceed(
-            _Call(
+            _CallDetails(
                 call.method,
                 call.timeout,
                 shown,
@@ -93,7 +95,7 @@ class _TokenSender(
             request,
         )
 
-    intercept_unary_unary = _send
-    intercept_unary_stream = _send
-    intercept_stream_unary = _send
-    intercept_stream_stream = _send
+    intercept_unary_unary = _send_with_token
+    intercept_unary_stream = _send_with_token
+    intercept_stream_unary = _send_with_token
+    intercept_stream_stream = _send_with_token

@@ -22,17 +22,23 @@ from beam_runner_model.stories import BundleStory
 
 from beam_runner_jobservices._protos import JobStub, RetrievalStub, StagingStub
 from beam_runner_jobservices.channels import CHANNEL_OPTIONS, Credentials, open_channel
-from beam_runner_jobservices.error_log import Errors
+from beam_runner_jobservices.error_log import JobErrors
 from beam_runner_jobservices.errors import JobApiError, JobServicesError
 from beam_runner_jobservices.history import Entry
-from beam_runner_jobservices.job_log import LogQuery, Logs
-from beam_runner_jobservices.observation_json import SERVICE, decode, encode, record_of
-from beam_runner_jobservices.resumed_streams import NewEntries, follow
-from beam_runner_jobservices.staging import Chunk, Dependency, Embedded, GetRequest, Resolved
+from beam_runner_jobservices.job_log import LogAnswer, LogQuery
+from beam_runner_jobservices.observation_json import SERVICE, decode_json, encode_json, make_record
+from beam_runner_jobservices.resumed_streams import NewEntries, follow_with_reconnects
+from beam_runner_jobservices.staging import (
+    ArtifactDependency,
+    ContentChunk,
+    ContentRequest,
+    EmbeddedArtifact,
+    ResolveAnswer,
+)
 from beam_runner_jobservices.wire import artifacts as artifact_wire
 from beam_runner_jobservices.wire import jobs as wire
 from beam_runner_jobservices.wire.jobs import PreparedJob
-from beam_runner_jobservices.wire.pipelines import dependencies_of
+from beam_runner_jobservices.wire.pipelines import find_dependencies
 
 _CHUNK = 2 << 20
 _OPTIONS = (
@@ -72,8 +78,10 @@ class JobClient:
         self, pipeline: bytes, options: Mapping[str, Any] | None = None, job_name: str = "job"
     ) -> PreparedJob:
         """Prepares a serialized `beam_runner_api.Pipeline`. Option keys are `beam:option:<name>:v1`."""
-        return wire.prepared(
-            self._call(self._jobs.Prepare, wire.prepare_message(job_name, pipeline, options or {}))
+        return wire.decode_prepared_job(
+            self._call_server(
+                self._jobs.Prepare, wire.encode_prepare_request(job_name, pipeline, options or {})
+            )
         )
 
     def stage(self, prepared: PreparedJob, pipeline: bytes) -> None:
@@ -82,16 +90,16 @@ class JobClient:
         The client sends only files that the pipeline names, whatever the server requests. The
         method also raises OSError if a file can't be read.
         """
-        offered = dependencies_of(pipeline)
+        offered = find_dependencies(pipeline)
         questions: queue.SimpleQueue[Any] = queue.SimpleQueue()
         failures: list[Exception] = []
 
         def answers() -> Iterator[Any]:
-            yield artifact_wire.staging_token_message(prepared.staging_token)
+            yield artifact_wire.encode_staging_token(prepared.staging_token)
             try:
                 for question in iter(questions.get, None):
-                    for answer in _staging_answers(question, offered):
-                        yield artifact_wire.staging_reply(answer)
+                    for answer in _answer_staging_request(question, offered):
+                        yield artifact_wire.encode_staging_answer(answer)
             except Exception as error:
                 failures.append(error)
                 raise
@@ -102,14 +110,14 @@ class JobClient:
                 for question in call:
                     questions.put(question)
             except grpc.RpcError as error:
-                raise (failures[0] if failures else _refused(error)) from None
+                raise (failures[0] if failures else _convert_rpc_error(error)) from None
             finally:
                 questions.put(None)
 
     def run(self, prepared: PreparedJob) -> str:
         """Runs the prepared job, and returns the job's id."""
         request = wire.run_message(preparation_id=prepared.preparation_id)
-        return str(self._call(self._jobs.Run, request, timeout=None).job_id)
+        return str(self._call_server(self._jobs.Run, request, timeout=None).job_id)
 
     def submit(
         self, pipeline: bytes, options: Mapping[str, Any] | None = None, job_name: str = "job"
@@ -121,38 +129,44 @@ class JobClient:
 
     def jobs(self) -> tuple[JobInfo, ...]:
         """Returns the jobs that the server knows."""
-        return wire.job_infos(self._call(self._jobs.GetJobs, wire.jobs_message()))
+        return wire.decode_job_infos(self._call_server(self._jobs.GetJobs, wire.jobs_message()))
 
     def state(self, job_id: str) -> StateEvent:
         """Returns the job's current state."""
-        return wire.state_event(self._call(self._jobs.GetState, wire.state_request(job_id=job_id)))
+        return wire.decode_state_event(
+            self._call_server(self._jobs.GetState, wire.state_request(job_id=job_id))
+        )
 
     def pipeline(self, job_id: str) -> bytes:
         """Returns the job's serialized `beam_runner_api.Pipeline`."""
-        response = self._call(self._jobs.GetPipeline, wire.pipeline_request(job_id=job_id))
+        response = self._call_server(self._jobs.GetPipeline, wire.pipeline_request(job_id=job_id))
         return bytes(response.pipeline.SerializeToString())
 
     def cancel(self, job_id: str) -> JobState:
         """Requests the cancellation of the job; returns the job's state, usually CANCELLING."""
-        return JobState(self._call(self._jobs.Cancel, wire.cancel_request(job_id=job_id)).state)
+        return JobState(
+            self._call_server(self._jobs.Cancel, wire.cancel_request(job_id=job_id)).state
+        )
 
     def drain(self, job_id: str) -> JobState:
         """Requests a drain of the job; returns the job's state, usually DRAINING.
 
         The job's sources stop, the job processes what they have emitted, and it ends as DRAINED.
         """
-        return JobState(self._call(self._jobs.Drain, wire.drain_request(job_id=job_id)).state)
+        return JobState(
+            self._call_server(self._jobs.Drain, wire.drain_request(job_id=job_id)).state
+        )
 
     def metrics(self, job_id: str) -> JobMetrics:
         """Returns the job's current metrics."""
-        return wire.job_metrics(
-            self._call(self._jobs.GetJobMetrics, wire.metrics_request(job_id=job_id))
+        return wire.decode_metrics(
+            self._call_server(self._jobs.GetJobMetrics, wire.metrics_request(job_id=job_id))
         )
 
     def job_times(self) -> tuple[JobTimes, ...]:
         """Returns when each job ran. Raises UNIMPLEMENTED if the server has no such call, as Beam's own server."""
-        found = self._observe("ListJobs", {})
-        return tuple(record_of(JobTimes, one) for one in found["jobs"])
+        found = self._call_observation_service("ListJobs", {})
+        return tuple(make_record(JobTimes, one) for one in found["jobs"])
 
     def execution(self, job_id: str) -> Execution:
         """Returns what a job is doing now.
@@ -160,42 +174,47 @@ class JobClient:
         Raises UNIMPLEMENTED if the server has no such call, and FAILED_PRECONDITION if the job
         doesn't run.
         """
-        return record_of(Execution, self._observe("GetExecution", {"job_id": job_id}))
+        return make_record(
+            Execution, self._call_observation_service("GetExecution", {"job_id": job_id})
+        )
 
     def series(self, job_id: str) -> tuple[StageSeries, ...]:
         """Returns the history of a job's stages over the last hour. Raises the same errors as `execution`."""
-        found = self._observe("GetSeries", {"job_id": job_id})
-        return tuple(record_of(StageSeries, one) for one in found["series"])
+        found = self._call_observation_service("GetSeries", {"job_id": job_id})
+        return tuple(make_record(StageSeries, one) for one in found["series"])
 
-    def errors(self, job_id: str) -> Errors:
+    def errors(self, job_id: str) -> JobErrors:
         """Returns the errors of a job by type, step and line, including those of dropped messages.
 
         Raises UNIMPLEMENTED if the server has no such call.
         """
-        return record_of(Errors, self._observe("GetErrors", {"job_id": job_id}))
+        return make_record(
+            JobErrors, self._call_observation_service("GetErrors", {"job_id": job_id})
+        )
 
-    def logs(self, job_id: str, query: LogQuery | None = None) -> Logs:
+    def logs(self, job_id: str, query: LogQuery | None = None) -> LogAnswer:
         """Returns a part of a job's log, by default the latest lines. Raises the same errors as `errors`."""
         asked = {"job_id": job_id, "query": query or LogQuery()}
-        return record_of(Logs, self._observe("GetLogs", asked))
+        return make_record(LogAnswer, self._call_observation_service("GetLogs", asked))
 
     def stacks(self, job_id: str) -> tuple[ThreadStack, ...]:
         """Returns the stacks of all threads of a job's worker processes. Raises the same errors as `execution`."""
-        found = self._observe("GetStacks", {"job_id": job_id})
-        return tuple(record_of(ThreadStack, one) for one in found["stacks"])
+        found = self._call_observation_service("GetStacks", {"job_id": job_id})
+        return tuple(make_record(ThreadStack, one) for one in found["stacks"])
 
     def story(self, job_id: str, bundle: int) -> BundleStory:
         """Everything that the journal of a job says about a bundle, also of a job that has ended while its
         journal is kept. UNIMPLEMENTED where the server has no journal.
         """
-        return record_of(
-            BundleStory, self._observe("GetStory", {"job_id": job_id, "bundle": bundle})
+        return make_record(
+            BundleStory,
+            self._call_observation_service("GetStory", {"job_id": job_id, "bundle": bundle}),
         )
 
     def describe_options(self) -> tuple[PipelineOption, ...]:
         """Returns the runner's own pipeline options."""
         request = wire.describe_request()
-        return wire.pipeline_options(self._call(self._jobs.DescribePipelineOptions, request))
+        return wire.decode_options(self._call_server(self._jobs.DescribePipelineOptions, request))
 
     def states(
         self, job_id: str, timeout: float | None = None, reconnect_seconds: float = 0.0
@@ -209,9 +228,11 @@ class JobClient:
 
         def open_stream(left: float | None) -> Iterator[StateEvent]:
             call = self._jobs.GetStateStream(wire.state_request(job_id=job_id), timeout=left)
-            return (wire.state_event(message) for message in _following(call))
+            return (wire.decode_state_event(message) for message in _read_stream(call))
 
-        return follow(open_stream, NewEntries(), timeout, reconnect_seconds, self._closed.wait)
+        return follow_with_reconnects(
+            open_stream, NewEntries(), timeout, reconnect_seconds, self._closed.wait
+        )
 
     def messages(
         self, job_id: str, timeout: float | None = None, reconnect_seconds: float = 0.0
@@ -220,9 +241,11 @@ class JobClient:
 
         def open_stream(left: float | None) -> Iterator[Entry]:
             call = self._jobs.GetMessageStream(wire.messages_request(job_id=job_id), timeout=left)
-            return (wire.entry(message) for message in _following(call))
+            return (wire.decode_entry(message) for message in _read_stream(call))
 
-        return follow(open_stream, NewEntries(), timeout, reconnect_seconds, self._closed.wait)
+        return follow_with_reconnects(
+            open_stream, NewEntries(), timeout, reconnect_seconds, self._closed.wait
+        )
 
     def wait_until_finish(
         self, job_id: str, timeout: float | None = None, reconnect_seconds: float = 60.0
@@ -238,8 +261,8 @@ class JobClient:
 
     def artifact(self, artifact: StagedArtifact) -> Iterator[bytes]:
         """Yields the content of an artifact of an unfinished job in chunks."""
-        request = artifact_wire.get_artifact_request(artifact)
-        for message in _following(self._retrieval.GetArtifact(request)):
+        request = artifact_wire.encode_artifact_request(artifact)
+        for message in _read_stream(self._retrieval.GetArtifact(request)):
             yield message.data
 
     def close(self) -> None:
@@ -253,44 +276,46 @@ class JobClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _observe(self, method: str, request: Mapping[str, Any]) -> Any:
+    def _call_observation_service(self, method: str, request: Mapping[str, Any]) -> Any:
         call = self._channel.unary_unary(f"/{SERVICE}/{method}")
-        return decode(self._call(call, encode(request)))
+        return decode_json(self._call_server(call, encode_json(request)))
 
-    def _call(self, method: Any, request: Any, **overrides: Any) -> Any:
+    def _call_server(self, method: Any, request: Any, **overrides: Any) -> Any:
         try:
             return method(request, **{"timeout": self._timeout, **overrides})
         except grpc.RpcError as error:
-            raise _refused(error) from None
+            raise _convert_rpc_error(error) from None
 
 
-def _following(call: Any) -> Iterator[Any]:
+def _read_stream(call: Any) -> Iterator[Any]:
     try:
         yield from call
     except grpc.RpcError as error:
-        raise _refused(error) from None
+        raise _convert_rpc_error(error) from None
     finally:
         call.cancel()
 
 
-def _refused(error: Any) -> JobApiError:
+def _convert_rpc_error(error: Any) -> JobApiError:
     return JobApiError(error.code().name, error.details() or "no details")
 
 
-def _staging_answers(message: Any, offered: frozenset[Dependency]) -> Iterator[Chunk | Resolved]:
+def _answer_staging_request(
+    message: Any, offered: frozenset[ArtifactDependency]
+) -> Iterator[ContentChunk | ResolveAnswer]:
     """Yields the answers to one request of a server that collects artifacts."""
-    request = artifact_wire.staging_question(message)
+    request = artifact_wire.decode_staging_request(message)
     if request is None or request.dependency not in offered:
         raise JobServicesError("the server requests an artifact that the pipeline doesn't name")
     item = request.dependency
-    if not isinstance(request, GetRequest):
-        yield Resolved((item,))
-    elif isinstance(item.source, Embedded):
-        yield Chunk(item.source.data, True)
-    elif path := artifact_wire.file_path(item):
+    if not isinstance(request, ContentRequest):
+        yield ResolveAnswer((item,))
+    elif isinstance(item.source, EmbeddedArtifact):
+        yield ContentChunk(item.source.data, True)
+    elif path := artifact_wire.get_file_path(item):
         with Path(path).open("rb") as file:
             while chunk := file.read(_CHUNK):
-                yield Chunk(chunk, False)
-        yield Chunk(b"", True)
+                yield ContentChunk(chunk, False)
+        yield ContentChunk(b"", True)
     else:
         raise JobServicesError(f"this client can't send the artifact {item}")

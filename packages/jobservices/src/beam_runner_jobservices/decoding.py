@@ -13,21 +13,21 @@ from typing import Any
 import attrs
 import grpc
 
-from beam_runner_jobservices.errors import InvalidRequest, JobServicesError, TooMany
+from beam_runner_jobservices.errors import InvalidRequest, JobServicesError, LimitExceeded
 
 
 @attrs.frozen
-class Refused:
+class RejectedRequest:
     """A placeholder for a request that was not decoded, with the reason."""
 
     error: JobServicesError
 
 
-class Decoding(grpc.ServerInterceptor):
-    """A handler wrapper that replaces requests by `Refused` if they can't be decoded or exceed `most`
+class DecodingInterceptor(grpc.ServerInterceptor):
+    """A handler wrapper that replaces requests by `RejectedRequest` if they can't be decoded or exceed `most`
     bytes.
 
-    Handlers call `decoded` on their request.
+    Handlers call `get_decoded_request` on their request.
     """
 
     def __init__(self, most: int) -> None:
@@ -42,8 +42,8 @@ class Decoding(grpc.ServerInterceptor):
         def decode_or_say(data: bytes) -> Any:
             if len(data) > self._most:
                 # Decoding the request would take several times its size in memory.
-                return Refused(
-                    TooMany(
+                return RejectedRequest(
+                    LimitExceeded(
                         f"the request has {len(data)} bytes; the maximum is"
                         f" {self._most}; stage large data as files"
                     )
@@ -51,20 +51,20 @@ class Decoding(grpc.ServerInterceptor):
             try:
                 return decode(data)
             except Exception:
-                return Refused(
+                return RejectedRequest(
                     InvalidRequest(f"Can't parse the message as a request to {call.method}")
                 )
 
         return handler._replace(request_deserializer=decode_or_say)
 
 
-def decoded(request: Any) -> Any:
+def get_decoded_request(request: Any) -> Any:
     """Returns the decoded request.
 
     Raises:
         InvalidRequest: the request could not be decoded.
-        TooMany: the request is too large.
+        LimitExceeded: the request is too large.
     """
-    if isinstance(request, Refused):
+    if isinstance(request, RejectedRequest):
         raise request.error
     return request

@@ -9,10 +9,10 @@ import attrs
 from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.jobs import Importance, JobMessage
 
-from beam_runner_jobservices.failures import Failure, failure_of
+from beam_runner_jobservices.failures import ExceptionReport, parse_error_message
 from beam_runner_jobservices.job_log import JobLogLine
 from beam_runner_jobservices.step_names import StepNames
-from beam_runner_jobservices.texts import cut, seconds_of
+from beam_runner_jobservices.texts import parse_iso_time, truncate_middle
 
 _MOST_GROUPS = 200
 _MOST_CHARACTERS = 320 << 10
@@ -33,7 +33,7 @@ class FailureGroup:
         retried: the number of failures that were followed by another attempt.
     """
 
-    failure: Failure
+    failure: ExceptionReport
     count: int = 1
     first: float | None = None
     last: float | None = None
@@ -56,7 +56,7 @@ class FailureGroup:
 
 
 @attrs.frozen
-class Errors:
+class JobErrors:
     """The errors and warnings of a job so far.
 
     Attributes:
@@ -84,8 +84,8 @@ class ErrorLog:
         errors: the result of an earlier collector.
     """
 
-    def __init__(self, names: Callable[[], StepNames], errors: Errors | None = None) -> None:
-        errors = errors or Errors()
+    def __init__(self, names: Callable[[], StepNames], errors: JobErrors | None = None) -> None:
+        errors = errors or JobErrors()
         self._find_names = names
         self._names: StepNames | None = None
         self._lock = threading.Lock()
@@ -94,11 +94,11 @@ class ErrorLog:
         self._errors = errors
 
     @property
-    def errors(self) -> Errors:
+    def errors(self) -> JobErrors:
         """The errors of the messages that were read."""
         return self._errors
 
-    def take(self, messages: Iterable[JobMessage]) -> Errors:
+    def take(self, messages: Iterable[JobMessage]) -> JobErrors:
         """Reads messages, oldest first, and skips those that it has read before."""
         with self._lock:
             through, dropped = self._errors.through, self._errors.dropped
@@ -107,28 +107,28 @@ class ErrorLog:
                 number = int(message.message_id)
                 if number > through:
                     through = number
-                    if is_error(message):
-                        self._add(message)
-                        dropped += self._drop()
+                    if reports_exception(message):
+                        self._add_to_group(message)
+                        dropped += self._drop_oldest_groups()
                     elif message.importance is Importance.WARNING:
-                        warnings, last_warning = warnings + 1, _warning(message)
+                        warnings, last_warning = warnings + 1, _make_log_line(message)
             if through > self._errors.through:
                 groups = tuple(self._groups.values())
-                self._errors = Errors(groups, dropped, through, warnings, last_warning)
+                self._errors = JobErrors(groups, dropped, through, warnings, last_warning)
             return self._errors
 
-    def _add(self, message: JobMessage) -> None:
+    def _add_to_group(self, message: JobMessage) -> None:
         if self._names is None:
             self._names = self._find_names()
-        group = group_of(message, self._names)
+        group = make_failure_group(message, self._names)
         known = self._groups.pop(group.key, None)
         if known is not None:
             self._size -= known.size
-            group = _both(known, group)
+            group = _merge_groups(known, group)
         self._groups[group.key] = group
         self._size += group.size
 
-    def _drop(self) -> int:
+    def _drop_oldest_groups(self) -> int:
         """Drops the groups that were seen longest ago, beyond the limits; returns their number."""
         count = 0
         while len(self._groups) > _MOST_GROUPS or (
@@ -140,55 +140,57 @@ class ErrorLog:
         return count
 
 
-def is_error(message: JobMessage) -> bool:
+def reports_exception(message: JobMessage) -> bool:
     """Returns whether a message reports an exception, even if another attempt followed."""
     record = message.record
     failed = isinstance(record, FailedBundle) and record.kind is not FailureCause.UNAVAILABLE
     return failed or message.importance >= Importance.ERROR
 
 
-def group_of(message: JobMessage, names: StepNames) -> FailureGroup:
+def make_failure_group(message: JobMessage, names: StepNames) -> FailureGroup:
     """Returns the group of one error message, shortened."""
-    found = failure_of(cut(message.text, _LONGEST_MESSAGE), names, message.record)
+    found = parse_error_message(
+        truncate_middle(message.text, _LONGEST_MESSAGE), names, message.record
+    )
     frames = (
         attrs.evolve(
             one,
-            file=cut(one.file, _LONGEST_LINE),
-            function=cut(one.function, _LONGEST_LINE),
-            code=cut(one.code, _LONGEST_LINE),
+            file=truncate_middle(one.file, _LONGEST_LINE),
+            function=truncate_middle(one.function, _LONGEST_LINE),
+            code=truncate_middle(one.code, _LONGEST_LINE),
         )
         for one in found.frames[-_MOST_FRAMES:]
     )
     failure = attrs.evolve(
         found,
-        type=cut(found.type, _LONGEST_LINE),
-        text=cut(found.text, _LONGEST_TEXT),
+        type=truncate_middle(found.type, _LONGEST_LINE),
+        text=truncate_middle(found.text, _LONGEST_TEXT),
         frames=tuple(frames),
-        trace=cut(found.trace, _LONGEST_TRACE),
-        element=cut(found.element, _LONGEST_TEXT),
+        trace=truncate_middle(found.trace, _LONGEST_TRACE),
+        element=truncate_middle(found.element, _LONGEST_TEXT),
     )
-    time = seconds_of(message.time)
+    time = parse_iso_time(message.time)
     return FailureGroup(failure, 1, time, time, int(isinstance(message.record, FailedBundle)))
 
 
-def errors_among(messages: Iterable[JobMessage], names: StepNames) -> Errors:
+def collect_errors(messages: Iterable[JobMessage], names: StepNames) -> JobErrors:
     """Returns the errors and warnings among the messages of any server, whatever their ids."""
     numbered = (attrs.evolve(one, message_id=str(at)) for at, one in enumerate(messages, 1))
     return ErrorLog(lambda: names).take(numbered)
 
 
-def _warning(message: JobMessage) -> JobLogLine:
+def _make_log_line(message: JobMessage) -> JobLogLine:
     return JobLogLine(
         int(message.message_id),
-        seconds_of(message.time),
+        parse_iso_time(message.time),
         message.importance.name,
-        cut(message.transform, _LONGEST_LINE),
+        truncate_middle(message.transform, _LONGEST_LINE),
         message.worker,
-        cut(message.line, _LONGEST_TEXT),
+        truncate_middle(message.line, _LONGEST_TEXT),
     )
 
 
-def _both(known: FailureGroup, latest: FailureGroup) -> FailureGroup:
+def _merge_groups(known: FailureGroup, latest: FailureGroup) -> FailureGroup:
     return attrs.evolve(
         latest,
         count=known.count + latest.count,

@@ -10,18 +10,18 @@ from typing import Any, NoReturn
 import grpc
 from beam_runner_model.errors import Unavailable
 
-from beam_runner_jobservices.decoding import decoded
+from beam_runner_jobservices.decoding import get_decoded_request
 from beam_runner_jobservices.errors import (
-    Damaged,
+    DamagedData,
     DiskFull,
     ExecutorFailed,
     InvalidRequest,
     JobRejected,
+    LimitExceeded,
     NotFound,
     NotReady,
-    TooMany,
 )
-from beam_runner_jobservices.texts import one_line, status_text
+from beam_runner_jobservices.texts import fit_status_text, format_exception
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -32,15 +32,15 @@ STATUS_OF: dict[type[BaseException], grpc.StatusCode] = {
     NotFound: grpc.StatusCode.NOT_FOUND,
     InvalidRequest: _INVALID,
     NotReady: grpc.StatusCode.FAILED_PRECONDITION,
-    TooMany: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    LimitExceeded: grpc.StatusCode.RESOURCE_EXHAUSTED,
     DiskFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Unavailable: grpc.StatusCode.UNAVAILABLE,
-    Damaged: grpc.StatusCode.DATA_LOSS,
+    DamagedData: grpc.StatusCode.DATA_LOSS,
     ExecutorFailed: grpc.StatusCode.INTERNAL,
 }
 
 
-def _abort(context: Any, error: BaseException, method: str) -> NoReturn:
+def _abort_call(context: Any, error: BaseException, method: str) -> NoReturn:
     """Ends the call with the status of `error`. gRPC's `abort` always raises."""
     if isinstance(error, JobRejected):
         code = _UNSUPPORTED if error.unsupported else _INVALID
@@ -48,34 +48,34 @@ def _abort(context: Any, error: BaseException, method: str) -> NoReturn:
         code = STATUS_OF[type(error)]
     else:
         _LOGGER.error("%s failed", method, exc_info=error)
-        context.abort(grpc.StatusCode.INTERNAL, status_text(one_line(error)))
-    context.abort(code, status_text(str(error)))
+        context.abort(grpc.StatusCode.INTERNAL, fit_status_text(format_exception(error)))
+    context.abort(code, fit_status_text(str(error)))
     raise AssertionError("unreachable")
 
 
-def answering(method: Callable[..., Any]) -> Callable[..., Any]:
+def answer_errors(method: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a unary handler that answers errors with a gRPC status."""
 
     @functools.wraps(method)
     def answer(service: Any, request: Any, context: grpc.ServicerContext) -> Any:
         try:
-            return method(service, decoded(request), context)
+            return method(service, get_decoded_request(request), context)
         except BaseException as error:
-            _abort(context, error, method.__name__)
+            _abort_call(context, error, method.__name__)
 
     return answer
 
 
-def streaming(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+def answer_stream_errors(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
     """Returns a streaming handler that answers errors with a gRPC status, except errors of the transport itself."""
 
     @functools.wraps(method)
     def answer(service: Any, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         try:
-            yield from method(service, decoded(request), context)
+            yield from method(service, get_decoded_request(request), context)
         except (grpc.RpcError, GeneratorExit):
             raise
         except BaseException as error:
-            _abort(context, error, method.__name__)
+            _abort_call(context, error, method.__name__)
 
     return answer

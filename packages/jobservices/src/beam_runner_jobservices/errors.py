@@ -47,7 +47,7 @@ class AddressError(JobServicesError):
     """Raised if the server can't listen on the given address."""
 
 
-class Unguarded(AddressError):
+class UnguardedAddress(AddressError):
     """Raised if other machines can reach the server's address, and the server isn't allowed to listen
     there or unguarded.
     """
@@ -65,7 +65,7 @@ class NotReady(JobServicesError):
     """Raised for a valid request in the wrong state."""
 
 
-class TooMany(JobServicesError):
+class LimitExceeded(JobServicesError):
     """Raised if a limit of the server is reached."""
 
 
@@ -73,7 +73,7 @@ class DiskFull(JobServicesError):
     """Raised if the server's disk has no room for the data that a client sends."""
 
 
-class Damaged(JobServicesError):
+class DamagedData(JobServicesError):
     """Raised if stored data differs from the data that was written."""
 
 

@@ -34,7 +34,7 @@ _STANDARD_LIBRARY = re.compile(r"/lib/python3\.\d+/")
 
 
 @attrs.frozen
-class Frame:
+class TracebackFrame:
     """A frame of a traceback; `users` says whether it belongs to user code."""
 
     file: str
@@ -50,7 +50,7 @@ class Frame:
 
 
 @attrs.frozen
-class Failure:
+class ExceptionReport:
     """An exception and where it was raised.
 
     Attributes:
@@ -64,55 +64,59 @@ class Failure:
     type: str
     text: str
     step: str
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[TracebackFrame, ...] = ()
     trace: str = ""
     element: str = ""
     cause: str = ""
     bundle: int | None = None
 
     @property
-    def users_frame(self) -> Frame | None:
+    def users_frame(self) -> TracebackFrame | None:
         """The innermost frame of user code."""
         return next((frame for frame in reversed(self.frames) if frame.users), None)
 
 
-def failure_of(text: str, names: StepNames, record: MessageRecord = None) -> Failure:
+def parse_error_message(
+    text: str, names: StepNames, record: MessageRecord = None
+) -> ExceptionReport:
     """Returns the facts of an error message, from its record if it has one, otherwise from its text."""
     failed = record.failure if isinstance(record, Ending) else record
     step, body = names.step_of(text)
     if failed is not None:
         step = names.find(failed.step)
     elif not step and (where := _WHERE.search(body)):
-        named = _named(body[where.start("step") :][:_LONGEST_NAME], names)
+        named = _find_named_step(body[where.start("step") :][:_LONGEST_NAME], names)
         step = named or names.find(where["step"])
     before, found, after = body.partition(_TRACEBACK)
     # In a chain of exceptions, use the one that is printed last, which is the one that was raised.
     trace = (found + after).rpartition(_TRACEBACK)[2] if found else ""
     frames = tuple(
-        Frame(
+        TracebackFrame(
             one["file"],
             int(one["line"]),
             one["function"],
             (one["code"] or "").strip(),
-            is_users(one["file"]),
+            is_user_code(one["file"]),
         )
         for one in _FRAME.finditer(trace)
     )
-    kind, words = _raised(record.error if isinstance(record, FailedBundle) else before, trace)
+    kind, words = _parse_exception(
+        record.error if isinstance(record, FailedBundle) else before, trace
+    )
     cause = "" if record is None else (record if failed is None else failed).kind
     element = "" if failed is None else failed.element
     bundle = None if failed is None else failed.bundle
     whole = (found + after).strip()
-    return Failure(kind, words, step, frames, whole, element, str(cause), bundle)
+    return ExceptionReport(kind, words, step, frames, whole, element, str(cause), bundle)
 
 
-def _named(text: str, names: StepNames) -> str:
+def _find_named_step(text: str, names: StepNames) -> str:
     """Returns the step whose name begins `text`, before a quote. Names may contain quotes, too."""
     before = (text[: quote.start()] for quote in re.finditer("'", text))
     return next((step for name in before if (step := names.named(name))), "")
 
 
-def _raised(before: str, trace: str) -> tuple[str, str]:
+def _parse_exception(before: str, trace: str) -> tuple[str, str]:
     """Returns the type and text of the exception, from the end of the traceback or the text before it."""
     lines = [line for line in trace.splitlines() if line and not line.startswith((" ", "\t"))]
     for line in reversed(lines):
@@ -126,7 +130,7 @@ def _raised(before: str, trace: str) -> tuple[str, str]:
     return "", line
 
 
-def is_users(file: str) -> bool:
+def is_user_code(file: str) -> bool:
     """Returns whether a file belongs to user code, and not to a library, Beam or a runner."""
     # Compiled modules of Beam report paths that begin with the package name.
     whole = f"/{file}"

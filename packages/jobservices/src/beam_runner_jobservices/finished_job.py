@@ -11,19 +11,19 @@ from beam_runner_jobservices.errors import NotReady
 from beam_runner_jobservices.history import JobHistory
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.ports import JobObserver
-from beam_runner_jobservices.recorder import EndedJob, Recorder
-from beam_runner_jobservices.wire.descriptions import step_names
+from beam_runner_jobservices.recorder import FinishedJobSummary, Recorder
+from beam_runner_jobservices.wire.descriptions import read_step_names
 
 
-class Ended:
+class FinishedJob:
     """A finished job with the read methods of `Job`. Thread-safe.
 
-    Each method that reads from disk raises `Damaged` if the stored data is damaged.
+    Each method that reads from disk raises `DamagedData` if the stored data is damaged.
     """
 
     suspended = False
 
-    def __init__(self, job: EndedJob, recorder: Recorder, limits: ServerLimits) -> None:
+    def __init__(self, job: FinishedJobSummary, recorder: Recorder, limits: ServerLimits) -> None:
         self._job = job
         self._recorder = recorder
         self._limits = limits
@@ -50,7 +50,7 @@ class Ended:
     @property
     def history(self) -> JobHistory:
         """Reads and returns the states and messages of the job."""
-        return self._history(self._read())
+        return self._make_history(self._read_archive())
 
     @property
     def observer(self) -> JobObserver:
@@ -59,7 +59,7 @@ class Ended:
 
     def series(self) -> tuple[StageSeries, ...]:
         """Returns the history of the job's stages in its last hour."""
-        return self._read().series
+        return self._read_archive().series
 
     def times(self) -> JobTimes:
         """The times at which the job was submitted, started to run, and finished."""
@@ -67,11 +67,11 @@ class Ended:
 
     def pipeline(self) -> bytes:
         """The serialized pipeline."""
-        return self._read().pipeline
+        return self._read_archive().pipeline
 
     def metrics(self) -> JobMetrics:
         """Returns the final metrics."""
-        return self._read().metrics
+        return self._read_archive().metrics
 
     def cancel(self) -> JobState:
         """Returns the job's state, and does nothing else."""
@@ -83,9 +83,9 @@ class Ended:
         """Returns False: a finished job is not left to the next server."""
         return False
 
-    def _history(self, archive: Archive) -> JobHistory:
-        errors = ErrorLog(lambda: step_names(archive.pipeline), archive.errors)
+    def _make_history(self, archive: Archive) -> JobHistory:
+        errors = ErrorLog(lambda: read_step_names(archive.pipeline), archive.errors)
         return JobHistory(self._limits, archive.entries, errors)
 
-    def _read(self) -> Archive:
+    def _read_archive(self) -> Archive:
         return self._recorder.read(self._job.job_id)

@@ -8,12 +8,12 @@ from graphlib import CycleError, TopologicalSorter
 
 from beam_runner_jobservices.errors import InvalidRequest
 from beam_runner_jobservices.graph import PipelineGraph, TransformNode
-from beam_runner_jobservices.sizes import excesses
+from beam_runner_jobservices.sizes import find_excesses
 
 _SHOWN = 5
 
 
-def check(graph: PipelineGraph) -> None:
+def check_graph(graph: PipelineGraph) -> None:
     """Checks the ids, the nesting and the sizes of a pipeline.
 
     Every id must be among the components, no transform or coder may contain itself, composites must
@@ -24,22 +24,22 @@ def check(graph: PipelineGraph) -> None:
         InvalidRequest: the text names the first few problems, with the full names of the
             transforms.
     """
-    problems = list(_problems(graph))
+    problems = list(_find_problems(graph))
     if problems:
-        raise InvalidRequest(f"the pipeline is malformed: {_first_of(problems)}")
-    too_much = list(excesses(graph))
+        raise InvalidRequest(f"the pipeline is malformed: {_join_first_problems(problems)}")
+    too_much = list(find_excesses(graph))
     if too_much:
-        raise InvalidRequest(f"the pipeline is too large: {_first_of(too_much)}")
+        raise InvalidRequest(f"the pipeline is too large: {_join_first_problems(too_much)}")
 
 
-def _first_of(problems: Sequence[str]) -> str:
+def _join_first_problems(problems: Sequence[str]) -> str:
     text = "; ".join(problems[:_SHOWN])
     if len(problems) > _SHOWN:
         text += f"; and {len(problems) - _SHOWN} more problems"
     return text
 
 
-def _problems(graph: PipelineGraph) -> Iterator[str]:
+def _find_problems(graph: PipelineGraph) -> Iterator[str]:
     if not graph.roots and graph.transforms:
         yield "the pipeline has transforms, but no root transform"
     for transform_id in graph.roots:
@@ -47,17 +47,17 @@ def _problems(graph: PipelineGraph) -> Iterator[str]:
             yield f"the root transform {transform_id!r} is missing"
     for transform_id, transform in graph.transforms.items():
         where = f"transform {transform.name!r} (id {transform_id!r})"
-        for problem in _transform_problems(graph, transform):
+        for problem in _find_transform_problems(graph, transform):
             yield f"{where} {problem}"
-    yield from _pcollection_problems(graph)
-    yield from _windowing_problems(graph)
+    yield from _find_pcollection_problems(graph)
+    yield from _find_windowing_problems(graph)
     for coder_id, parts in graph.coders.items():
         for part in parts:
             if part not in graph.coders:
                 yield (f"coder {coder_id!r} has the component coder {part!r}, which is missing")
     names = {key: node.name for key, node in graph.transforms.items()}
     subtransforms = {key: node.subtransforms for key, node in graph.transforms.items()}
-    if (circle := _in_cycle(subtransforms)) is not None:
+    if (circle := _find_node_in_cycle(subtransforms)) is not None:
         yield f"transform {names[circle]!r} (id {circle!r}) contains itself"
     parents = Counter(part for parts in (graph.roots, *subtransforms.values()) for part in parts)
     for transform_id, count in parents.items():
@@ -66,11 +66,11 @@ def _problems(graph: PipelineGraph) -> Iterator[str]:
                 f"transform {names[transform_id]!r} (id {transform_id!r}) occurs"
                 f" {count} times among the roots and the parts of composites"
             )
-    if (circle := _in_cycle(graph.coders)) is not None:
+    if (circle := _find_node_in_cycle(graph.coders)) is not None:
         yield f"coder {circle!r} contains itself"
 
 
-def _transform_problems(graph: PipelineGraph, transform: TransformNode) -> Iterator[str]:
+def _find_transform_problems(graph: PipelineGraph, transform: TransformNode) -> Iterator[str]:
     for subtransform in transform.subtransforms:
         if subtransform not in graph.transforms:
             yield f"has the subtransform {subtransform!r}, which is missing"
@@ -88,7 +88,7 @@ def _transform_problems(graph: PipelineGraph, transform: TransformNode) -> Itera
             yield f"has the side input {tag!r}, which is not among its inputs"
 
 
-def _pcollection_problems(graph: PipelineGraph) -> Iterator[str]:
+def _find_pcollection_problems(graph: PipelineGraph) -> Iterator[str]:
     for pcollection_id, pcollection in graph.pcollections.items():
         if pcollection.coder_id not in graph.coders:
             yield (
@@ -102,7 +102,7 @@ def _pcollection_problems(graph: PipelineGraph) -> Iterator[str]:
             )
 
 
-def _windowing_problems(graph: PipelineGraph) -> Iterator[str]:
+def _find_windowing_problems(graph: PipelineGraph) -> Iterator[str]:
     for windowing_id, windowing in graph.windowings.items():
         where = f"windowing strategy {windowing_id!r}"
         if windowing.window_coder_id and windowing.window_coder_id not in graph.coders:
@@ -111,7 +111,7 @@ def _windowing_problems(graph: PipelineGraph) -> Iterator[str]:
             yield (f"{where} has the environment {windowing.environment_id!r}, which is missing")
 
 
-def _in_cycle(edges: Mapping[str, Iterable[str]]) -> str | None:
+def _find_node_in_cycle(edges: Mapping[str, Iterable[str]]) -> str | None:
     """Returns a node on a cycle, or None if no cycle exists."""
     try:
         TopologicalSorter(edges).prepare()

@@ -12,14 +12,14 @@ from typing import Any
 import attrs
 import grpc
 
-from beam_runner_jobservices.channels import AUTHORIZATION, bearer
-from beam_runner_jobservices.errors import JobServicesError, Unguarded
+from beam_runner_jobservices.channels import AUTHORIZATION, format_bearer_token
+from beam_runner_jobservices.errors import JobServicesError, UnguardedAddress
 
 _SHORTEST_TOKEN = 16
 
 
 @attrs.frozen
-class Guard:
+class AccessGuard:
     """The credentials that a server requires on every call of every service.
 
     Attributes:
@@ -46,12 +46,12 @@ class Guard:
         """Checks that the server may listen on a numeric address.
 
         Raises:
-            Unguarded: other machines can reach the address, and that isn't allowed or not guarded.
+            UnguardedAddress: other machines can reach the address, and that isn't allowed or not guarded.
         """
         if ipaddress.ip_address(address).is_loopback:
             return
         if not self.allow_remote or not self.asks:
-            raise Unguarded(
+            raise UnguardedAddress(
                 f"Can't listen at {address}: other machines can reach this address, and"
                 " every client can run code on this machine. Allow remote clients, and"
                 " require a token or client certificates"
@@ -79,7 +79,7 @@ def read_guard(
     certificate: Path | None = None,
     key: Path | None = None,
     client_authority: Path | None = None,
-) -> Guard:
+) -> AccessGuard:
     """Returns the guard that these files describe: a token, and PEM files for TLS.
 
     Raises:
@@ -90,8 +90,8 @@ def read_guard(
             "TLS needs both the server's certificate and its key, and client certificates need TLS"
         )
     if certificate is not None:
-        _check_tls(certificate, key, client_authority)
-    return Guard(
+        _check_tls_files(certificate, key, client_authority)
+    return AccessGuard(
         allow_remote,
         "" if token_file is None else read_token(token_file),
         read_secret(certificate),
@@ -127,7 +127,7 @@ def read_secret(path: Path | None) -> bytes:
         raise JobServicesError(f"Can't read {path}: {error.strerror}") from error
 
 
-def _check_tls(certificate: Path, key: Path | None, client_authority: Path | None) -> None:
+def _check_tls_files(certificate: Path, key: Path | None, client_authority: Path | None) -> None:
     """Raises the errors of `read_guard`, because gRPC would only report that it can't listen."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     files = f"{certificate} with {key}"
@@ -147,24 +147,24 @@ class _TokenCheck(grpc.ServerInterceptor):
     """An interceptor that refuses calls without the token before it reads a byte of their requests."""
 
     def __init__(self, token: str) -> None:
-        self._expected = bearer(token).encode()
+        self._expected = format_bearer_token(token).encode()
         # Answer as a stream, whatever the method: gRPC would first read the request of a unary
         # call.
-        self._refusal = grpc.stream_stream_rpc_method_handler(_refuse)
+        self._refusal = grpc.stream_stream_rpc_method_handler(_make_refusing_handler)
 
     def intercept_service(self, continuation: Callable[[Any], Any], call: Any) -> Any:
         given = [value for name, value in call.invocation_metadata if name == AUTHORIZATION]
-        if len(given) == 1 and hmac.compare_digest(_bytes(given[0]), self._expected):
+        if len(given) == 1 and hmac.compare_digest(_encode_header_value(given[0]), self._expected):
             return continuation(call)
         return self._refusal
 
 
-def _refuse(requests: Any, context: grpc.ServicerContext) -> Any:
+def _make_refusing_handler(requests: Any, context: grpc.ServicerContext) -> Any:
     context.abort(
         grpc.StatusCode.UNAUTHENTICATED,
         "this server requires a token: send it with every call as `authorization: Bearer <token>`",
     )
 
 
-def _bytes(value: str | bytes) -> bytes:
+def _encode_header_value(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode()

@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 
 from beam_runner_model.jobs import Importance, JobMessage, JobState, MessageRecord, StateEvent
 
-from beam_runner_jobservices.error_log import ErrorLog, Errors
-from beam_runner_jobservices.job_log import LogQuery, Logs, select_logs
+from beam_runner_jobservices.error_log import ErrorLog, JobErrors
+from beam_runner_jobservices.job_log import LogAnswer, LogQuery, select_logs
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.step_names import StepNames
-from beam_runner_jobservices.texts import cut, iso_time
+from beam_runner_jobservices.texts import format_iso_time, truncate_middle
 
 Entry = StateEvent | JobMessage
 _BATCH = 256
 _LINE = 500
 
 
-def last_error(entries: Sequence[Entry]) -> str:
+def find_last_error(entries: Sequence[Entry]) -> str:
     """Returns the first line of the latest error message among entries; empty if no error exists."""
     for entry in reversed(entries):
         if isinstance(entry, JobMessage) and entry.importance is Importance.ERROR:
@@ -77,10 +77,10 @@ class JobHistory:
         with self._changed:
             return tuple(self._states)
 
-    def last_error(self) -> str:
+    def find_last_error(self) -> str:
         """The first line of the latest stored error message; empty if no error is stored."""
         with self._changed:
-            return last_error(self._kept)
+            return find_last_error(self._kept)
 
     def add_state(self, state: JobState, time: float) -> None:
         """Appends a state. The caller must have checked that the state may follow the current one."""
@@ -105,13 +105,15 @@ class JobHistory:
         record: MessageRecord = None,
     ) -> JobMessage:
         """Returns a message with the next id, truncated to the limit, for `add_messages`."""
-        text = cut(f"[{transform}] {text}" if transform else text, self._limits.text_chars)
+        text = truncate_middle(
+            f"[{transform}] {text}" if transform else text, self._limits.text_chars
+        )
         # Use the name as it appears in the text.
-        transform = cut(transform, self._limits.text_chars)
+        transform = truncate_middle(transform, self._limits.text_chars)
         with self._changed:
             message_id = str(self._next_message_id)
             message = JobMessage(
-                message_id, iso_time(time), importance, text, transform, worker, record
+                message_id, format_iso_time(time), importance, text, transform, worker, record
             )
             self._next_message_id += 1
         return message
@@ -123,10 +125,10 @@ class JobHistory:
             self._messages += len(messages)
             self._chars += sum(len(message.text) for message in messages)
             if self._messages > self._limits.messages or self._chars > self._limits.message_chars:
-                self._drop()
+                self._drop_oldest_messages()
             self._changed.notify_all()
 
-    def _drop(self) -> None:
+    def _drop_oldest_messages(self) -> None:
         """Drops the oldest messages to a tenth below the limits, so that the cost for each message is constant."""
         most = self._limits.messages - self._limits.messages // 10
         most_chars = self._limits.message_chars - self._limits.message_chars // 10
@@ -144,18 +146,18 @@ class JobHistory:
         del self._kept[:count]
         self._dropped += count
 
-    def errors(self) -> Errors:
+    def errors(self) -> JobErrors:
         """Returns the errors so far, including those of dropped messages."""
         return self._errors.take(one for one in self.entries() if isinstance(one, JobMessage))
 
-    def logs(self, query: LogQuery) -> Logs:
+    def logs(self, query: LogQuery) -> LogAnswer:
         """Returns a part of the stored messages."""
         messages = [one for one in self.entries() if isinstance(one, JobMessage)]
         dropped = int(messages[0].message_id) - 1 if messages else 0
         return select_logs(messages, query, dropped)
 
     @property
-    def early_errors(self) -> Errors:
+    def early_errors(self) -> JobErrors:
         """Returns the errors of all dropped messages, and of some stored messages."""
         return self._errors.errors
 
@@ -172,15 +174,17 @@ class JobHistory:
                 missed = self._dropped - position - len(states)
                 batch.extend(states)
                 if missed:
-                    batch.append(self._gap(missed))
+                    batch.append(self._make_gap_message(missed))
                 position = self._dropped
             start = position - self._dropped
             batch.extend(self._kept[start : start + _BATCH])
             return batch, min(position + _BATCH, self._dropped + len(self._kept))
 
-    def _gap(self, missed: int) -> JobMessage:
+    def _make_gap_message(self, missed: int) -> JobMessage:
         following = self._kept[0]
-        time = following.time if isinstance(following, JobMessage) else iso_time(following.time)
+        time = (
+            following.time if isinstance(following, JobMessage) else format_iso_time(following.time)
+        )
         return JobMessage(
             "0", time, Importance.WARNING, f"({missed} earlier messages were discarded)"
         )
@@ -197,14 +201,14 @@ class JobHistory:
                 yield entry
                 if isinstance(entry, StateEvent) and entry.state.is_terminal:
                     return
-            self._wait(lambda: self._end, position, gone)
+            self._wait_for_entries(lambda: self._next_position, position, gone)
 
     def follow_states(self, gone: Callable[[], bool]) -> Iterator[StateEvent]:
         """Yields the current state and every later one, up to the terminal state. See `follow` for the early end."""
         with self._changed:
             position = len(self._states) - 1
         while not gone():
-            self._wait(lambda: len(self._states), position, gone)
+            self._wait_for_entries(lambda: len(self._states), position, gone)
             events = self.states()[position:]
             for event in events:
                 yield event
@@ -212,7 +216,9 @@ class JobHistory:
                     return
             position += len(events)
 
-    def _wait(self, end: Callable[[], int], position: int, gone: Callable[[], bool]) -> None:
+    def _wait_for_entries(
+        self, end: Callable[[], int], position: int, gone: Callable[[], bool]
+    ) -> None:
         with self._changed:
             self._changed.wait_for(lambda: end() > position or gone())
 
@@ -227,5 +233,5 @@ class JobHistory:
             self._changed.notify_all()
 
     @property
-    def _end(self) -> int:
+    def _next_position(self) -> int:
         return self._dropped + len(self._kept)

@@ -23,12 +23,12 @@ from beam_runner_model.observation import JobTimes, StageSeries
 from beam_runner_jobservices.archive import Archive
 from beam_runner_jobservices.errors import JobRejected, NotReady
 from beam_runner_jobservices.history import JobHistory
-from beam_runner_jobservices.kept_series import joined, thinned
-from beam_runner_jobservices.message_records import fit
+from beam_runner_jobservices.kept_series import join_series, thin_series
+from beam_runner_jobservices.message_records import truncate_record
 from beam_runner_jobservices.ports import JobHandle, JobObserver
 from beam_runner_jobservices.recorder import Recorder
-from beam_runner_jobservices.states import is_entered
-from beam_runner_jobservices.texts import one_line
+from beam_runner_jobservices.states import should_enter_state
+from beam_runner_jobservices.texts import format_exception
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Job:
         asked = self._collect_metrics() if state.is_terminal else None
         with self._lock:
             present = self.history.current.state
-            if self._suspended or not is_entered(present, state):
+            if self._suspended or not should_enter_state(present, state):
                 _LOGGER.debug(
                     "job %s is %s; ignored the reported state %s",
                     self.spec.job_id,
@@ -138,7 +138,12 @@ class Job:
         now = self._clock()
         new = [
             self.history.new_message(
-                line.importance, line.text, now, line.transform, line.worker, fit(line.record)
+                line.importance,
+                line.text,
+                now,
+                line.transform,
+                line.worker,
+                truncate_record(line.record),
             )
             for line in lines
         ]
@@ -163,7 +168,7 @@ class Job:
         with self._lock:
             self._handle = handle
             state = self.history.current.state
-        self._pass_on(state, handle)
+        self._pass_request_on(state, handle)
         if state.is_terminal:
             self._collect_metrics()
 
@@ -185,7 +190,7 @@ class Job:
 
     def times(self) -> JobTimes:
         """The times at which the job was submitted, started to run, and finished."""
-        return JobTimes.of(self.spec.job_id, self.history.states(), self.history.last_error())
+        return JobTimes.of(self.spec.job_id, self.history.states(), self.history.find_last_error())
 
     def series(self) -> tuple[StageSeries, ...]:
         """Returns the history of the job's stages over the last hour, including the time under an
@@ -193,12 +198,12 @@ class Job:
 
         Raises the same errors as `observer`.
         """
-        return joined(self._series, self.observer.series())
+        return join_series(self._series, self.observer.series())
 
     def note_series(self) -> None:
         """Records the history of the job's stages, if the runner reports it."""
         try:
-            series = thinned(self.series())
+            series = thin_series(self.series())
         except (JobRejected, NotReady):
             return
         if not self._suspended:
@@ -234,7 +239,7 @@ class Job:
         Raises:
             Unavailable: the job is left to the next server.
         """
-        return self._ask(JobState.CANCELLING, "cancel")
+        return self._request_change(JobState.CANCELLING, "cancel")
 
     def drain(self) -> JobState:
         """Requests a drain and returns the job's state; does nothing to a finished or cancelled job.
@@ -242,9 +247,9 @@ class Job:
         Raises:
             Unavailable: the job is left to the next server.
         """
-        return self._ask(JobState.DRAINING, "drain")
+        return self._request_change(JobState.DRAINING, "drain")
 
-    def _ask(self, wish: JobState, what: str) -> JobState:
+    def _request_change(self, wish: JobState, what: str) -> JobState:
         with self._lock:
             if self._suspended:
                 raise Unavailable(
@@ -258,10 +263,10 @@ class Job:
             handle = self._handle
             state = self.history.current.state
         if handle is not None:
-            self._pass_on(state, handle)
+            self._pass_request_on(state, handle)
         return self.history.current.state
 
-    def _pass_on(self, wish: JobState, handle: JobHandle) -> None:
+    def _pass_request_on(self, wish: JobState, handle: JobHandle) -> None:
         """Passes a client's request to the executor, if one exists."""
         wishes = {
             JobState.CANCELLING: (handle.cancel, "cancelled"),
@@ -278,7 +283,7 @@ class Job:
                 self.spec.job_id,
                 done,
             )
-            self.message(Importance.ERROR, f"the job can't be {done}: {one_line(error)}")
+            self.message(Importance.ERROR, f"the job can't be {done}: {format_exception(error)}")
 
     def metrics(self) -> JobMetrics:
         """Returns the executor's metrics of the job; none before the executor has accepted the job."""
@@ -298,7 +303,7 @@ class Job:
             return None
         try:
             metrics = handle.metrics()
-            series = thinned(self.series()) if isinstance(handle, JobObserver) else self._series
+            series = thin_series(self.series()) if isinstance(handle, JobObserver) else self._series
         except BaseException:
             _LOGGER.exception("job %s: the executor failed to return metrics", self.spec.job_id)
         else:

@@ -25,9 +25,9 @@ from beam_runner_storage.durable.folders import STATE, lock_folder
 from beam_runner_storage.durable.logged import LogFailed, TransactionLog, start_logging
 from beam_runner_storage.durable.seals import Change, DatabaseSeal
 
-from beam_runner_jobservices.archive import Archive, pack, unpack
-from beam_runner_jobservices.error_log import Errors
-from beam_runner_jobservices.errors import Damaged, DiskFull, NotFound
+from beam_runner_jobservices.archive import Archive, pack_archive, unpack_archive
+from beam_runner_jobservices.error_log import JobErrors
+from beam_runner_jobservices.errors import DamagedData, DiskFull, NotFound
 from beam_runner_jobservices.job_tables import (
     DROPPED_EACH,
     ERRORS,
@@ -35,22 +35,22 @@ from beam_runner_jobservices.job_tables import (
     NO_JOB,
     SCHEMA,
     SERIES,
-    artifacts_of,
-    artifacts_text,
-    content_of,
-    end,
-    entries_of,
-    item_of,
-    note_of,
+    compute_job_checksum,
+    decode_artifacts,
+    encode_artifacts,
     put_content,
     put_messages,
     put_note,
     put_state,
-    seal,
+    read_content,
+    read_entries,
+    read_note,
+    replace_by_archive,
+    update_seal,
 )
-from beam_runner_jobservices.observation_json import record_of
-from beam_runner_jobservices.recorder import EndedJob, KeptJob
-from beam_runner_jobservices.texts import one_line
+from beam_runner_jobservices.observation_json import make_record
+from beam_runner_jobservices.recorder import FinishedJobSummary, UnfinishedJob
+from beam_runner_jobservices.texts import format_exception
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class JobFile:
         self._lock_file = lock_folder(folder.absolute(), LOCK, STATE)
         self._seals = DatabaseSeal(self._path, is_restored=log is not None)
         try:
-            self._connection = self._open(log)
+            self._connection = self._open_database(log)
             self._commits = GroupCommitter(self._connection, self._seals, self._mutex)
             self.jobs = self._read_jobs()
             """The jobs that the file contained when it was opened, in the order in which they were run."""
@@ -109,7 +109,7 @@ class JobFile:
         """
         return self._seals.is_unfinished
 
-    def _open(self, log: TransactionLog | None) -> sqlite3.Connection:
+    def _open_database(self, log: TransactionLog | None) -> sqlite3.Connection:
         is_missing = self._lock_file.read() == _USED and not self._path.exists()
         connection, damage = open_database(self._path, SCHEMA, durable=log is None, log=log)
         if damage is None and is_missing:
@@ -121,7 +121,7 @@ class JobFile:
         self._lock_file.flush()
         return connection
 
-    def _read_jobs(self) -> tuple[KeptJob | EndedJob, ...]:
+    def _read_jobs(self) -> tuple[UnfinishedJob | FinishedJobSummary, ...]:
         connection = self._connection
         rows = connection.execute(
             f"SELECT {IDENTITY}, taken_on, end, end_time, times, item FROM jobs ORDER BY number"
@@ -135,12 +135,12 @@ class JobFile:
                 " missing from the list, or be in an earlier state",
                 self._path,
             )
-        jobs: list[KeptJob | EndedJob] = []
+        jobs: list[UnfinishedJob | FinishedJobSummary] = []
         reasons: dict[str, str] = {}
         for row in rows:
             try:
-                jobs.append(self._job(*row))
-            except Damaged as error:
+                jobs.append(self._restore_job(*row))
+            except DamagedData as error:
                 reasons[row[0]] = str(error)
         if missing is None and not reasons:
             return tuple(jobs)
@@ -157,32 +157,32 @@ class JobFile:
         )
         with begin_transaction(connection):
             for job_id in reasons:
-                _forget(connection, job_id)
+                _delete_job(connection, job_id)
         found = connection.execute("SELECT item FROM jobs").fetchall()
         self._seals.renew(connection, (item for (item,) in found))
         return tuple(jobs)
 
-    def _job(self, job_id: str, *row: Any) -> KeptJob | EndedJob:
+    def _restore_job(self, job_id: str, *row: Any) -> UnfinishedJob | FinishedJobSummary:
         """Returns the job of a row of the table.
 
         Raises:
-            Damaged: the row differs from the recorded data.
+            DamagedData: the row differs from the recorded data.
         """
         preparation_id, job_name, options_json, owner, artifacts, taken_on, *ended, item = row
         state, time, times = ended
         connection = self._connection
-        if item_of(connection, job_id) != item:
-            raise Damaged("the checksum doesn't match")
+        if compute_job_checksum(connection, job_id) != item:
+            raise DamagedData("the checksum doesn't match")
         try:
             options = json.loads(options_json)
             last = None if state is None else StateEvent(JobState(state), float(time))
         except (ValueError, TypeError) as error:
-            raise Damaged(one_line(error)) from error
+            raise DamagedData(format_exception(error)) from error
         if last is not None:
-            size = self._size(job_id, options_json)
+            size = self._measure_job(job_id, options_json)
             told = JobTimes(**json.loads(times))
-            return EndedJob(job_id, job_name, options, preparation_id, last, told, size)
-        entries, has_all_messages = entries_of(connection, job_id)
+            return FinishedJobSummary(job_id, job_name, options, preparation_id, last, told, size)
+        entries, has_all_messages = read_entries(connection, job_id)
         if not has_all_messages:
             self._damage.append(f"messages of job {job_id} in {self._path} are missing or damaged")
         messages = [entry for entry in entries if isinstance(entry, JobMessage)]
@@ -190,33 +190,33 @@ class JobFile:
         spec = JobSpec(
             job_id=job_id,
             job_name=job_name,
-            pipeline=content_of(connection, job_id) or b"",
+            pipeline=read_content(connection, job_id) or b"",
             options=options,
             options_json=options_json,
-            artifacts=artifacts_of(artifacts),
+            artifacts=decode_artifacts(artifacts),
             retrieval_endpoint="",
         )
-        errors = record_of(Errors, self._note(job_id, ERRORS) or {})
-        told = (self._note(job_id, SERIES) or {}).get("series", ())
-        series = tuple(record_of(StageSeries, one) for one in told)
-        return KeptJob(spec, preparation_id, owner, entries, bool(taken_on), errors, series)
+        errors = make_record(JobErrors, self._read_note(job_id, ERRORS) or {})
+        told = (self._read_note(job_id, SERIES) or {}).get("series", ())
+        series = tuple(make_record(StageSeries, one) for one in told)
+        return UnfinishedJob(spec, preparation_id, owner, entries, bool(taken_on), errors, series)
 
-    def _note(self, job_id: str, kind: str) -> Any:
+    def _read_note(self, job_id: str, kind: str) -> Any:
         """Returns a note of a job; None if the note is missing, or damaged, which the server logs."""
         try:
-            return note_of(self._connection, job_id, kind)
-        except Damaged:
+            return read_note(self._connection, job_id, kind)
+        except DamagedData:
             self._damage.append(f"the {kind} of job {job_id} in {self._path} are damaged")
             return None
 
-    def _size(self, job_id: str, options_json: str) -> int:
+    def _measure_job(self, job_id: str, options_json: str) -> int:
         """Returns the approximate stored size of a finished job in bytes."""
         (size,) = self._connection.execute(
             "SELECT length(content) FROM contents WHERE job_id = ?", (job_id,)
         ).fetchone()
         return int(size) + 2 * len(options_json)
 
-    def add(self, job: KeptJob) -> None:
+    def add(self, job: UnfinishedJob) -> None:
         spec = job.spec
         row = (
             spec.job_id,
@@ -224,7 +224,7 @@ class JobFile:
             spec.job_name,
             spec.options_json,
             job.owner,
-            artifacts_text(spec.artifacts),
+            encode_artifacts(spec.artifacts),
             NO_JOB,
         )
 
@@ -236,7 +236,7 @@ class JobFile:
             for entry in job.entries:
                 assert isinstance(entry, StateEvent), "a new job has no messages"
                 put_state(connection, spec.job_id, entry, 0)
-            seal(connection, change, spec.job_id)
+            update_seal(connection, change, spec.job_id)
 
         try:
             self._commits.durable(write)
@@ -254,18 +254,18 @@ class JobFile:
 
         def write(connection: sqlite3.Connection, change: Change) -> None:
             connection.execute("UPDATE jobs SET taken_on = 1 WHERE job_id = ?", (job_id,))
-            seal(connection, change, job_id)
+            update_seal(connection, change, job_id)
 
-        with self._told():
+        with self._log_write_errors():
             self._commits.patient(write)
 
     def state(self, job_id: str, event: StateEvent) -> None:
 
         def write(connection: sqlite3.Connection, change: Change) -> None:
             put_state(connection, job_id, event, self._last_message_ids.get(job_id, 0))
-            seal(connection, change, job_id)
+            update_seal(connection, change, job_id)
 
-        with self._told():
+        with self._log_write_errors():
             self._commits.patient(write)
 
     def messages(
@@ -273,7 +273,7 @@ class JobFile:
         job_id: str,
         messages: Sequence[JobMessage],
         first_message_id: int,
-        early_errors: Errors,
+        early_errors: JobErrors,
     ) -> None:
         first, last = (int(messages[place].message_id) for place in (0, -1))
 
@@ -287,7 +287,7 @@ class JobFile:
                     (job_id, first_message_id),
                 )
 
-        with self._told():
+        with self._log_write_errors():
             self._commits.quick(write)
         self._last_message_ids[job_id] = last
 
@@ -298,41 +298,41 @@ class JobFile:
             if connection.execute(running, (job_id,)).fetchone() is not None:
                 put_note(connection, job_id, SERIES, {"series": series})
 
-        with self._told():
+        with self._log_write_errors():
             self._commits.quick(write)
 
     def end(self, spec: JobSpec, archive: Archive) -> int | None:
 
         def write(connection: sqlite3.Connection, change: Change) -> int:
-            size = end(connection, spec.job_id, archive) + 2 * len(spec.options_json)
-            seal(connection, change, spec.job_id)
+            size = replace_by_archive(connection, spec.job_id, archive) + 2 * len(spec.options_json)
+            update_seal(connection, change, spec.job_id)
             return size
 
         size = None
-        with self._told():
+        with self._log_write_errors():
             size = self._commits.patient(write)
         self._last_message_ids.pop(spec.job_id, None)
         return size
 
     def metrics(self, job_id: str, metrics: JobMetrics) -> None:
-        with self._told():
-            archive = pack(attrs.evolve(self.read(job_id), metrics=metrics))
+        with self._log_write_errors():
+            archive = pack_archive(attrs.evolve(self.read(job_id), metrics=metrics))
 
             def write(connection: sqlite3.Connection, change: Change) -> None:
                 put_content(connection, job_id, archive)
-                seal(connection, change, job_id)
+                update_seal(connection, change, job_id)
 
             self._commits.durable(write)
 
     def read(self, job_id: str) -> Archive:
         try:
             with self._mutex:
-                content = content_of(self._connection, job_id)
+                content = read_content(self._connection, job_id)
             if content is None:
                 raise NotFound(f"job {job_id!r} was removed from the list of jobs")
-            return unpack(content)
-        except (sqlite3.Error, Damaged) as error:
-            raise Damaged(
+            return unpack_archive(content)
+        except (sqlite3.Error, DamagedData) as error:
+            raise DamagedData(
                 f"the record of job {job_id} in {self._path} is damaged ({error})"
             ) from error
 
@@ -341,10 +341,10 @@ class JobFile:
         def write(connection: sqlite3.Connection, change: Change) -> None:
             row = connection.execute("SELECT item FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
             if row is not None:
-                _forget(connection, job_id)
+                _delete_job(connection, job_id)
                 change(row[0], None)
 
-        with self._told():
+        with self._log_write_errors():
             self._commits.durable(write)
 
     def hurry(self) -> None:
@@ -359,7 +359,7 @@ class JobFile:
             self._lock_file.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _log_write_errors(self) -> Iterator[None]:
         """Logs an error of a write, so that the server can go on."""
         try:
             yield
@@ -368,12 +368,12 @@ class JobFile:
                 "Can't record the progress of jobs; after a restart, the server won't know it: %s",
                 error,
             )
-        except (sqlite3.Error, OSError, Damaged, NotFound):
+        except (sqlite3.Error, OSError, DamagedData, NotFound):
             _LOGGER.exception(
                 "Can't write %s; after a restart, the server won't know this change", self._path
             )
 
 
-def _forget(connection: sqlite3.Connection, job_id: str) -> None:
+def _delete_job(connection: sqlite3.Connection, job_id: str) -> None:
     for table in ("jobs", "contents", "history", "notes"):
         connection.execute(f"DELETE FROM {table} WHERE job_id = ?", (job_id,))

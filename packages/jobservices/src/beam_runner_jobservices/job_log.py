@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import attrs
 from beam_runner_model.jobs import Importance, JobMessage
 
-from beam_runner_jobservices.texts import cut, seconds_of
+from beam_runner_jobservices.texts import parse_iso_time, truncate_middle
 
 MOST_LINES = 1_000
 _MOST_CHARACTERS = 256 << 10
@@ -57,7 +57,7 @@ class JobLogLine:
 
 
 @attrs.frozen
-class Logs:
+class LogAnswer:
     """The answer to a `LogQuery`.
 
     Attributes:
@@ -74,7 +74,7 @@ class Logs:
     steps: tuple[str, ...] = ()
 
 
-def select_logs(messages: Iterable[JobMessage], query: LogQuery, dropped: int = 0) -> Logs:
+def select_logs(messages: Iterable[JobMessage], query: LogQuery, dropped: int = 0) -> LogAnswer:
     """Returns the part of a log that a query selects.
 
     Args:
@@ -93,7 +93,7 @@ def select_logs(messages: Iterable[JobMessage], query: LogQuery, dropped: int = 
         if (
             (query.before and int(message.message_id) >= query.before)
             or (least is not None and message.importance < least)
-            or not _is_in(message.transform, query.step)
+            or not _is_within_step(message.transform, query.step)
             or wanted not in message.line.lower()
         ):
             continue
@@ -101,20 +101,20 @@ def select_logs(messages: Iterable[JobMessage], query: LogQuery, dropped: int = 
         room -= len(message.line) + len(message.transform)
         full = full or len(lines) == most or (room < 0 and bool(lines))
         if not full:
-            lines.append(_record(message))
-    return Logs(tuple(reversed(lines)), found, dropped, tuple(steps))
+            lines.append(_make_log_line(message))
+    return LogAnswer(tuple(reversed(lines)), found, dropped, tuple(steps))
 
 
-def _is_in(transform: str, step: str) -> bool:
+def _is_within_step(transform: str, step: str) -> bool:
     return not step or transform == step or transform.startswith(f"{step}/")
 
 
-def _record(message: JobMessage) -> JobLogLine:
+def _make_log_line(message: JobMessage) -> JobLogLine:
     return JobLogLine(
         int(message.message_id),
-        seconds_of(message.time),
+        parse_iso_time(message.time),
         message.importance.name,
         message.transform,
         message.worker,
-        cut(message.line, _MOST_CHARACTERS),
+        truncate_middle(message.line, _MOST_CHARACTERS),
     )

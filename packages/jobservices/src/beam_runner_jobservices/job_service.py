@@ -12,16 +12,16 @@ from beam_runner_model.errors import Unavailable
 from beam_runner_model.jobs import PipelineOption, StateEvent
 
 from beam_runner_jobservices._protos import JobServicer
-from beam_runner_jobservices.error_statuses import answering, streaming
-from beam_runner_jobservices.errors import TooMany
-from beam_runner_jobservices.finished_job import Ended
+from beam_runner_jobservices.error_statuses import answer_errors, answer_stream_errors
+from beam_runner_jobservices.errors import LimitExceeded
+from beam_runner_jobservices.finished_job import FinishedJob
 from beam_runner_jobservices.history import Entry, JobHistory
 from beam_runner_jobservices.job import Job
-from beam_runner_jobservices.metrics_answer import fitting
-from beam_runner_jobservices.preparations import Peer, Preparations
+from beam_runner_jobservices.metrics_answer import select_fitting_metrics
+from beam_runner_jobservices.preparations import ClientConnection, Preparations
 from beam_runner_jobservices.registry import JobRegistry
 from beam_runner_jobservices.wire import jobs as wire
-from beam_runner_jobservices.wire.pipelines import prepare_request
+from beam_runner_jobservices.wire.pipelines import decode_prepare_request
 
 _Entry = TypeVar("_Entry", bound=Entry)
 
@@ -48,68 +48,72 @@ class JobService(JobServicer):
         self._most_streams = most_streams
         self._streams = threading.BoundedSemaphore(most_streams)
 
-    @answering
+    @answer_errors
     def Prepare(self, request: Any, context: grpc.ServicerContext) -> Any:
-        preparation = self._preparations.add(prepare_request(request), Peer.of(context.peer()))
-        return wire.prepared_message(
+        preparation = self._preparations.add(
+            decode_prepare_request(request), ClientConnection.of(context.peer())
+        )
+        return wire.encode_prepared_job(
             wire.PreparedJob(preparation.preparation_id, self._endpoint, preparation.staging_token)
         )
 
-    @answering
+    @answer_errors
     def Run(self, request: Any, context: grpc.ServicerContext) -> Any:
         return wire.ran_message(job_id=self._registry.run(request.preparation_id, self._endpoint))
 
-    @answering
+    @answer_errors
     def GetJobs(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.job_infos_message(job.info for job in self._registry.jobs())
+        return wire.encode_job_infos(job.info for job in self._registry.jobs())
 
-    @answering
+    @answer_errors
     def GetState(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.state_message(self._registry.job(request.job_id).current)
+        return wire.encode_state_event(self._registry.job(request.job_id).current)
 
-    @answering
+    @answer_errors
     def GetPipeline(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.pipeline_message(self._registry.job(request.job_id).pipeline())
+        return wire.encode_pipeline(self._registry.job(request.job_id).pipeline())
 
-    @answering
+    @answer_errors
     def GetJobMetrics(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.metrics_message(fitting(self._registry.job(request.job_id).metrics()))
+        return wire.encode_metrics(
+            select_fitting_metrics(self._registry.job(request.job_id).metrics())
+        )
 
-    @answering
+    @answer_errors
     def DescribePipelineOptions(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.options_message(self._options)
+        return wire.encode_options(self._options)
 
-    @answering
+    @answer_errors
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.cancelled_message(self._registry.job(request.job_id).cancel())
+        return wire.encode_cancel_response(self._registry.job(request.job_id).cancel())
 
-    @answering
+    @answer_errors
     def Drain(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.drained_message(self._registry.job(request.job_id).drain())
+        return wire.encode_drain_response(self._registry.job(request.job_id).drain())
 
-    @streaming
+    @answer_stream_errors
     def GetStateStream(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         job = self._registry.job(request.job_id)
         history = job.history
-        for event in self._follow(job, history, context, history.follow_states):
-            yield wire.state_message(event)
+        for event in self._follow_entries(job, history, context, history.follow_states):
+            yield wire.encode_state_event(event)
 
-    @streaming
+    @answer_stream_errors
     def GetMessageStream(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         job = self._registry.job(request.job_id)
         history = job.history
-        for entry in self._follow(job, history, context, history.follow):
-            yield wire.entry_message(entry)
+        for entry in self._follow_entries(job, history, context, history.follow):
+            yield wire.encode_entry(entry)
 
-    def _follow(
+    def _follow_entries(
         self,
-        job: Job | Ended,
+        job: Job | FinishedJob,
         history: JobHistory,
         context: grpc.ServicerContext,
         entries: Callable[[Callable[[], bool]], Iterator[_Entry]],
     ) -> Iterator[_Entry]:
         """Yields entries up to the terminal state, or until the client disconnects or the server stops."""
-        with self._counted():
+        with self._count_stream():
             context.add_callback(history.wake)
             for entry in entries(lambda: job.suspended or not context.is_active()):
                 yield entry
@@ -122,9 +126,9 @@ class JobService(JobServicer):
                 )
 
     @contextmanager
-    def _counted(self) -> Iterator[None]:
+    def _count_stream(self) -> Iterator[None]:
         if not self._streams.acquire(blocking=False):
-            raise TooMany(
+            raise LimitExceeded(
                 f"{self._most_streams} state and message streams are open, which is the"
                 " maximum; close some of them"
             )

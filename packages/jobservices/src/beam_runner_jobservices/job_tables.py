@@ -28,12 +28,12 @@ from beam_runner_model.observation import JobTimes
 from beam_runner_storage.durable.databases import DatabaseSchema
 from beam_runner_storage.durable.seals import SEAL_TABLE, Change
 
-from beam_runner_jobservices.archive import Archive, pack
-from beam_runner_jobservices.errors import Damaged
-from beam_runner_jobservices.history import Entry, last_error
-from beam_runner_jobservices.message_records import of_plain, plain
-from beam_runner_jobservices.observation_json import decode, encode
-from beam_runner_jobservices.texts import one_line
+from beam_runner_jobservices.archive import Archive, pack_archive
+from beam_runner_jobservices.errors import DamagedData
+from beam_runner_jobservices.history import Entry, find_last_error
+from beam_runner_jobservices.message_records import decode_record, encode_record
+from beam_runner_jobservices.observation_json import decode_json, encode_json
+from beam_runner_jobservices.texts import format_exception
 
 _TABLES = (
     """
@@ -81,11 +81,11 @@ NO_JOB = -1
 """The job number of a row that has just been created."""
 
 
-def item_of(connection: sqlite3.Connection, job_id: str) -> int:
+def compute_job_checksum(connection: sqlite3.Connection, job_id: str) -> int:
     """Returns the checksum of everything that was durably recorded of a job, from the current tables.
 
     Raises:
-        Damaged: a part of the job is missing.
+        DamagedData: a part of the job is missing.
     """
     row = connection.execute(
         f"SELECT {IDENTITY}, taken_on, end, end_time, times FROM jobs WHERE job_id = ?", (job_id,)
@@ -94,7 +94,7 @@ def item_of(connection: sqlite3.Connection, job_id: str) -> int:
         "SELECT checksum, length(content) FROM contents WHERE job_id = ?", (job_id,)
     ).fetchone()
     if content is None:
-        raise Damaged("the pipeline is missing")
+        raise DamagedData("the pipeline is missing")
     states = connection.execute(
         "SELECT time, state, message_id FROM history WHERE job_id = ? AND state IS NOT NULL"
         " ORDER BY number",
@@ -104,13 +104,13 @@ def item_of(connection: sqlite3.Connection, job_id: str) -> int:
     return int.from_bytes(digest, "big") >> 2
 
 
-def seal(connection: sqlite3.Connection, change: Change, job_id: str) -> None:
+def update_seal(connection: sqlite3.Connection, change: Change, job_id: str) -> None:
     """Updates the job's checksum in the seal, within the transaction that changes the job."""
     row = connection.execute("SELECT item FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
     if row is None:
         return
     (before,) = row
-    after = item_of(connection, job_id)
+    after = compute_job_checksum(connection, job_id)
     connection.execute("UPDATE jobs SET item = ? WHERE job_id = ?", (after, job_id))
     change(None if before == NO_JOB else before, after)
 
@@ -122,41 +122,43 @@ def put_content(connection: sqlite3.Connection, job_id: str, content: bytes) -> 
     )
 
 
-def content_of(connection: sqlite3.Connection, job_id: str) -> bytes | None:
+def read_content(connection: sqlite3.Connection, job_id: str) -> bytes | None:
     """Returns the last content that `put_content` stored, or None.
 
     Raises:
-        Damaged: the content differs from the stored content.
+        DamagedData: the content differs from the stored content.
     """
-    return _checked(connection, "contents WHERE job_id = ?", job_id)
+    return _read_verified_content(connection, "contents WHERE job_id = ?", job_id)
 
 
 def put_note(connection: sqlite3.Connection, job_id: str, kind: str, note: Any) -> None:
     """Stores a note of a kind for an unfinished job, and replaces the previous note of that kind."""
-    content = zlib.compress(encode(note), 1)
+    content = zlib.compress(encode_json(note), 1)
     connection.execute(
         "REPLACE INTO notes VALUES (?, ?, ?, ?)", (job_id, kind, zlib.crc32(content), content)
     )
 
 
-def note_of(connection: sqlite3.Connection, job_id: str, kind: str) -> Any:
+def read_note(connection: sqlite3.Connection, job_id: str, kind: str) -> Any:
     """Returns a job's last record of one kind that `put_note` stored, as a mapping; None if none exists.
 
     Raises:
-        Damaged: the note differs from the stored note.
+        DamagedData: the note differs from the stored note.
     """
-    content = _checked(connection, "notes WHERE job_id = ? AND kind = ?", job_id, kind)
-    return None if content is None else decode(zlib.decompress(content))
+    content = _read_verified_content(
+        connection, "notes WHERE job_id = ? AND kind = ?", job_id, kind
+    )
+    return None if content is None else decode_json(zlib.decompress(content))
 
 
-def _checked(connection: sqlite3.Connection, where: str, *key: str) -> bytes | None:
+def _read_verified_content(connection: sqlite3.Connection, where: str, *key: str) -> bytes | None:
     """Returns the content of a row; None if the row doesn't exist."""
     row = connection.execute(f"SELECT checksum, content FROM {where}", key).fetchone()
     if row is None:
         return None
     checksum, content = row
     if not isinstance(content, bytes) or zlib.crc32(content) != checksum:
-        raise Damaged("the checksum doesn't match")
+        raise DamagedData("the checksum doesn't match")
     return content
 
 
@@ -180,31 +182,31 @@ def put_messages(
             int(message.message_id),
             message.importance.value,
             message.text,
-            _origin(message),
+            _encode_origin(message),
         )
         for message in messages
     )
     connection.executemany(
         "INSERT INTO history (job_id, checksum, time, message_id, importance, text, origin)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        ((job_id, _checksum(content), *content) for content in contents),
+        ((job_id, _compute_message_checksum(content), *content) for content in contents),
     )
 
 
-def _origin(message: JobMessage) -> str | None:
+def _encode_origin(message: JobMessage) -> str | None:
     found = [message.transform, message.worker]
     if message.record is not None:
-        found.append(plain(message.record))
+        found.append(encode_record(message.record))
     return json.dumps(found) if any(found) else None
 
 
-def entries_of(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry, ...], bool]:
+def read_entries(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry, ...], bool]:
     """Returns the history of an unfinished job, and whether all messages are present and unchanged.
 
     Missing messages after the last state can go unnoticed.
 
     Raises:
-        Damaged: an entry is malformed.
+        DamagedData: an entry is malformed.
     """
     entries: list[Entry] = []
     numbers, told, whole = [], 0, True
@@ -215,7 +217,7 @@ def entries_of(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry
                 entries.append(StateEvent(JobState(state), float(time)))
                 told = max(told, int(message_id))
                 continue
-            whole = whole and checksum == _checksum(tuple(content))
+            whole = whole and checksum == _compute_message_checksum(tuple(content))
             numbers.append(int(message_id))
             entries.append(
                 JobMessage(
@@ -223,29 +225,29 @@ def entries_of(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry
                     str(time),
                     Importance(importance),
                     str(text),
-                    *_origin_of(origin),
+                    *_decode_origin(origin),
                 )
             )
         except (TypeError, ValueError, LookupError) as error:
-            raise Damaged(one_line(error)) from error
+            raise DamagedData(format_exception(error)) from error
     if not any(isinstance(entry, StateEvent) for entry in entries):
-        raise Damaged("the state is missing")
-    return tuple(entries), whole and _are_whole(numbers, told)
+        raise DamagedData("the state is missing")
+    return tuple(entries), whole and _are_messages_complete(numbers, told)
 
 
-def _origin_of(text: str | None) -> tuple[str, str, MessageRecord]:
-    """Returns the origin that `_origin` encoded."""
+def _decode_origin(text: str | None) -> tuple[str, str, MessageRecord]:
+    """Returns the origin that `_encode_origin` encoded."""
     transform, worker, *record = json.loads(text) if text else ("", "")
-    return str(transform), str(worker), of_plain(record[0]) if record else None
+    return str(transform), str(worker), decode_record(record[0]) if record else None
 
 
-def _checksum(content: tuple[Any, ...]) -> int:
+def _compute_message_checksum(content: tuple[Any, ...]) -> int:
     """Returns the checksum of a message; it covers the origin only if the message has one."""
     known = content if content[-1] is not None else content[:-1]
     return zlib.crc32(repr(known).encode("utf-8", "replace"))
 
 
-def _are_whole(numbers: list[int], told: int) -> bool:
+def _are_messages_complete(numbers: list[int], told: int) -> bool:
     """Returns whether the numbers of messages have no gap, and include the number that a state recorded."""
     if not numbers:
         return not told
@@ -254,7 +256,7 @@ def _are_whole(numbers: list[int], told: int) -> bool:
     return begins and last >= told and numbers == list(range(first, last + 1))
 
 
-def artifacts_text(artifacts: Mapping[str, tuple[StagedArtifact, ...]]) -> str:
+def encode_artifacts(artifacts: Mapping[str, tuple[StagedArtifact, ...]]) -> str:
     """Returns the artifacts of each environment as JSON."""
     return json.dumps(
         {
@@ -270,8 +272,8 @@ def artifacts_text(artifacts: Mapping[str, tuple[StagedArtifact, ...]]) -> str:
     )
 
 
-def artifacts_of(text: str) -> dict[str, tuple[StagedArtifact, ...]]:
-    """Returns the artifacts that `artifacts_text` encoded."""
+def decode_artifacts(text: str) -> dict[str, tuple[StagedArtifact, ...]]:
+    """Returns the artifacts that `encode_artifacts` encoded."""
     return {
         environment_id: tuple(
             StagedArtifact(**{**found, "role_payload": base64.b64decode(found["role_payload"])})
@@ -281,20 +283,20 @@ def artifacts_of(text: str) -> dict[str, tuple[StagedArtifact, ...]]:
     }
 
 
-def end(connection: sqlite3.Connection, job_id: str, archive: Archive) -> int:
+def replace_by_archive(connection: sqlite3.Connection, job_id: str, archive: Archive) -> int:
     """Replaces the rows of a job that ends by its archive; returns the archive's size in bytes."""
     states = [entry for entry in archive.entries if isinstance(entry, StateEvent)]
-    times = JobTimes.of(job_id, states, last_error(archive.entries))
+    times = JobTimes.of(job_id, states, find_last_error(archive.entries))
     connection.execute(
         "UPDATE jobs SET end = ?, end_time = ?, times = ?, artifacts = '{}' WHERE job_id = ?",
         (
             states[-1].state.value,
             states[-1].time,
-            json.dumps(attrs.asdict(times, filter=_is_recorded)),
+            json.dumps(attrs.asdict(times, filter=_is_stored_field)),
             job_id,
         ),
     )
-    packed = pack(archive)
+    packed = pack_archive(archive)
     put_content(connection, job_id, packed)
     for table in ("history", "notes"):
         connection.execute(f"DELETE FROM {table} WHERE job_id = ?", (job_id,))
@@ -304,6 +306,6 @@ def end(connection: sqlite3.Connection, job_id: str, archive: Archive) -> int:
 SCHEMA = DatabaseSchema(4, ";".join((*_TABLES, SEAL_TABLE)))
 
 
-def _is_recorded(field: attrs.Attribute[object], value: object) -> bool:
+def _is_stored_field(field: attrs.Attribute[object], value: object) -> bool:
     """Returns whether the server stores a field of `JobTimes`; the runner knows the other fields."""
     return field.name != "kept_until"

@@ -12,18 +12,20 @@ _POINT_SECONDS = 60.0
 _MOST_STAGES = 200
 
 
-def thinned(series: Iterable[StageSeries]) -> tuple[StageSeries, ...]:
+def thin_series(series: Iterable[StageSeries]) -> tuple[StageSeries, ...]:
     """Returns the series to store: at most 60 points for each of the 200 most recently active stages."""
     found = [one for one in series if one.points]
-    found.sort(key=_last_at_work, reverse=True)
+    found.sort(key=_find_last_activity, reverse=True)
     end = max((one.points[-1][0] for one in found), default=0.0)
     return tuple(
-        attrs.evolve(one, points=tuple(_spaced(one.points, end - _SECONDS)))
+        attrs.evolve(one, points=tuple(_space_points(one.points, end - _SECONDS)))
         for one in found[:_MOST_STAGES]
     )
 
 
-def joined(before: Iterable[StageSeries], since: Iterable[StageSeries]) -> tuple[StageSeries, ...]:
+def join_series(
+    before: Iterable[StageSeries], since: Iterable[StageSeries]
+) -> tuple[StageSeries, ...]:
     """Returns the combined series of an earlier server and of this one, the last hour of each stage."""
     found = {one.stage: one for one in before}
     for one in since:
@@ -39,7 +41,7 @@ def joined(before: Iterable[StageSeries], since: Iterable[StageSeries]) -> tuple
     return tuple(found.values())
 
 
-def _last_at_work(series: StageSeries) -> float:
+def _find_last_activity(series: StageSeries) -> float:
     """Returns the time at which a stage last ran or committed a bundle."""
     last = 0.0
     for point, after in zip(series.points, series.points[1:] or series.points, strict=False):
@@ -48,7 +50,7 @@ def _last_at_work(series: StageSeries) -> float:
     return last
 
 
-def _spaced(points: Iterable[SeriesPoint], begin: float) -> Iterator[SeriesPoint]:
+def _space_points(points: Iterable[SeriesPoint], begin: float) -> Iterator[SeriesPoint]:
     """Returns the points since `begin` that are at least a minute apart."""
     next_ = begin
     for point in points:

@@ -6,7 +6,7 @@ import attrs
 
 
 @attrs.frozen
-class Door:
+class LocalAccess:
     """The address and credentials with which a program of the server's owner reaches the job server.
 
     Attributes:

@@ -27,32 +27,32 @@ class Distribution:
 
 
 @attrs.frozen
-class Latest:
+class LatestValue:
     """A value and the time at which it was set (wall-clock ms)."""
 
     time: int
     value: float
 
 
-MetricValue = int | float | Distribution | Latest | tuple[float, ...] | frozenset[str]
+MetricValue = int | float | Distribution | LatestValue | tuple[float, ...] | frozenset[str]
 
 
-def metric_value(info: MetricCell) -> MetricValue | None:
+def decode_metric_value(info: MetricCell) -> MetricValue | None:
     """Returns the value of a metric cell; None if its type is unknown or its payload is malformed."""
     read = _READERS.get(info.type)
     if read is None:
         return None
     try:
-        return read(Payload(info.payload))
+        return read(PayloadReader(info.payload))
     except BROKEN:
         return None
 
 
 BROKEN = (LookupError, struct.error, ValueError)
-"""The errors that `Payload` raises for malformed data."""
+"""The errors that `PayloadReader` raises for malformed data."""
 
 
-class Payload:
+class PayloadReader:
     """A reader of values in Beam's simple coders, from the start of a payload."""
 
     def __init__(self, data: bytes) -> None:
@@ -90,30 +90,30 @@ class Payload:
         return self._at == len(self._data)
 
 
-def _doubles(data: Payload) -> tuple[float, ...]:
+def _read_doubles(data: PayloadReader) -> tuple[float, ...]:
     return tuple(data.double() for _ in range(data.count()))
 
 
-def _integers(data: Payload) -> tuple[float, ...]:
+def _read_integers(data: PayloadReader) -> tuple[float, ...]:
     return tuple(data.varint() for _ in range(data.count()))
 
 
-_READERS: Mapping[str, Callable[[Payload], MetricValue]] = {
-    urns.SUM_INT64_TYPE: Payload.varint,
-    urns.SUM_DOUBLE_TYPE: Payload.double,
+_READERS: Mapping[str, Callable[[PayloadReader], MetricValue]] = {
+    urns.SUM_INT64_TYPE: PayloadReader.varint,
+    urns.SUM_DOUBLE_TYPE: PayloadReader.double,
     urns.DISTRIBUTION_INT64_TYPE: lambda data: Distribution(
         data.varint(), data.varint(), data.varint(), data.varint()
     ),
     urns.DISTRIBUTION_DOUBLE_TYPE: lambda data: Distribution(
         data.varint(), data.double(), data.double(), data.double()
     ),
-    urns.LATEST_INT64_TYPE: lambda data: Latest(data.varint(), data.varint()),
-    urns.LATEST_DOUBLE_TYPE: lambda data: Latest(data.varint(), data.double()),
-    urns.TOP_N_INT64_TYPE: _integers,
-    urns.TOP_N_DOUBLE_TYPE: _doubles,
-    urns.BOTTOM_N_INT64_TYPE: _integers,
-    urns.BOTTOM_N_DOUBLE_TYPE: _doubles,
-    urns.PROGRESS_TYPE: _doubles,
+    urns.LATEST_INT64_TYPE: lambda data: LatestValue(data.varint(), data.varint()),
+    urns.LATEST_DOUBLE_TYPE: lambda data: LatestValue(data.varint(), data.double()),
+    urns.TOP_N_INT64_TYPE: _read_integers,
+    urns.TOP_N_DOUBLE_TYPE: _read_doubles,
+    urns.BOTTOM_N_INT64_TYPE: _read_integers,
+    urns.BOTTOM_N_DOUBLE_TYPE: _read_doubles,
+    urns.PROGRESS_TYPE: _read_doubles,
     urns.SET_STRING_TYPE: lambda data: frozenset(
         data.piece().decode() for _ in range(data.count())
     ),

@@ -18,49 +18,51 @@ _FIELD_BYTES = 4
 _USER = "beam:metric:user:"
 
 
-def fitting(metrics: JobMetrics, most: int = MOST_BYTES) -> JobMetrics:
+def select_fitting_metrics(metrics: JobMetrics, most: int = MOST_BYTES) -> JobMetrics:
     """Returns the metrics that fit into an answer of the given size in bytes.
 
     Users' metrics come before all others, each with its committed and attempted values, in the
     original order.
     """
-    if sum(map(_size, (*metrics.attempted, *metrics.committed))) <= most:
+    if sum(map(_estimate_size, (*metrics.attempted, *metrics.committed))) <= most:
         return metrics
     sizes: dict[object, int] = {}
     for info in (*metrics.committed, *metrics.attempted):
-        sizes[_key(info)] = sizes.get(_key(info), 0) + _size(info)
-    free = most - 2 * _size(_left_out(1 << 60))
+        sizes[_get_metric_identity(info)] = sizes.get(
+            _get_metric_identity(info), 0
+        ) + _estimate_size(info)
+    free = most - 2 * _estimate_size(_make_omitted_counter(1 << 60))
     told: set[object] = set()
-    for key in sorted(sizes, key=_comes_late):
+    for key in sorted(sizes, key=_is_system_metric):
         if sizes[key] > free:
             break
         free -= sizes[key]
         told.add(key)
-    said = _left_out(len(sizes) - len(told))
+    said = _make_omitted_counter(len(sizes) - len(told))
     return JobMetrics(
-        (*(info for info in metrics.attempted if _key(info) in told), said),
-        (*(info for info in metrics.committed if _key(info) in told), said),
+        (*(info for info in metrics.attempted if _get_metric_identity(info) in told), said),
+        (*(info for info in metrics.committed if _get_metric_identity(info) in told), said),
     )
 
 
-def _key(info: MetricCell) -> tuple[str, frozenset[tuple[str, str]]]:
+def _get_metric_identity(info: MetricCell) -> tuple[str, frozenset[tuple[str, str]]]:
     """Returns the subject of a metric, the same for its committed and attempted values."""
     return info.urn, frozenset(info.labels.items())
 
 
-def _comes_late(key: object) -> bool:
+def _is_system_metric(key: object) -> bool:
     assert isinstance(key, tuple)
     return not key[0].startswith(_USER)
 
 
-def _size(info: MetricCell) -> int:
+def _estimate_size(info: MetricCell) -> int:
     """Returns an upper bound of a metric's size in an answer, in bytes."""
     texts = [info.urn, info.type, *info.labels, *info.labels.values()]
     size = sum(len(text.encode()) + _FIELD_BYTES for text in texts)
     return size + len(info.payload) + (2 + len(info.labels)) * _FIELD_BYTES
 
 
-def _left_out(count: int) -> MetricCell:
+def _make_omitted_counter(count: int) -> MetricCell:
     namespace, name = LEFT_OUT
     labels = {
         urns.LABEL_NAMESPACE: namespace,

@@ -9,8 +9,8 @@ fields, and use defaults for missing fields. A server without the service answer
 | `ListJobs` | `{}` | `{"jobs": [JobTimes]}` |
 | `GetExecution` | `{"job_id": ...}` | `Execution` |
 | `GetSeries` | `{"job_id": ...}` | `{"series": [StageSeries]}` |
-| `GetErrors` | `{"job_id": ...}` | `Errors` |
-| `GetLogs` | `{"job_id": ..., "query": LogQuery}` | `Logs` |
+| `GetErrors` | `{"job_id": ...}` | `JobErrors` |
+| `GetLogs` | `{"job_id": ..., "query": LogQuery}` | `LogAnswer` |
 | `GetStacks` | `{"job_id": ...}` | `{"stacks": [ThreadStack]}` |
 | `GetStory` | `{"job_id": ..., "bundle": ...}` | `BundleStory` |
 
@@ -32,13 +32,13 @@ _Record = TypeVar("_Record")
 _CONVERTER = cattrs.Converter(detailed_validation=False)
 
 
-def encode(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     """Returns the JSON of a record, or of a mapping that contains records."""
     return json.dumps(value, default=lambda record: attrs.asdict(record, recurse=False)).encode()
 
 
-def decode(data: bytes) -> Any:
-    """Returns the value that `encode` encoded, with mappings in place of records.
+def decode_json(data: bytes) -> Any:
+    """Returns the value that `encode_json` encoded, with mappings in place of records.
 
     Raises:
         ValueError: the data is not JSON.
@@ -46,7 +46,7 @@ def decode(data: bytes) -> Any:
     return json.loads(data)
 
 
-def record_of(kind: type[_Record], found: Mapping[str, Any]) -> _Record:
+def make_record(kind: type[_Record], found: Mapping[str, Any]) -> _Record:
     """Returns the record that a mapping describes.
 
     Raises:

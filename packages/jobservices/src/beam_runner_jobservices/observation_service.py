@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 import grpc
 
-from beam_runner_jobservices.error_statuses import answering
+from beam_runner_jobservices.error_statuses import answer_errors
 from beam_runner_jobservices.errors import InvalidRequest, JobRejected
-from beam_runner_jobservices.finished_job import Ended
+from beam_runner_jobservices.finished_job import FinishedJob
 from beam_runner_jobservices.job import Job
 from beam_runner_jobservices.job_log import LogQuery
-from beam_runner_jobservices.observation_json import SERVICE, decode, encode, record_of
+from beam_runner_jobservices.observation_json import SERVICE, decode_json, encode_json, make_record
 from beam_runner_jobservices.ports import JobObserver, StoryTeller
 from beam_runner_jobservices.registry import JobRegistry
 
@@ -52,13 +52,13 @@ class ObservationService:
             SERVICE,
             {
                 name: grpc.unary_unary_rpc_method_handler(
-                    method, request_deserializer=bytes, response_serializer=encode
+                    method, request_deserializer=bytes, response_serializer=encode_json
                 )
                 for name, method in methods.items()
             },
         )
 
-    @answering
+    @answer_errors
     def ListJobs(self, request: bytes, context: grpc.ServicerContext) -> Any:
         kept = self._kept_until()
         times = (job.times() for job in self._registry.jobs())
@@ -69,37 +69,37 @@ class ObservationService:
             ]
         }
 
-    @answering
+    @answer_errors
     def GetExecution(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        return self._observer(request).execution()
+        return self._find_observer(request).execution()
 
-    @answering
+    @answer_errors
     def GetSeries(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        return {"series": self._job(request).series()}
+        return {"series": self._find_job(request).series()}
 
-    @answering
+    @answer_errors
     def GetStacks(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        return {"stacks": self._observer(request).stacks()}
+        return {"stacks": self._find_observer(request).stacks()}
 
-    @answering
+    @answer_errors
     def GetErrors(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        return self._job(request).history.errors()
+        return self._find_job(request).history.errors()
 
-    @answering
+    @answer_errors
     def GetLogs(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        job = self._job(request)
-        asked = decode(request).get("query", {})
+        job = self._find_job(request)
+        asked = decode_json(request).get("query", {})
         if not isinstance(asked, Mapping):
             raise InvalidRequest("the query isn't a JSON object")
         try:
-            return job.history.logs(record_of(LogQuery, asked))
+            return job.history.logs(make_record(LogQuery, asked))
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidRequest(f"the query is invalid: {error}") from error
 
-    @answering
+    @answer_errors
     def GetStory(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        self._job(request)
-        asked = decode(request)
+        self._find_job(request)
+        asked = decode_json(request)
         bundle = asked.get("bundle")
         if not isinstance(bundle, int) or isinstance(bundle, bool):
             raise InvalidRequest("the bundle of the request isn't a number")
@@ -107,12 +107,12 @@ class ObservationService:
             raise JobRejected("this runner has no journal of bundles")
         return self._tell_story(str(asked["job_id"]), bundle)
 
-    def _job(self, request: bytes) -> Job | Ended:
+    def _find_job(self, request: bytes) -> Job | FinishedJob:
         try:
-            job_id = str(decode(request)["job_id"])
+            job_id = str(decode_json(request)["job_id"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidRequest("the request isn't a JSON object with a job_id") from error
         return self._registry.job(job_id)
 
-    def _observer(self, request: bytes) -> JobObserver:
-        return self._job(request).observer
+    def _find_observer(self, request: bytes) -> JobObserver:
+        return self._find_job(request).observer

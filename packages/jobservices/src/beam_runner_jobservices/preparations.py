@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 import attrs
 from beam_runner_model.jobs import StagedArtifact
 
-from beam_runner_jobservices.errors import NotFound, NotReady, TooMany
+from beam_runner_jobservices.errors import LimitExceeded, NotFound, NotReady
 from beam_runner_jobservices.limits import ServerLimits
-from beam_runner_jobservices.staging import Dependency, Staged
+from beam_runner_jobservices.staging import ArtifactDependency, Staged
 from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.wire.pipelines import PrepareRequest
 
@@ -25,14 +25,14 @@ _GIVEN_UP_REMEMBERED = 10_000
 
 
 @attrs.frozen
-class Peer:
+class ClientConnection:
     """The client of a preparation: a host and a connection."""
 
     host: str
     connection: str
 
     @classmethod
-    def of(cls, name: str) -> Peer:
+    def of(cls, name: str) -> ClientConnection:
         """Returns the peer for a name of gRPC, such as `ipv4:10.0.0.7:41000`."""
         return cls(name.rpartition(":")[0], name)
 
@@ -45,11 +45,11 @@ class Preparation:
     staging_token: str = attrs.field(repr=False)
     request: PrepareRequest = attrs.field(repr=False)
     last_use: float
-    peer: Peer
+    peer: ClientConnection
     staged: Staged = attrs.field(factory=dict, repr=False)
     owner: str = ""
 
-    def needed(self) -> tuple[Dependency, ...]:
+    def needed(self) -> tuple[ArtifactDependency, ...]:
         """Returns all dependencies of all environments, without duplicates."""
         every = self.request.dependencies.values()
         return tuple(dict.fromkeys(item for items in every for item in items))
@@ -89,14 +89,14 @@ class Preparations:
         self._bytes = 0
         self._given_up: deque[str] = deque(maxlen=2 * _GIVEN_UP_REMEMBERED)
 
-    def add(self, request: PrepareRequest, peer: Peer) -> Preparation:
+    def add(self, request: PrepareRequest, peer: ClientConnection) -> Preparation:
         """Gives the job a preparation id and a staging token.
 
         Raises:
-            TooMany: the job alone exceeds the limit for all preparations.
+            LimitExceeded: the job alone exceeds the limit for all preparations.
         """
         if request.size > self._limits.preparation_bytes:
-            raise TooMany(
+            raise LimitExceeded(
                 f"the pipeline and its options need {request.size} bytes of this"
                 f" server's memory; the maximum is {self._limits.preparation_bytes};"
                 " stage large data as files"
@@ -113,23 +113,23 @@ class Preparations:
             self._by_id[preparation.preparation_id] = preparation
             self._by_token[preparation.staging_token] = preparation
             self._bytes += request.held
-            while self._are_too_many():
-                given_up.append(self._give_up())
+            while self._exceeds_limits():
+                given_up.append(self._discard_one())
         for one in given_up:
             self._store.release(one.owner)
         return preparation
 
-    def _are_too_many(self) -> bool:
+    def _exceeds_limits(self) -> bool:
         return (
             len(self._by_id) > self._limits.preparations
             or self._bytes > self._limits.preparation_bytes
         )
 
-    def _give_up(self) -> Preparation:
+    def _discard_one(self) -> Preparation:
         """Removes the least recently used preparation of the busiest connection of the busiest host."""
         share = self._limits.preparation_bytes / self._limits.preparations
         hosts: Counter[str] = Counter()
-        connections: Counter[Peer] = Counter()
+        connections: Counter[ClientConnection] = Counter()
         for preparation in self._by_id.values():
             weight = int(share + preparation.request.held)
             hosts[preparation.peer.host] += weight
@@ -138,13 +138,13 @@ class Preparations:
         most = max((peer for peer in connections if peer.host == host), key=connections.__getitem__)
         theirs = (one for one in self._by_id.values() if one.peer == most)
         oldest = min(theirs, key=lambda one: one.last_use)
-        self._remove(oldest)
+        self._remove_preparation(oldest)
         self._given_up.extend((oldest.preparation_id, oldest.staging_token))
         return oldest
 
-    def _check_not_given_up(self, name: str) -> None:
+    def _check_not_discarded(self, name: str) -> None:
         if name in self._given_up:
-            raise TooMany(
+            raise LimitExceeded(
                 "the server discarded the prepared job, because this client prepared"
                 f" too many jobs; at most {self._limits.preparations} of"
                 f" {self._limits.preparation_bytes} bytes in total can wait. Prepare the"
@@ -156,12 +156,12 @@ class Preparations:
 
         Raises:
             NotFound: the token is unknown, or its job has been run or has expired.
-            TooMany: the job was dropped for other jobs.
+            LimitExceeded: the job was dropped for other jobs.
         """
         with self._lock:
             preparation = self._by_token.get(staging_token)
             if preparation is None:
-                self._check_not_given_up(staging_token)
+                self._check_not_discarded(staging_token)
         if preparation is None:
             raise NotFound("no prepared job has this staging token")
         return preparation
@@ -177,11 +177,11 @@ class Preparations:
 
         Raises:
             NotFound: the preparation has been run or has expired meanwhile.
-            TooMany: the preparation was dropped for other jobs.
+            LimitExceeded: the preparation was dropped for other jobs.
         """
         with self._lock:
             if preparation.preparation_id not in self._by_id:
-                self._check_not_given_up(preparation.preparation_id)
+                self._check_not_discarded(preparation.preparation_id)
                 raise NotFound("the job was run or discarded during the staging of its artifacts")
             replaced = preparation.owner
             preparation.owner = owner
@@ -194,19 +194,19 @@ class Preparations:
 
         Raises:
             NotFound: the preparation is unknown or has expired.
-            TooMany: the preparation was dropped for other jobs.
+            LimitExceeded: the preparation was dropped for other jobs.
             NotReady: artifacts are missing; the preparation stays.
         """
         with self._lock:
             preparation = self._by_id.get(preparation_id)
             if preparation is None:
-                self._check_not_given_up(preparation_id)
+                self._check_not_discarded(preparation_id)
                 raise NotFound(
                     f"no prepared job {preparation_id!r}; the server discards prepared"
                     f" jobs that aren't run within {self._limits.preparation_ttl:.0f} s"
                 )
             preparation.artifacts()
-            self._remove(preparation)
+            self._remove_preparation(preparation)
         return preparation
 
     def expire(self) -> int:
@@ -215,12 +215,12 @@ class Preparations:
         with self._lock:
             expired = [item for item in self._by_id.values() if item.last_use < latest]
             for preparation in expired:
-                self._remove(preparation)
+                self._remove_preparation(preparation)
         for preparation in expired:
             self._store.release(preparation.owner)
         return len(expired)
 
-    def _remove(self, preparation: Preparation) -> None:
+    def _remove_preparation(self, preparation: Preparation) -> None:
         del self._by_id[preparation.preparation_id]
         del self._by_token[preparation.staging_token]
         self._bytes -= preparation.request.held

@@ -11,14 +11,14 @@ import attrs
 from beam_runner_model.jobs import JobMessage, JobMetrics, JobSpec, StateEvent
 from beam_runner_model.observation import JobTimes, StageSeries
 
-from beam_runner_jobservices.archive import Archive, pack, unpack
-from beam_runner_jobservices.error_log import Errors
+from beam_runner_jobservices.archive import Archive, pack_archive, unpack_archive
+from beam_runner_jobservices.error_log import JobErrors
 from beam_runner_jobservices.errors import NotFound
 from beam_runner_jobservices.history import Entry
 
 
 @attrs.frozen
-class KeptJob:
+class UnfinishedJob:
     """A stored job that has not finished.
 
     Attributes:
@@ -35,16 +35,16 @@ class KeptJob:
     owner: str
     entries: tuple[Entry, ...]
     taken_on: bool = False
-    errors: Errors = attrs.field(factory=Errors)
+    errors: JobErrors = attrs.field(factory=JobErrors)
     series: tuple[StageSeries, ...] = ()
 
 
-def _packed(options: Mapping[str, Any]) -> bytes:
+def _pack_options(options: Mapping[str, Any]) -> bytes:
     return zlib.compress(json.dumps(options).encode(), 1)
 
 
 @attrs.frozen
-class EndedJob:
+class FinishedJobSummary:
     """A finished job, as the list of jobs shows it.
 
     Attributes:
@@ -56,7 +56,7 @@ class EndedJob:
 
     job_id: str
     job_name: str
-    _options: bytes = attrs.field(repr=False, converter=_packed)
+    _options: bytes = attrs.field(repr=False, converter=_pack_options)
     preparation_id: str
     last: StateEvent
     times: JobTimes
@@ -76,7 +76,7 @@ class Recorder(Protocol):
     `state` and `end` wait while a disk is full or a store is unavailable.
     """
 
-    def add(self, job: KeptJob) -> None:
+    def add(self, job: UnfinishedJob) -> None:
         """Stores a new job; returns when the job is durable.
 
         Raises:
@@ -94,7 +94,7 @@ class Recorder(Protocol):
         job_id: str,
         messages: Sequence[JobMessage],
         first_message_id: int,
-        early_errors: Errors,
+        early_errors: JobErrors,
     ) -> None:
         """Stores new messages of the job, with consecutive ids, and drops the messages before
         `first_message_id`.
@@ -123,20 +123,20 @@ class Recorder(Protocol):
 
         Raises:
             NotFound: no data is stored.
-            Damaged: the stored data is damaged.
+            DamagedData: the stored data is damaged.
         """
 
     def forget(self, job_id: str) -> None:
         """Deletes a job."""
 
 
-class Unrecorded:
+class InMemoryRecorder:
     """A storage in memory: jobs live as long as the server, and finished jobs are packed. Implements `Recorder`."""
 
     def __init__(self) -> None:
         self._ended: dict[str, bytes] = {}
 
-    def add(self, job: KeptJob) -> None: ...
+    def add(self, job: UnfinishedJob) -> None: ...
 
     def taken_on(self, job_id: str) -> None: ...
 
@@ -147,24 +147,24 @@ class Unrecorded:
         job_id: str,
         messages: Sequence[JobMessage],
         first_message_id: int,
-        early_errors: Errors,
+        early_errors: JobErrors,
     ) -> None: ...
 
     def series(self, job_id: str, series: Sequence[StageSeries]) -> None: ...
 
     def end(self, spec: JobSpec, archive: Archive) -> int | None:
-        packed = pack(archive)
+        packed = pack_archive(archive)
         self._ended[spec.job_id] = packed
         return len(packed) + 2 * len(spec.options_json)
 
     def metrics(self, job_id: str, metrics: JobMetrics) -> None:
-        self._ended[job_id] = pack(attrs.evolve(self.read(job_id), metrics=metrics))
+        self._ended[job_id] = pack_archive(attrs.evolve(self.read(job_id), metrics=metrics))
 
     def read(self, job_id: str) -> Archive:
         packed = self._ended.get(job_id)
         if packed is None:
             raise NotFound(f"job {job_id!r} was removed from the list of jobs")
-        return unpack(packed)
+        return unpack_archive(packed)
 
     def forget(self, job_id: str) -> None:
         self._ended.pop(job_id, None)

@@ -19,24 +19,29 @@ from beam_runner_urns import options as option_urns
 
 from beam_runner_jobservices.error_log import ErrorLog
 from beam_runner_jobservices.errors import ExecutorFailed, JobRejected, NotFound
-from beam_runner_jobservices.finished_job import Ended
+from beam_runner_jobservices.finished_job import FinishedJob
 from beam_runner_jobservices.history import JobHistory
 from beam_runner_jobservices.job import Job
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.ports import JobExecutor
 from beam_runner_jobservices.preparations import Preparation, Preparations
-from beam_runner_jobservices.recorder import EndedJob, KeptJob, Recorder, Unrecorded
+from beam_runner_jobservices.recorder import (
+    FinishedJobSummary,
+    InMemoryRecorder,
+    Recorder,
+    UnfinishedJob,
+)
 from beam_runner_jobservices.store import ArtifactStore
-from beam_runner_jobservices.texts import one_line
-from beam_runner_jobservices.wire.descriptions import step_names
-from beam_runner_jobservices.wire.pipelines import PrepareRequest, with_staged
+from beam_runner_jobservices.texts import format_exception
+from beam_runner_jobservices.wire.descriptions import read_step_names
+from beam_runner_jobservices.wire.pipelines import PrepareRequest, replace_dependencies
 
 _RESUME_AGAIN_SECONDS = 5.0
 _LOGGER = logging.getLogger(__name__)
 
 
 @attrs.frozen
-class _Start:
+class _RunRequest:
     """A requested Run; `answer` becomes the job's id or the error, the same for all callers."""
 
     preparation_id: str
@@ -67,13 +72,13 @@ class JobRegistry:
         self._clock = clock
         self._lock = threading.Lock()
         self._refused = threading.Event()
-        self._starts: dict[str, _Start] = {}
-        self._jobs: dict[str, Job | Ended] = {}
-        self._ended: deque[tuple[_Start, int]] = deque()
+        self._starts: dict[str, _RunRequest] = {}
+        self._jobs: dict[str, Job | FinishedJob] = {}
+        self._ended: deque[tuple[_RunRequest, int]] = deque()
         self._ended_bytes = 0
-        in_memory = isinstance(recorder, Unrecorded)
+        in_memory = isinstance(recorder, InMemoryRecorder)
         self._most_bytes = limits.ended_bytes_in_memory if in_memory else limits.ended_bytes
-        self._unfinished: list[KeptJob] = []
+        self._unfinished: list[UnfinishedJob] = []
         self._waits_told: dict[str, str] = {}
 
     def run(self, preparation_id: str, retrieval_endpoint: str) -> str:
@@ -96,15 +101,15 @@ class JobRegistry:
                 if self._refused.is_set():
                     raise Unavailable("the job server is shutting down and accepts no jobs")
                 preparation = self._preparations.take(preparation_id)
-                start = _Start(preparation_id, self._new_job_id(preparation), Future())
+                start = _RunRequest(preparation_id, self._new_job_id(preparation), Future())
                 self._starts[preparation_id] = start
         if preparation is not None:
             try:
-                self._start(start, preparation, retrieval_endpoint)
+                self._record_and_start(start, preparation, retrieval_endpoint)
             except BaseException as error:
                 # The error lives as long as the job, so drop its traceback and the objects that it
                 # refers to.
-                start.answer.set_exception(_bare(error))
+                start.answer.set_exception(_strip_traceback(error))
             else:
                 start.answer.set_result(start.job_id)
         if refusal := start.answer.exception():
@@ -112,35 +117,39 @@ class JobRegistry:
         return start.answer.result()
 
     def _new_job_id(self, preparation: Preparation) -> str:
-        readable = re.sub(r"[^a-z0-9]+", "-", _job_name(preparation.request).lower()).strip("-")
+        readable = re.sub(r"[^a-z0-9]+", "-", _find_job_name(preparation.request).lower()).strip(
+            "-"
+        )
         return f"{readable[:40] or 'job'}-{secrets.token_hex(4)}"
 
-    def _start(self, start: _Start, preparation: Preparation, retrieval_endpoint: str) -> None:
-        kept = KeptJob(
-            _spec(start.job_id, preparation, retrieval_endpoint),
+    def _record_and_start(
+        self, start: _RunRequest, preparation: Preparation, retrieval_endpoint: str
+    ) -> None:
+        kept = UnfinishedJob(
+            _make_job_spec(start.job_id, preparation, retrieval_endpoint),
             start.preparation_id,
             preparation.owner,
             (StateEvent(JobState.STOPPED, self._clock()),),
         )
         self._recorder.add(kept)
-        self._launch(self._add(kept, start), kept.spec)
+        self._start_executor(self._create_job(kept, start), kept.spec)
 
-    def _add(self, kept: KeptJob, start: _Start) -> Job:
-        errors = ErrorLog(lambda: step_names(kept.spec.pipeline), kept.errors)
+    def _create_job(self, kept: UnfinishedJob, start: _RunRequest) -> Job:
+        errors = ErrorLog(lambda: read_step_names(kept.spec.pipeline), kept.errors)
         job = Job(
             kept.spec,
             JobHistory(self._limits, kept.entries, errors),
             kept.series,
             recorder=self._recorder,
             clock=self._clock,
-            on_end=lambda: self._end(start, kept.owner),
-            on_ended=lambda job: self._put_away(start, job),
+            on_end=lambda: self._release_artifacts(start, kept.owner),
+            on_ended=lambda job: self._replace_by_summary(start, job),
         )
         with self._lock:
             self._jobs[start.job_id] = job
         return job
 
-    def _launch(self, job: Job, spec: JobSpec, *, restored: bool = False) -> None:
+    def _start_executor(self, job: Job, spec: JobSpec, *, restored: bool = False) -> None:
         """Passes the job to the executor, unless a client has cancelled it; if the executor refuses,
         the job is FAILED.
 
@@ -161,29 +170,29 @@ class JobRegistry:
             if restored and isinstance(error, Unavailable):
                 raise
             _LOGGER.exception("job %s: the executor failed to start the job", spec.job_id)
-            reason = f"Can't start the job: {one_line(error)}"
+            reason = f"Can't start the job: {format_exception(error)}"
             job.state(JobState.FAILED, reason)
             raise ExecutorFailed(f"job {spec.job_id}: {reason}") from error
         if not spec.resumed:
             self._recorder.taken_on(spec.job_id)
 
-    def restore(self, jobs: Iterable[KeptJob | EndedJob]) -> None:
+    def restore(self, jobs: Iterable[UnfinishedJob | FinishedJobSummary]) -> None:
         """Restores the jobs of an earlier server. Must be called before anything else."""
-        ended: list[tuple[_Start, Ended]] = []
+        ended: list[tuple[_RunRequest, FinishedJob]] = []
         for kept in jobs:
-            job_id = kept.job_id if isinstance(kept, EndedJob) else kept.spec.job_id
-            start = _Start(kept.preparation_id, job_id, Future())
+            job_id = kept.job_id if isinstance(kept, FinishedJobSummary) else kept.spec.job_id
+            start = _RunRequest(kept.preparation_id, job_id, Future())
             start.answer.set_result(job_id)
             self._starts[start.preparation_id] = start
-            if isinstance(kept, EndedJob):
-                job = Ended(kept, self._recorder, self._limits)
+            if isinstance(kept, FinishedJobSummary):
+                job = FinishedJob(kept, self._recorder, self._limits)
                 self._jobs[job_id] = job
                 ended.append((start, job))
             else:
-                self._add(kept, start)
+                self._create_job(kept, start)
                 self._unfinished.append(kept)
         for start, job in sorted(ended, key=lambda item: item[1].current.time):
-            self._remember(start, job.size)
+            self._add_finished_job(start, job.size)
 
     def resume(self, retrieval_endpoint: str) -> None:
         """Passes the restored unfinished jobs to the executor again.
@@ -198,22 +207,22 @@ class JobRegistry:
             for kept in tuple(self._unfinished):
                 if self._refused.is_set():
                     return
-                if self._resumed(kept, retrieval_endpoint):
+                if self._resume_job(kept, retrieval_endpoint):
                     self._unfinished.remove(kept)
             if self._unfinished:
                 self._refused.wait(_RESUME_AGAIN_SECONDS)
 
-    def _resumed(self, kept: KeptJob, retrieval_endpoint: str) -> bool:
+    def _resume_job(self, kept: UnfinishedJob, retrieval_endpoint: str) -> bool:
         """Passes a job to the executor again; returns whether the job needs no further try."""
         job = self.job(kept.spec.job_id)
-        if isinstance(job, Ended) or job.current.state.is_terminal:
+        if isinstance(job, FinishedJob) or job.current.state.is_terminal:
             return True
-        if missing := self._missing(kept.spec):
+        if missing := self._find_missing_artifact(kept.spec):
             job.state(JobState.FAILED, f"Can't resume the job: {missing}")
             return True
         spec = attrs.evolve(
             kept.spec,
-            artifacts=self._located(kept.spec),
+            artifacts=self._locate_artifacts(kept.spec),
             retrieval_endpoint=retrieval_endpoint,
             resumed=kept.taken_on,
         )
@@ -223,23 +232,23 @@ class JobRegistry:
                 "the job server has restarted; the job resumes from its last commit",
             )
         try:
-            self._launch(job, spec, restored=True)
+            self._start_executor(job, spec, restored=True)
         except Unavailable as error:
             if job.current.state is JobState.CANCELLING:
                 return job.state(JobState.CANCELLED)
-            self._tell_that_it_waits(job, str(error))
+            self._report_wait(job, str(error))
             return False
         except RunnerError as error:
             _LOGGER.warning("Can't resume a job: %s", error)
         return True
 
-    def _tell_that_it_waits(self, job: Job, reason: str) -> None:
+    def _report_wait(self, job: Job, reason: str) -> None:
         if self._waits_told.get(job.spec.job_id) != reason:
             self._waits_told[job.spec.job_id] = reason
             _LOGGER.warning("job %s can't resume yet: %s", job.spec.job_id, reason)
             job.message(Importance.WARNING, f"the job can't resume yet: {reason}")
 
-    def _located(self, spec: JobSpec) -> dict[str, tuple[StagedArtifact, ...]]:
+    def _locate_artifacts(self, spec: JobSpec) -> dict[str, tuple[StagedArtifact, ...]]:
         """Returns the artifacts of a job with their current paths, which can differ from those of an earlier server."""
         return {
             environment_id: tuple(
@@ -248,7 +257,7 @@ class JobRegistry:
             for environment_id, artifacts in spec.artifacts.items()
         }
 
-    def _missing(self, spec: JobSpec) -> str:
+    def _find_missing_artifact(self, spec: JobSpec) -> str:
         """Returns a missing artifact of the job, or empty if none is missing."""
         for artifacts in spec.artifacts.values():
             for artifact in artifacts:
@@ -257,19 +266,19 @@ class JobRegistry:
                     return f"the artifact {artifact.file_name!r} is missing from {path}"
         return ""
 
-    def _end(self, start: _Start, owner: str) -> None:
+    def _release_artifacts(self, start: _RunRequest, owner: str) -> None:
         """Releases the artifacts of a finished job."""
         try:
             self._store.release(owner)
         except OSError:
             _LOGGER.exception("job %s: can't remove the artifacts", start.job_id)
 
-    def _put_away(self, start: _Start, job: Job) -> None:
+    def _replace_by_summary(self, start: _RunRequest, job: Job) -> None:
         """Replaces a finished job in memory by the data for the list of jobs."""
         size = job.kept_bytes
         if size is not None:
             info = job.info
-            ended = EndedJob(
+            ended = FinishedJobSummary(
                 info.job_id,
                 info.job_name,
                 info.options,
@@ -279,10 +288,10 @@ class JobRegistry:
                 size,
             )
             with self._lock:
-                self._jobs[start.job_id] = Ended(ended, self._recorder, self._limits)
-        self._remember(start, size or 0)
+                self._jobs[start.job_id] = FinishedJob(ended, self._recorder, self._limits)
+        self._add_finished_job(start, size or 0)
 
-    def _remember(self, start: _Start, size: int) -> None:
+    def _add_finished_job(self, start: _RunRequest, size: int) -> None:
         """Notes the end of a job, and forgets the oldest finished jobs beyond the limits."""
         forgotten = []
         with self._lock:
@@ -299,7 +308,7 @@ class JobRegistry:
         for job_id in forgotten:
             self._recorder.forget(job_id)
 
-    def job(self, job_id: str) -> Job | Ended:
+    def job(self, job_id: str) -> Job | FinishedJob:
         """Returns the job with this id.
 
         Raises:
@@ -311,7 +320,7 @@ class JobRegistry:
             raise NotFound(f"no job {job_id!r} on this server")
         return job
 
-    def jobs(self) -> tuple[Job | Ended, ...]:
+    def jobs(self) -> tuple[Job | FinishedJob, ...]:
         """Returns all jobs in memory, in the order in which they were run."""
         with self._lock:
             return tuple(self._jobs.values())
@@ -321,7 +330,7 @@ class JobRegistry:
 
         Returns the ids of the jobs that are unfinished after the wait.
         """
-        running = self._running()
+        running = self._list_unfinished_jobs()
         for job in running:
             job.cancel()
         deadline = time.monotonic() + timeout
@@ -333,12 +342,12 @@ class JobRegistry:
 
     def drain_all(self) -> tuple[str, ...]:
         """Drains every unfinished job; returns their ids."""
-        running = self._running()
+        running = self._list_unfinished_jobs()
         for job in running:
             job.drain()
         return tuple(job.spec.job_id for job in running)
 
-    def _running(self) -> list[Job]:
+    def _list_unfinished_jobs(self) -> list[Job]:
         return [
             job for job in self.jobs() if isinstance(job, Job) and not job.current.state.is_terminal
         ]
@@ -349,8 +358,8 @@ class JobRegistry:
 
     def note_series(self) -> None:
         """Records the history of the stages of running jobs, if jobs outlive the server."""
-        if not isinstance(self._recorder, Unrecorded):
-            for job in self._running():
+        if not isinstance(self._recorder, InMemoryRecorder):
+            for job in self._list_unfinished_jobs():
                 try:
                     job.note_series()
                 except Exception:
@@ -362,17 +371,17 @@ class JobRegistry:
             self._refused.set()
 
 
-def _bare(error: BaseException) -> BaseException:
+def _strip_traceback(error: BaseException) -> BaseException:
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
 
-def _spec(job_id: str, preparation: Preparation, retrieval_endpoint: str) -> JobSpec:
+def _make_job_spec(job_id: str, preparation: Preparation, retrieval_endpoint: str) -> JobSpec:
     request = preparation.request
     return JobSpec(
         job_id=job_id,
-        job_name=_job_name(request),
-        pipeline=with_staged(request.pipeline, preparation.staged),
+        job_name=_find_job_name(request),
+        pipeline=replace_dependencies(request.pipeline, preparation.staged),
         options=request.options,
         options_json=request.options_json,
         artifacts=preparation.artifacts(),
@@ -380,7 +389,7 @@ def _spec(job_id: str, preparation: Preparation, retrieval_endpoint: str) -> Job
     )
 
 
-def _job_name(request: PrepareRequest) -> str:
+def _find_job_name(request: PrepareRequest) -> str:
     """Returns the user's name for the job. The Python SDK always prepares with "job", and sends the
     name as an option.
     """

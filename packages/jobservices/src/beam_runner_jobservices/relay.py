@@ -18,7 +18,7 @@ from typing import Any
 import grpc
 
 from beam_runner_jobservices._protos import DecodeError
-from beam_runner_jobservices.binding import bind
+from beam_runner_jobservices.binding import bind_port
 from beam_runner_jobservices.channels import (
     AUTHORIZATION,
     CHANNEL_OPTIONS,
@@ -27,9 +27,9 @@ from beam_runner_jobservices.channels import (
 )
 from beam_runner_jobservices.credential_flags import add_credential_flags, credentials_of
 from beam_runner_jobservices.errors import JobServicesError
-from beam_runner_jobservices.guard import Guard
+from beam_runner_jobservices.guard import AccessGuard
 from beam_runner_jobservices.threads import ThreadPerCall
-from beam_runner_jobservices.wire.jobs import with_staging_endpoint
+from beam_runner_jobservices.wire.jobs import replace_staging_endpoint
 
 _PREPARE = "/org.apache.beam.model.job_management.v1.JobService/Prepare"
 _NO_DEADLINE = 1e9
@@ -47,10 +47,10 @@ class Relay:
     def __init__(self, to: str, credentials: Credentials, port: int = 0) -> None:
         self._channel = open_channel(to, credentials)
         self._server = grpc.server(ThreadPerCall("beam-job-relay"), options=CHANNEL_OPTIONS)
-        self.port = bind(self._server, "localhost", port, Guard())
+        self.port = bind_port(self._server, "localhost", port, AccessGuard())
         self.address = f"localhost:{self.port}"
         """The `host:port` for clients on this machine."""
-        self._server.add_generic_rpc_handlers((_PassOn(self._channel, self.address),))
+        self._server.add_generic_rpc_handlers((_RelayHandler(self._channel, self.address),))
 
     def __enter__(self) -> Relay:
         self._server.start()
@@ -61,7 +61,7 @@ class Relay:
         self._channel.close()
 
 
-class _PassOn(grpc.GenericRpcHandler):
+class _RelayHandler(grpc.GenericRpcHandler):
     """A generic handler for every method, which passes messages on as bytes."""
 
     def __init__(self, channel: Any, address: str) -> None:
@@ -73,33 +73,33 @@ class _PassOn(grpc.GenericRpcHandler):
 
         def pass_on(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
             call = self._channel.stream_stream(method)(
-                requests, timeout=_time_left(context), metadata=_metadata(context)
+                requests, timeout=_compute_time_left(context), metadata=_select_metadata(context)
             )
             context.add_callback(call.cancel)
             try:
                 for answer in call:
-                    yield self._with_relay(answer) if method == _PREPARE else answer
+                    yield self._replace_staging_endpoint(answer) if method == _PREPARE else answer
             except grpc.RpcError as error:
                 context.abort(error.code(), error.details() or "")
 
         # In gRPC's wire protocol, a unary call is a stream of one message.
         return grpc.stream_stream_rpc_method_handler(pass_on)
 
-    def _with_relay(self, answer: bytes) -> bytes:
+    def _replace_staging_endpoint(self, answer: bytes) -> bytes:
         """Returns an answer to Prepare with the relay's address as the address for artifacts."""
         try:
-            return with_staging_endpoint(answer, self._address)
+            return replace_staging_endpoint(answer, self._address)
         except DecodeError:
             return answer
 
 
-def _time_left(context: grpc.ServicerContext) -> float | None:
+def _compute_time_left(context: grpc.ServicerContext) -> float | None:
     """Returns the seconds to the client's deadline, or None. Without a deadline gRPC reports a huge number."""
     left = context.time_remaining()
     return None if left is None or left > _NO_DEADLINE else left
 
 
-def _metadata(context: grpc.ServicerContext) -> tuple[tuple[str, str | bytes], ...]:
+def _select_metadata(context: grpc.ServicerContext) -> tuple[tuple[str, str | bytes], ...]:
     """Returns the client's metadata, without the keys that belong to the connection or the relay."""
     said = context.invocation_metadata()
     return tuple(
@@ -111,7 +111,7 @@ def _metadata(context: grpc.ServicerContext) -> tuple[tuple[str, str | bytes], .
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Relays calls until it is interrupted; returns the exit code."""
-    flags = _parser().parse_args(arguments)
+    flags = _make_parser().parse_args(arguments)
     try:
         with Relay(flags.to, credentials_of(flags), flags.port) as relay:
             print(f"Relaying {relay.address} to {flags.to}", flush=True)
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m beam_runner_jobservices.relay",
         description="Relays connections of clients on this machine to a job server"

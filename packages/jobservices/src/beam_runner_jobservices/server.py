@@ -22,20 +22,20 @@ from beam_runner_jobservices._protos import (
     add_staging_service,
 )
 from beam_runner_jobservices.artifact_services import RetrievalService, StagingService
-from beam_runner_jobservices.binding import bind, bind_socket
-from beam_runner_jobservices.decoding import Decoding
-from beam_runner_jobservices.guard import Guard
+from beam_runner_jobservices.binding import bind_port, bind_socket
+from beam_runner_jobservices.decoding import DecodingInterceptor
+from beam_runner_jobservices.guard import AccessGuard
 from beam_runner_jobservices.job_file import JobFile
 from beam_runner_jobservices.job_service import JobService
 from beam_runner_jobservices.limits import ServerLimits
-from beam_runner_jobservices.local_access import Door
+from beam_runner_jobservices.local_access import LocalAccess
 from beam_runner_jobservices.observation_service import ObservationService
 from beam_runner_jobservices.ports import JobExecutor, StoryTeller
 from beam_runner_jobservices.preparations import Preparations
-from beam_runner_jobservices.recorder import EndedJob, KeptJob, Unrecorded
+from beam_runner_jobservices.recorder import FinishedJobSummary, InMemoryRecorder, UnfinishedJob
 from beam_runner_jobservices.registry import JobRegistry
-from beam_runner_jobservices.store import ArtifactStore, FarFiles
-from beam_runner_jobservices.threads import ThreadPerCall, start_lasting
+from beam_runner_jobservices.store import ArtifactStore, RemoteFiles
+from beam_runner_jobservices.threads import ThreadPerCall, start_retrying_thread
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -52,11 +52,11 @@ _STOPPING_LIMIT = 5.0
 
 
 @attrs.frozen
-class Elsewhere:
+class RemoteStorage:
     """Storage that outlives the server's machine, for the list of jobs and their artifacts."""
 
     jobs: TransactionLog
-    artifacts: FarFiles
+    artifacts: RemoteFiles
 
 
 class JobServer:
@@ -104,43 +104,43 @@ class JobServer:
         *,
         artifacts_dir: str | os.PathLike[str],
         state_dir: str | os.PathLike[str] | None = None,
-        elsewhere: Elsewhere | None = None,
+        elsewhere: RemoteStorage | None = None,
         host: str = "localhost",
         port: int = 8099,
         options: Iterable[PipelineOption] = (),
         advertised_host: str | None = None,
         limits: ServerLimits | None = None,
-        guard: Guard | None = None,
+        guard: AccessGuard | None = None,
         socket_path: Path | None = None,
         clock: Callable[[], float] = time.time,
         kept_until: Callable[[], Mapping[str, float]] = dict,
         tell_story: StoryTeller | None = None,
     ) -> None:
         limits = limits or ServerLimits()
-        guard = guard or Guard()
+        guard = guard or AccessGuard()
         self._started = False
         self._server = grpc.server(
             ThreadPerCall("beam-job-api"),
-            interceptors=(*guard.interceptors(), Decoding(limits.request_bytes)),
-            options=_server_options(limits),
+            interceptors=(*guard.interceptors(), DecodingInterceptor(limits.request_bytes)),
+            options=_make_server_options(limits),
             maximum_concurrent_rpcs=limits.calls,
         )
-        self.port = bind(self._server, host, port, guard)
+        self.port = bind_port(self._server, host, port, guard)
         """The port on which the server listens."""
-        self.address = f"{advertised_host or _advertised(host)}:{self.port}"
+        self.address = f"{advertised_host or _choose_advertised_host(host)}:{self.port}"
         """The host and the port that the server tells clients."""
         try:
             target = self.address
             if socket_path is not None:
                 target = bind_socket(self._server, socket_path)
-            self.door = Door(self.address, target, guard.token, guard.asks)
+            self.door = LocalAccess(self.address, target, guard.token, guard.asks)
             """The local access for a program of the server's owner. With TLS, it exists only with `socket_path`."""
             self._file, self._store = _open_folders(artifacts_dir, state_dir, elsewhere)
         except BaseException:
-            self._give_port_back(0.0)
+            self._release_port(0.0)
             raise
         self._preparations = Preparations(self._store, limits, clock)
-        recorder = self._file or Unrecorded()
+        recorder = self._file or InMemoryRecorder()
         self._registry = JobRegistry(
             executor, self._store, self._preparations, recorder, limits, clock
         )
@@ -176,10 +176,10 @@ class JobServer:
 
         A separate thread passes the unfinished jobs of an earlier server to the executor.
         """
-        start_lasting(self._keep_house, "beam-job-api-housekeeping")
+        start_retrying_thread(self._run_housekeeping, "beam-job-api-housekeeping")
         self._server.start()
         self._started = True
-        self._resumer = start_lasting(
+        self._resumer = start_retrying_thread(
             partial(self._registry.resume, self.address), "beam-job-api-resuming"
         )
         _LOGGER.info("serving the Beam Job API at %s", self.address)
@@ -228,7 +228,7 @@ class JobServer:
         elif left := self.cancel_all(grace):
             _LOGGER.warning("Jobs that did not end within %.0f s: %s", grace, ", ".join(left))
         self._stopping.set()
-        self._give_port_back(_LAST_WORDS)
+        self._release_port(_LAST_WORDS)
         if self._resumer is not None:
             self._resumer.join(_STOPPING_LIMIT)
         self._store.close()
@@ -236,14 +236,14 @@ class JobServer:
             self._file.close()
         return left
 
-    def _give_port_back(self, grace: float) -> None:
+    def _release_port(self, grace: float) -> None:
         if not self._started:
             # gRPC ignores the stop of a server that was never started, and keeps its port.
             self._started = True
             self._server.start()
         self._server.stop(grace).wait(grace + _STOPPING_LIMIT)
 
-    def _keep_house(self) -> None:
+    def _run_housekeeping(self) -> None:
         while not self._stopping.wait(self._period):
             try:
                 self._preparations.expire()
@@ -260,7 +260,7 @@ class JobServer:
         self.stop()
 
 
-def _server_options(limits: ServerLimits) -> tuple[tuple[str, int], ...]:
+def _make_server_options(limits: ServerLimits) -> tuple[tuple[str, int], ...]:
     # gRPC holds a message in memory three times before this code can see its size.
     return (*_SERVER_OPTIONS, ("grpc.max_receive_message_length", 2 * limits.request_bytes))
 
@@ -268,7 +268,7 @@ def _server_options(limits: ServerLimits) -> tuple[tuple[str, int], ...]:
 def _open_folders(
     artifacts_dir: str | os.PathLike[str],
     state_dir: str | os.PathLike[str] | None,
-    elsewhere: Elsewhere | None,
+    elsewhere: RemoteStorage | None,
 ) -> tuple[JobFile | None, ArtifactStore]:
     """Returns the storage of jobs, if jobs are stored, and the store of the artifacts that jobs need."""
     if state_dir is None:
@@ -276,22 +276,22 @@ def _open_folders(
     file = JobFile(Path(state_dir), None if elsewhere is None else elsewhere.jobs)
     try:
         far = None if elsewhere is None else elsewhere.artifacts
-        return file, ArtifactStore(artifacts_dir, _held(file.jobs), far)
+        return file, ArtifactStore(artifacts_dir, _list_held_artifacts(file.jobs), far)
     except BaseException:
         file.close()
         raise
 
 
-def _held(jobs: Iterable[KeptJob | EndedJob]) -> dict[str, set[str]]:
+def _list_held_artifacts(jobs: Iterable[UnfinishedJob | FinishedJobSummary]) -> dict[str, set[str]]:
     """Returns the hashes of the artifacts that jobs still need, by owner."""
     return {
         job.owner: {artifact.sha256 for found in job.spec.artifacts.values() for artifact in found}
         for job in jobs
-        if isinstance(job, KeptJob)
+        if isinstance(job, UnfinishedJob)
     }
 
 
-def _advertised(host: str) -> str:
+def _choose_advertised_host(host: str) -> str:
     """Returns a name under which clients can reach a server that listens on `host`."""
     if host not in _WILDCARDS:
         return f"[{host}]" if ":" in host else host

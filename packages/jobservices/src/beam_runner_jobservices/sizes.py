@@ -39,7 +39,7 @@ class PipelineLimits:
 PIPELINE_LIMITS = PipelineLimits()
 
 
-def excesses(graph: PipelineGraph, limits: PipelineLimits = PIPELINE_LIMITS) -> Iterator[str]:
+def find_excesses(graph: PipelineGraph, limits: PipelineLimits = PIPELINE_LIMITS) -> Iterator[str]:
     """Returns one clause for each excess, with the size, the limit and the place.
 
     Nothing in the pipeline may contain itself. The time is linear in the size, and the function
@@ -67,13 +67,13 @@ def excesses(graph: PipelineGraph, limits: PipelineLimits = PIPELINE_LIMITS) -> 
         ("transform", parts, limits.composites_deep),
         ("coder", graph.coders, limits.coders_deep),
     ):
-        deepest, depth = _deepest(edges)
+        deepest, depth = _find_deepest_node(edges)
         if depth > most:
             shown = names.get(deepest, deepest)[:_SHOWN_CHARS]
             yield (f"the {what} {shown!r} has {depth} levels of parts; the maximum is {most}")
 
 
-def _deepest(parts: Mapping[str, Sequence[str]]) -> tuple[str, int]:
+def _find_deepest_node(parts: Mapping[str, Sequence[str]]) -> tuple[str, int]:
     """Returns the node with the most levels, including itself, and the number of levels."""
     levels: dict[str, int] = {}
     for node in TopologicalSorter(parts).static_order():

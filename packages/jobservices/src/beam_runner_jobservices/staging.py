@@ -2,7 +2,7 @@
 
 The Job API reverses retrieval: the client opens a stream, sends its staging token, and then answers
 the server's requests to resolve and to get artifacts
-(`ArtifactStagingService.ReverseArtifactRetrievalService`). `stage` is that conversation as a
+(`ArtifactStagingService.ReverseArtifactRetrievalService`). `stage_artifacts` is that conversation as a
 generator. It yields requests, and its caller sends it the answers.
 """
 
@@ -22,26 +22,26 @@ _SHOWN = 60
 
 
 @attrs.frozen
-class Embedded:
+class EmbeddedArtifact:
     """An artifact whose content is part of the pipeline."""
 
     data: bytes = attrs.field(repr=False)
 
 
 @attrs.frozen
-class Fetchable:
+class FetchableArtifact:
     """An artifact whose content the client can send; `sha256` is the client's hash of it, or empty."""
 
     sha256: str
 
 
 @attrs.frozen
-class Unresolved:
+class UnresolvedArtifact:
     """An artifact that the client must first resolve (deferred artifacts, packages of a repository)."""
 
 
 @attrs.frozen
-class Dependency:
+class ArtifactDependency:
     """An artifact as the client names it. The server fetches equal dependencies once.
 
     `source` follows from `type_urn` and `type_payload`, so comparisons ignore it.
@@ -52,7 +52,9 @@ class Dependency:
     role_urn: str
     role_payload: bytes = attrs.field(repr=False)
     staged_name: str
-    source: Embedded | Fetchable | Unresolved = attrs.field(eq=False, repr=False)
+    source: EmbeddedArtifact | FetchableArtifact | UnresolvedArtifact = attrs.field(
+        eq=False, repr=False
+    )
 
     def __str__(self) -> str:
         return f"{self.staged_name!r} ({self.type_urn})" if self.staged_name else self.type_urn
@@ -62,40 +64,40 @@ class Dependency:
 class ResolveRequest:
     """A request to the client to resolve `dependency`."""
 
-    dependency: Dependency
+    dependency: ArtifactDependency
 
 
 @attrs.frozen
-class GetRequest:
+class ContentRequest:
     """A request to the client for the content of `dependency`, in chunks."""
 
-    dependency: Dependency
+    dependency: ArtifactDependency
 
 
 @attrs.frozen
-class Resolved:
+class ResolveAnswer:
     """The client's answer to a `ResolveRequest`."""
 
-    replacements: tuple[Dependency, ...]
+    replacements: tuple[ArtifactDependency, ...]
 
 
 @attrs.frozen
-class Chunk:
-    """A part of the client's answer to a `GetRequest`."""
+class ContentChunk:
+    """A part of the client's answer to a `ContentRequest`."""
 
     data: bytes
     is_last: bool
 
 
-Request = ResolveRequest | GetRequest
-Answer = Resolved | Chunk
-Staged = Mapping[Dependency, tuple[StagedArtifact, ...]]
+Request = ResolveRequest | ContentRequest
+Answer = ResolveAnswer | ContentChunk
+Staged = Mapping[ArtifactDependency, tuple[StagedArtifact, ...]]
 Steps = Generator[Request | None, Answer | None, Staged]
 _Part = Generator[Request | None, Answer | None, StagedArtifact]
 
 
-def stage(
-    dependencies: Iterable[Dependency],
+def stage_artifacts(
+    dependencies: Iterable[ArtifactDependency],
     store: ArtifactStore,
     owner: str,
     file_type: str,
@@ -113,15 +115,15 @@ def stage(
     """
     dependencies = tuple(dependencies)
     for dependency in dependencies:
-        _check_name(dependency)
-    staged: dict[Dependency, tuple[StagedArtifact, ...]] = {}
+        _check_file_name(dependency)
+    staged: dict[ArtifactDependency, tuple[StagedArtifact, ...]] = {}
     for dependency in dependencies:
         if dependency in staged:
             continue
-        parts: tuple[Dependency, ...] = (dependency,)
-        if isinstance(dependency.source, Unresolved):
+        parts: tuple[ArtifactDependency, ...] = (dependency,)
+        if isinstance(dependency.source, UnresolvedArtifact):
             answer = yield ResolveRequest(dependency)
-            if not isinstance(answer, Resolved):
+            if not isinstance(answer, ResolveAnswer):
                 raise InvalidRequest(
                     "the client sent an unexpected message; expected the resolved"
                     f" artifact {dependency}"
@@ -129,13 +131,13 @@ def stage(
             parts = answer.replacements
         artifacts = []
         for part in parts:
-            artifacts.append((yield from _stage_one(part, store, owner, file_type)))
+            artifacts.append((yield from _stage_artifact(part, store, owner, file_type)))
             progress()
         staged[dependency] = tuple(artifacts)
     return staged
 
 
-def _check_name(dependency: Dependency) -> None:
+def _check_file_name(dependency: ArtifactDependency) -> None:
     """Raises an error if no worker can write a file with this name."""
     name = dependency.staged_name
     longest = max(len(part.encode()) for part in name.split("/"))
@@ -147,16 +149,20 @@ def _check_name(dependency: Dependency) -> None:
         )
 
 
-def _stage_one(dependency: Dependency, store: ArtifactStore, owner: str, file_type: str) -> _Part:
-    _check_name(dependency)
-    if isinstance(dependency.source, Embedded):
-        return _artifact(dependency, store.add(owner, dependency.source.data), file_type)
+def _stage_artifact(
+    dependency: ArtifactDependency, store: ArtifactStore, owner: str, file_type: str
+) -> _Part:
+    _check_file_name(dependency)
+    if isinstance(dependency.source, EmbeddedArtifact):
+        return _make_staged_artifact(
+            dependency, store.add(owner, dependency.source.data), file_type
+        )
     with store.incoming(owner) as file:
-        request: Request | None = GetRequest(dependency)
+        request: Request | None = ContentRequest(dependency)
         while True:
             answer = yield request
             request = None
-            if not isinstance(answer, Chunk):
+            if not isinstance(answer, ContentChunk):
                 raise InvalidRequest(
                     f"the client sent an unexpected message; expected the artifact {dependency}"
                 )
@@ -164,16 +170,18 @@ def _stage_one(dependency: Dependency, store: ArtifactStore, owner: str, file_ty
             if answer.is_last:
                 break
         source = dependency.source
-        if isinstance(source, Fetchable) and source.sha256 and source.sha256 != file.sha256:
+        if isinstance(source, FetchableArtifact) and source.sha256 and source.sha256 != file.sha256:
             raise InvalidRequest(
                 f"the artifact {dependency} should have sha256 {source.sha256}, but the"
                 f" received file has {file.sha256}; the file may have changed during the"
                 " submission: submit the job again"
             )
-        return _artifact(dependency, file.commit(), file_type)
+        return _make_staged_artifact(dependency, file.commit(), file_type)
 
 
-def _artifact(dependency: Dependency, stored: StoredFile, file_type: str) -> StagedArtifact:
+def _make_staged_artifact(
+    dependency: ArtifactDependency, stored: StoredFile, file_type: str
+) -> StagedArtifact:
     return StagedArtifact(
         type_urn=file_type,
         role_urn=dependency.role_urn,

@@ -41,7 +41,7 @@ OVERTAKEN: Mapping[JobState, frozenset[JobState]] = {
 """The reports that arrive too late without a fault of the reporter, such as RUNNING after a client's cancel."""
 
 
-def is_entered(present: JobState, reported: JobState) -> bool:
+def should_enter_state(present: JobState, reported: JobState) -> bool:
     """Returns whether a job in state `present` enters the state `reported`.
 
     The server ignores a report of the same state, a report after the end, and a report that arrives

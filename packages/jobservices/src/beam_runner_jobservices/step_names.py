@@ -41,14 +41,14 @@ class StepNames:
         """
         found = _PREFIX.match(text)
         if found is not None:
-            for end in (found.end("step"), *_ends(text)):
+            for end in (found.end("step"), *_find_closing_brackets(text)):
                 step = self.find(text[1:end]) if text[end : end + 2] == "] " else ""
                 if step and text[1:end].startswith(self._names[step]):
                     return step, text[end + 2 :]
         return "", text
 
 
-def _ends(text: str) -> list[int]:
+def _find_closing_brackets(text: str) -> list[int]:
     """Yields the positions of closing brackets in the first line, because names may contain brackets, too."""
     line = text.partition("\n")[0]
     return [at for at, character in enumerate(line[:_LONGEST_PREFIX]) if character == "]"]

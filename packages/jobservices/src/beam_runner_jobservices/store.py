@@ -42,7 +42,7 @@ class StoredFile:
     path: Path
 
 
-class FarFiles(Protocol):
+class RemoteFiles(Protocol):
     """A remote store for copies of the files, which outlives this machine. Thread-safe.
 
     Raises:
@@ -97,8 +97,8 @@ class IncomingFile:
         if self._store.outlives_process:
             os.fsync(self._file.fileno())
         self._file.close()
-        copy = self._store._copied(self._owner, self._path, self.sha256)
-        return self._store._adopt(self._owner, self._path, self.sha256, self._size, copy)
+        copy = self._store._copy_to_remote(self._owner, self._path, self.sha256)
+        return self._store._adopt_file(self._owner, self._path, self.sha256, self._size, copy)
 
 
 class ArtifactStore:
@@ -120,7 +120,7 @@ class ArtifactStore:
         self,
         folder: str | os.PathLike[str],
         held: Mapping[str, Iterable[str]] | None = None,
-        far: FarFiles | None = None,
+        far: RemoteFiles | None = None,
     ) -> None:
         self._root = Path(folder).absolute()
         self.outlives_process = held is not None
@@ -133,16 +133,18 @@ class ArtifactStore:
         self._far = far
         self._copies: dict[str, str] = {}
         if far is not None and held is not None:
-            self._bring(far, {sha256 for hashes in held.values() for sha256 in hashes})
+            self._download_held_files(
+                far, {sha256 for hashes in held.values() for sha256 in hashes}
+            )
         for owner, hashes in (held or {}).items():
             for sha256 in hashes:
                 if self.path(sha256).exists():
-                    self._hold(owner, sha256)
-        self._remove_files()
+                    self._add_owner(owner, sha256)
+        self._remove_unowned_files()
         self._incoming.mkdir(mode=0o700)
         self._complete.mkdir(exist_ok=True, mode=0o700)
 
-    def _bring(self, far: FarFiles, held: set[str]) -> None:
+    def _download_held_files(self, far: RemoteFiles, held: set[str]) -> None:
         """Downloads the held files that the folder lacks, and removes all other copies."""
         others = []
         for name, sha256 in far.names().items():
@@ -157,7 +159,7 @@ class ArtifactStore:
                 far.fetch(name, path)
         far.delete(others)
 
-    def _remove_files(self) -> None:
+    def _remove_unowned_files(self) -> None:
         """Removes the files without an owner."""
         if self._incoming.exists():
             shutil.rmtree(self._incoming)
@@ -177,7 +179,7 @@ class ArtifactStore:
         """
         path = self._incoming / secrets.token_hex(16)
         try:
-            with open(path, "xb", opener=_private) as file:
+            with open(path, "xb", opener=_open_private_file) as file:
                 yield IncomingFile(self, owner, file, path)
         except OSError as error:
             if error.errno not in _NO_ROOM:
@@ -195,7 +197,7 @@ class ArtifactStore:
             file.write(data)
             return file.commit()
 
-    def _copied(self, owner: str, source: Path, sha256: str) -> str | None:
+    def _copy_to_remote(self, owner: str, source: Path, sha256: str) -> str | None:
         """Copies a file to the remote store before the store adopts it; returns the name of a new copy."""
         if self._far is None:
             return None
@@ -203,11 +205,11 @@ class ArtifactStore:
             if sha256 in self._owners:
                 # The earlier owner of the file has copied it, and the copy stays while the file is
                 # held.
-                self._hold(owner, sha256)
+                self._add_owner(owner, sha256)
                 return None
         return self._far.put(sha256, source)
 
-    def _adopt(
+    def _adopt_file(
         self, owner: str, source: Path, sha256: str, size: int, copy: str | None
     ) -> StoredFile:
         target = self.path(sha256)
@@ -223,7 +225,7 @@ class ArtifactStore:
                 if copy is not None:
                     self._copies[sha256] = copy
                     superfluous = None
-            self._hold(owner, sha256)
+            self._add_owner(owner, sha256)
         self._remove_copies([superfluous])
         return StoredFile(sha256, size, target)
 
@@ -232,7 +234,7 @@ class ArtifactStore:
         if self._far is not None and some:
             self._far.delete(some)
 
-    def _hold(self, owner: str, sha256: str) -> None:
+    def _add_owner(self, owner: str, sha256: str) -> None:
         self._owners.setdefault(sha256, set()).add(owner)
         self._held.setdefault(owner, set()).add(sha256)
 
@@ -280,9 +282,9 @@ class ArtifactStore:
                 with self._mutex:
                     self._owners.clear()
                     self._held.clear()
-            self._remove_files()
+            self._remove_unowned_files()
             self._lock_file.close()
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private_file(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)

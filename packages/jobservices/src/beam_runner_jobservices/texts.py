@@ -11,7 +11,7 @@ clients accept up to 8 KiB in total.
 """
 
 
-def cut(text: str, limit: int) -> str:
+def truncate_middle(text: str, limit: int) -> str:
     """Returns `text` as valid Unicode; if it exceeds `limit`, its start, its end, and a note about the middle."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     if len(text) <= limit:
@@ -20,20 +20,20 @@ def cut(text: str, limit: int) -> str:
     return f"{text[:half]}\n... ({len(text) - 2 * half} characters omitted) ...\n{text[-half:]}"
 
 
-def status_text(text: str) -> str:
+def fit_status_text(text: str) -> str:
     """Returns `text`, shortened if a gRPC status can't carry it."""
     limit = len(text)
-    while len(quote(shortened := cut(text, limit))) > _STATUS_BYTES:
+    while len(quote(shortened := truncate_middle(text, limit))) > _STATUS_BYTES:
         limit = min(limit * 3 // 4, _STATUS_BYTES)
     return shortened
 
 
-def iso_time(seconds: float) -> str:
+def format_iso_time(seconds: float) -> str:
     """Returns wall-clock seconds since the epoch as ISO 8601 in UTC with milliseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
-def seconds_of(text: str) -> float | None:
+def parse_iso_time(text: str) -> float | None:
     """Returns the wall-clock seconds of an ISO time, by default in UTC; None if the text isn't an ISO time."""
     try:
         moment = datetime.fromisoformat(text)
@@ -42,7 +42,7 @@ def seconds_of(text: str) -> float | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def one_line(error: BaseException) -> str:
+def format_exception(error: BaseException) -> str:
     """Returns the exception's type and text on one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

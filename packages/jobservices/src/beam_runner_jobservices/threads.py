@@ -44,7 +44,7 @@ class ThreadPerCall(Executor):
         with self._lock:
             try:
                 threading.Thread(
-                    target=self._run, args=(call,), name=self._name, daemon=True
+                    target=self._run_call, args=(call,), name=self._name, daemon=True
                 ).start()
             except RuntimeError:
                 if not self._running:
@@ -57,7 +57,7 @@ class ThreadPerCall(Executor):
                 self._running += 1
         return future
 
-    def _run(self, call: Callable[[], None]) -> None:
+    def _run_call(self, call: Callable[[], None]) -> None:
         while True:
             call()
             with self._lock:
@@ -67,7 +67,7 @@ class ThreadPerCall(Executor):
                 call = self._waiting.popleft()
 
 
-def start_lasting(work: Callable[[], None], name: str) -> threading.Thread:
+def start_retrying_thread(work: Callable[[], None], name: str) -> threading.Thread:
     """Starts a daemon thread that calls ``work``, and calls it again 1 s after it raises, until it returns."""
 
     def run() -> None:

@@ -11,11 +11,11 @@ from beam_runner_model.jobs import StagedArtifact
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
 from beam_runner_jobservices._protos import beam_runner_api_pb2 as runner_api
 from beam_runner_jobservices.errors import InvalidRequest
-from beam_runner_jobservices.staging import Embedded, Fetchable, Unresolved
+from beam_runner_jobservices.staging import EmbeddedArtifact, FetchableArtifact, UnresolvedArtifact
 from beam_runner_jobservices.wire.pipelines import (
-    pipeline_graph,
-    prepare_request,
-    with_staged,
+    decode_prepare_request,
+    read_pipeline_graph,
+    replace_dependencies,
 )
 
 from ..fakes import file_artifact, pipeline_proto
@@ -49,26 +49,26 @@ def anyof(*environments):
 
 def test_options_are_decoded_to_json():
     options = {"beam:option:name:v1": "text", "n": 3, "deep": {"list": [1.5, True, None]}}
-    decoded = prepare_request(request(pipeline_proto(), **options))
+    decoded = decode_prepare_request(request(pipeline_proto(), **options))
     assert decoded.options == options
     assert json.loads(decoded.options_json) == options
 
 
 def test_options_that_json_cannot_represent_are_refused():
     with pytest.raises(InvalidRequest, match="options"):
-        prepare_request(request(pipeline_proto(), bad=math.nan))
+        decode_prepare_request(request(pipeline_proto(), bad=math.nan))
 
 
 def test_unterminated_name_is_refused():
     named = request(pipeline_proto())
     named.job_name = "x" * 20_001
     with pytest.raises(InvalidRequest, match="name has 20001 characters; the maximum is 20000"):
-        prepare_request(named)
+        decode_prepare_request(named)
 
 
 def test_request_without_pipeline_is_refused():
     with pytest.raises(InvalidRequest, match="no components"):
-        prepare_request(job_api.PrepareJobRequest())
+        decode_prepare_request(job_api.PrepareJobRequest())
 
 
 def test_coders_and_side_inputs_in_payloads_are_references():
@@ -81,7 +81,7 @@ def test_coders_and_side_inputs_in_payloads_are_references():
     pipeline = pipeline_proto()
     pipeline.components.transforms["do"].spec.urn = "beam:transform:pardo:v1"
     pipeline.components.transforms["do"].spec.payload = payload.SerializeToString()
-    node = pipeline_graph(pipeline).transforms["do"]
+    node = read_pipeline_graph(pipeline).transforms["do"]
     assert set(node.payload_coder_ids) == {"restriction", "element", "key", "value", "timer"}
     assert node.side_input_tags == ("side",)
 
@@ -92,7 +92,7 @@ def test_invalid_payload_is_refused_by_transform_name():
     transform.spec.urn = "beam:transform:pardo:v1"
     transform.spec.payload = b"\xff\xff\xff"
     with pytest.raises(InvalidRequest, match="'Create/Impulse'.*pardo"):
-        pipeline_graph(pipeline)
+        read_pipeline_graph(pipeline)
 
 
 def test_dependencies_are_found_and_replaced_in_all_alternatives(tmp_path):
@@ -105,18 +105,18 @@ def test_dependencies_are_found_and_replaced_in_all_alternatives(tmp_path):
     pipeline.components.environments["any"].CopyFrom(outer)
     pipeline.components.environments["python"].dependencies.append(plain)
 
-    decoded = prepare_request(request(pipeline))
+    decoded = decode_prepare_request(request(pipeline))
     assert [item.source for item in decoded.dependencies["any"]] == [
-        Fetchable("ab"),
-        Embedded(b"data"),
-        Unresolved(),
+        FetchableArtifact("ab"),
+        EmbeddedArtifact(b"data"),
+        UnresolvedArtifact(),
     ]
     first, second, third = decoded.dependencies["any"]
     assert first.staged_name == "../../etc/passwd"
     assert decoded.dependencies["python"] == (second,)
 
     staged = {first: (artifact("a"),), second: (artifact("b"), artifact("c")), third: ()}
-    rewritten = runner_api.Pipeline.FromString(with_staged(decoded.pipeline, staged))
+    rewritten = runner_api.Pipeline.FromString(replace_dependencies(decoded.pipeline, staged))
 
     def paths(environment):
         return [
@@ -141,7 +141,7 @@ def test_endlessly_nested_environments_are_refused():
     pipeline = pipeline_proto()
     pipeline.components.environments["deep"].CopyFrom(environment)
     with pytest.raises(InvalidRequest, match="'deep' has too many levels"):
-        prepare_request(request(pipeline))
+        decode_prepare_request(request(pipeline))
 
 
 def test_unreadable_alternative_is_refused_by_environment_name():
@@ -150,4 +150,4 @@ def test_unreadable_alternative_is_refused_by_environment_name():
     environment.urn = "beam:env:anyof:v1"
     environment.payload = b"\xff\xff\xff"
     with pytest.raises(InvalidRequest, match="environment 'bad'"):
-        prepare_request(request(pipeline))
+        decode_prepare_request(request(pipeline))

@@ -10,7 +10,7 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.coders.coder_impl import create_InputStream
 from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
 from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
-from beam_runner_jobservices.metric_values import metric_value
+from beam_runner_jobservices.metric_values import decode_metric_value
 from beam_runner_model.bundles import ResidualElement
 from beam_runner_model.jobs import Importance, MetricCell
 from beam_runner_model.rendering import render, render_waits
@@ -84,15 +84,15 @@ def test_stages_report_their_transforms_and_bundles(tmp_path: Path) -> None:
     watch.look(1)
     infos = {(info.urn, info.labels.get("STAGE")): info for info in watch.condition.metrics()}
     transforms = infos["beam_spark:stage:transforms:v1", "read"]
-    assert metric_value(transforms) == {"the read step"}
-    assert metric_value(infos["beam_spark:stage:bundles_committed:v1", "read"]) == 1
-    assert metric_value(infos["beam_spark:stage:bundles_committed:v1", "see"]) == 0
-    assert metric_value(infos["beam_spark:stage:bundles_failed:v1", "read"]) == 0
-    assert metric_value(infos["beam_spark:stage:bundles_retried:v1", "read"]) == 0
-    assert metric_value(infos["beam_spark:stage:bundles_begun:v1", "read"]) == 3
-    assert metric_value(infos["beam_spark:stage:bundles_begun:v1", "see"]) == 0
-    assert metric_value(infos["beam_spark:stage:bundles_interrupted:v1", "read"]) == 0
-    assert metric_value(infos["beam_spark:job:losses:v1", None]) == 2
+    assert decode_metric_value(transforms) == {"the read step"}
+    assert decode_metric_value(infos["beam_spark:stage:bundles_committed:v1", "read"]) == 1
+    assert decode_metric_value(infos["beam_spark:stage:bundles_committed:v1", "see"]) == 0
+    assert decode_metric_value(infos["beam_spark:stage:bundles_failed:v1", "read"]) == 0
+    assert decode_metric_value(infos["beam_spark:stage:bundles_retried:v1", "read"]) == 0
+    assert decode_metric_value(infos["beam_spark:stage:bundles_begun:v1", "read"]) == 3
+    assert decode_metric_value(infos["beam_spark:stage:bundles_begun:v1", "see"]) == 0
+    assert decode_metric_value(infos["beam_spark:stage:bundles_interrupted:v1", "read"]) == 0
+    assert decode_metric_value(infos["beam_spark:job:losses:v1", None]) == 2
 
 
 def test_metrics_follow_running_job_until_its_end(tmp_path: Path) -> None:
@@ -111,7 +111,8 @@ def test_metrics_follow_running_job_until_its_end(tmp_path: Path) -> None:
     infos = watch.condition.metrics()
     assert values(infos, "open_bundles") == values(infos, "output_watermark") == {}
     found = {
-        (info.urn.split(":")[2], info.labels.get("STAGE")): metric_value(info) for info in infos
+        (info.urn.split(":")[2], info.labels.get("STAGE")): decode_metric_value(info)
+        for info in infos
     }
     assert [found["bundles_committed", stage] for stage in ("read", "see")] == [1, 2]
     began, last = (values(infos, name) for name in ("began", "last_at_work"))

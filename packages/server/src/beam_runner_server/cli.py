@@ -159,14 +159,14 @@ def _bind(settings: ServerSettings, say: _Voice) -> Server:
 
 def _bound(settings: ServerSettings, say: _Voice) -> Server:
     with logs.hushed():
-        from beam_runner_jobservices.errors import Unguarded
+        from beam_runner_jobservices.errors import UnguardedAddress
 
         from beam_runner_server.job_server import Server
 
     settings.platform.fork_ahead()
     try:
         server = Server(settings)
-    except Unguarded as error:
+    except UnguardedAddress as error:
         raise _CannotStart(
             f"{error}: set --allow-remote, and --token-file or --tls-client-ca"
         ) from error

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from beam_runner_jobservices.local_access import Door
+    from beam_runner_jobservices.local_access import LocalAccess
 
 GROUP = "beam_runner.extensions"
 
@@ -34,7 +34,7 @@ class Extension(Protocol):
             ValueError: a value is wrong; the text says which.
         """
 
-    def start(self, door: Door) -> str:
+    def start(self, door: LocalAccess) -> str:
         """Starts to serve, and returns a line for the user.
 
         The extension reaches the Job API by ``door``. If the server requires credentials, the
@@ -59,7 +59,7 @@ def find() -> tuple[Extension, ...]:
     return tuple(found)
 
 
-def start(extensions: Sequence[Extension], door: Door) -> list[str]:
+def start(extensions: Sequence[Extension], door: LocalAccess) -> list[str]:
     """Starts extensions; returns their lines for the user, with an error in place of the line of a failed extension."""
     told = []
     for extension in extensions:

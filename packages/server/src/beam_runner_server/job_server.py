@@ -12,9 +12,9 @@ from pathlib import Path
 
 from apache_beam.version import __version__ as beam_version
 from beam_runner_jobservices.errors import NotReady
-from beam_runner_jobservices.guard import Guard, read_guard
+from beam_runner_jobservices.guard import AccessGuard, read_guard
 from beam_runner_jobservices.ports import JobHandle, JobReporter
-from beam_runner_jobservices.server import Elsewhere, JobServer
+from beam_runner_jobservices.server import JobServer, RemoteStorage
 from beam_runner_model.errors import Unavailable as NothingToRunOn
 from beam_runner_model.jobs import JobSpec, OptionType, PipelineOption
 from beam_runner_model.stories import BundleStory
@@ -133,9 +133,9 @@ class Server:
         except (JournalError, RecordFormatError) as error:
             raise NotReady(f"Can't read the journal of job {job_id}: {error}") from error
 
-    def _elsewhere(self) -> Elsewhere | None:
+    def _elsewhere(self) -> RemoteStorage | None:
         state = self._state
-        return None if state is None else Elsewhere(state.jobs, state.artifacts)
+        return None if state is None else RemoteStorage(state.jobs, state.artifacts)
 
     def _open(self, settings: ServerSettings) -> tuple[JournalStore, JobFolders]:
         log = None if self._state is None else self._state.journal
@@ -269,7 +269,7 @@ class Server:
         self.placement.kill()
         self._remove_temporary()
 
-    def _socket(self, settings: ServerSettings, guard: Guard) -> Path | None:
+    def _socket(self, settings: ServerSettings, guard: AccessGuard) -> Path | None:
         """Returns the socket by which extensions reach a guarded server. Only this user may open its folder."""
         if not (guard.asks and settings.extensions):
             return None
@@ -328,7 +328,7 @@ def _type_of(option: JobOption | JobChoice) -> OptionType:
     return OptionType.STRING if isinstance(option, JobChoice) else OptionType.INTEGER
 
 
-def _guard(settings: ServerSettings) -> Guard:
+def _guard(settings: ServerSettings) -> AccessGuard:
     guard = read_guard(
         allow_remote=settings.allow_remote,
         token_file=settings.token_file,

@@ -11,7 +11,7 @@ from .flags import add_flags, settings_of
 from .settings import WebSettings
 
 if TYPE_CHECKING:
-    from beam_runner_jobservices.local_access import Door
+    from beam_runner_jobservices.local_access import LocalAccess
 
     from .server import WebServer
 
@@ -35,7 +35,7 @@ class WebExtension:
         """
         self._settings = settings_of(found, "")
 
-    def start(self, door: Door) -> str:
+    def start(self, door: LocalAccess) -> str:
         """Begins to serve; returns the address.
 
         If the job server requires credentials, the pages require a token: the one in

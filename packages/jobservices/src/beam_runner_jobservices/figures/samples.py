@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from beam_runner_model.jobs import MetricCell
 
-from beam_runner_jobservices.metric_values import BROKEN, Payload
+from beam_runner_jobservices.metric_values import BROKEN, PayloadReader
 
 URN = "beam_runner_worker:sampled_elements:v1"
 _MOST = 10
@@ -19,7 +19,7 @@ _LONGEST_TEXT = 400
 def samples_of(info: MetricCell) -> tuple[bytes, ...]:
     """Returns the encoded elements of a metric of this URN, oldest first; none if the payload is malformed."""
     try:
-        data = Payload(info.payload)
+        data = PayloadReader(info.payload)
         return tuple(data.piece() for _ in range(data.count()))[-_MOST:]
     except BROKEN:
         return ()
@@ -27,7 +27,7 @@ def samples_of(info: MetricCell) -> tuple[bytes, ...]:
 
 def shown(element: bytes, coder: str) -> str:
     """Returns an element as text; `coder` is in the form of `describe_pipeline`, such as `kv<bytes, varint>`."""
-    data = Payload(element)
+    data = PayloadReader(element)
     try:
         text = _read(coder, data)
     except BROKEN:
@@ -37,7 +37,7 @@ def shown(element: bytes, coder: str) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
-def _read(coder: str, data: Payload) -> str:
+def _read(coder: str, data: PayloadReader) -> str:
     """Returns the text of the next value.
 
     Raises:

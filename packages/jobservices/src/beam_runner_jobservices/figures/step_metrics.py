@@ -15,7 +15,12 @@ from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_jobservices.figures.samples import URN as SAMPLES
 from beam_runner_jobservices.figures.samples import samples_of
 from beam_runner_jobservices.figures.step_tree import StepTree
-from beam_runner_jobservices.metric_values import Distribution, Latest, MetricValue, metric_value
+from beam_runner_jobservices.metric_values import (
+    Distribution,
+    LatestValue,
+    MetricValue,
+    decode_metric_value,
+)
 
 _COUNT = "beam:metric:element_count:v1"
 _BYTES = "beam:metric:sampled_byte_size:v1"
@@ -119,7 +124,7 @@ def figures_of(metrics: JobMetrics, tree: StepTree, waits: Sequence[Wait] = ()) 
         if info.urn == _COUNT and (pcollection := info.labels.get("PCOLLECTION")):
             counts[pcollection] += _integer(info)
         elif info.urn == _BYTES and (pcollection := info.labels.get("PCOLLECTION")):
-            value = metric_value(info)
+            value = decode_metric_value(info)
             if isinstance(value, Distribution):
                 sizes[pcollection] = value
         elif info.urn == _WALL and (step := tree.find(info.labels.get("PTRANSFORM", ""))):
@@ -129,7 +134,7 @@ def figures_of(metrics: JobMetrics, tree: StepTree, waits: Sequence[Wait] = ()) 
         elif info.urn == SAMPLES and "PCOLLECTION" in info.labels:
             samples[info.labels["PCOLLECTION"]] = samples_of(info)
         elif not info.urn.startswith((_USER, *_OWN)):
-            others.append(OtherMetric(info.urn, info.labels, metric_value(info)))
+            others.append(OtherMetric(info.urn, info.labels, decode_metric_value(info)))
     return Figures(
         steps=_steps(tree, counts, sizes, walls),
         stages=tuple(_stage(key, found, tree, waits) for key, found in stages.items()),
@@ -178,7 +183,7 @@ def _sum_of(pcollections: Iterable[str], counts: Mapping[str, int]) -> int | Non
 def _stage(
     key: str, found: Mapping[str, MetricCell], tree: StepTree, waits: Sequence[Wait]
 ) -> StageFigures:
-    values = {name: metric_value(info) for name, info in found.items()}
+    values = {name: decode_metric_value(info) for name, info in found.items()}
     name = next(filter(None, (info.labels.get("PTRANSFORM") for info in found.values())), key)
     told = values.get("transforms")
     names = name.split(" + ")
@@ -207,7 +212,7 @@ def _stage(
 
 
 def _whole(value: MetricValue | None) -> int | None:
-    if isinstance(value, Latest):
+    if isinstance(value, LatestValue):
         value = value.value
     return int(value) if isinstance(value, int | float) else None
 
@@ -225,7 +230,7 @@ def _user_metrics(metrics: JobMetrics, tree: StepTree) -> tuple[UserMetric, ...]
                 info.labels.get("NAME", ""),
             )
             known = found.get(name) or UserMetric(*name)
-            value = metric_value(info)
+            value = decode_metric_value(info)
             found[name] = (
                 attrs.evolve(known, committed=value)
                 if is_committed
@@ -235,5 +240,5 @@ def _user_metrics(metrics: JobMetrics, tree: StepTree) -> tuple[UserMetric, ...]
 
 
 def _integer(info: MetricCell) -> int:
-    value = metric_value(info)
+    value = decode_metric_value(info)
     return value if isinstance(value, int) else 0

@@ -17,15 +17,15 @@ from beam_runner_jobservices._protos import (
 from beam_runner_jobservices.errors import InvalidRequest
 from beam_runner_jobservices.staging import (
     Answer,
-    Chunk,
-    Dependency,
-    Embedded,
-    Fetchable,
-    GetRequest,
+    ArtifactDependency,
+    ContentChunk,
+    ContentRequest,
+    EmbeddedArtifact,
+    FetchableArtifact,
     Request,
-    Resolved,
+    ResolveAnswer,
     ResolveRequest,
-    Unresolved,
+    UnresolvedArtifact,
 )
 
 FILE_TYPE: str = artifact_types.FILE.urn
@@ -34,7 +34,7 @@ _EMBEDDED_TYPE: str = artifact_types.EMBEDDED.urn
 _STAGING_TO: str = artifact_roles.STAGING_TO.urn
 
 
-def dependency(information: Any) -> Dependency:
+def decode_dependency(information: Any) -> ArtifactDependency:
     """Decodes an `ArtifactInformation`.
 
     Raises:
@@ -43,32 +43,40 @@ def dependency(information: Any) -> Dependency:
     staged_name = ""
     where = f"an artifact of type {information.type_urn!r}"
     if information.role_urn == _STAGING_TO:
-        role = parse(
+        role = parse_payload(
             beam_runner_api_pb2.ArtifactStagingToRolePayload, information.role_payload, where
         )
         staged_name = role.staged_name
-    return Dependency(
+    return ArtifactDependency(
         information.type_urn,
         information.type_payload,
         information.role_urn,
         information.role_payload,
         staged_name,
-        _source(information, where),
+        _decode_source(information, where),
     )
 
 
-def _source(information: Any, where: str) -> Embedded | Fetchable | Unresolved:
+def _decode_source(
+    information: Any, where: str
+) -> EmbeddedArtifact | FetchableArtifact | UnresolvedArtifact:
     payload = information.type_payload
     if information.type_urn == _EMBEDDED_TYPE:
-        return Embedded(parse(beam_runner_api_pb2.EmbeddedFilePayload, payload, where).data)
+        return EmbeddedArtifact(
+            parse_payload(beam_runner_api_pb2.EmbeddedFilePayload, payload, where).data
+        )
     if information.type_urn == FILE_TYPE:
-        return Fetchable(parse(beam_runner_api_pb2.ArtifactFilePayload, payload, where).sha256)
+        return FetchableArtifact(
+            parse_payload(beam_runner_api_pb2.ArtifactFilePayload, payload, where).sha256
+        )
     if information.type_urn == _URL_TYPE:
-        return Fetchable(parse(beam_runner_api_pb2.ArtifactUrlPayload, payload, where).sha256)
-    return Unresolved()
+        return FetchableArtifact(
+            parse_payload(beam_runner_api_pb2.ArtifactUrlPayload, payload, where).sha256
+        )
+    return UnresolvedArtifact()
 
 
-def parse(kind: Any, payload: bytes, where: str) -> Any:
+def parse_payload(kind: Any, payload: bytes, where: str) -> Any:
     try:
         return kind.FromString(payload)
     except DecodeError as error:
@@ -77,7 +85,7 @@ def parse(kind: Any, payload: bytes, where: str) -> Any:
         ) from error
 
 
-def artifact_information(artifact: StagedArtifact) -> Any:
+def encode_artifact(artifact: StagedArtifact) -> Any:
     payload = beam_runner_api_pb2.ArtifactFilePayload(path=artifact.path, sha256=artifact.sha256)
     return beam_runner_api_pb2.ArtifactInformation(
         type_urn=artifact.type_urn,
@@ -87,7 +95,7 @@ def artifact_information(artifact: StagedArtifact) -> Any:
     )
 
 
-def _dependency_information(item: Dependency) -> Any:
+def _encode_dependency(item: ArtifactDependency) -> Any:
     return beam_runner_api_pb2.ArtifactInformation(
         type_urn=item.type_urn,
         type_payload=item.type_payload,
@@ -96,10 +104,10 @@ def _dependency_information(item: Dependency) -> Any:
     )
 
 
-def staging_request(request: Request) -> Any:
+def encode_staging_request(request: Request) -> Any:
     """Encodes the server's next request to the staging client."""
-    information = _dependency_information(request.dependency)
-    if isinstance(request, GetRequest):
+    information = _encode_dependency(request.dependency)
+    if isinstance(request, ContentRequest):
         return beam_artifact_api_pb2.ArtifactRequestWrapper(
             get_artifact=beam_artifact_api_pb2.GetArtifactRequest(artifact=information)
         )
@@ -108,56 +116,58 @@ def staging_request(request: Request) -> Any:
     )
 
 
-def staging_answer(message: Any) -> Answer:
+def decode_staging_answer(message: Any) -> Answer:
     """Decodes the client's answer. A bare end-of-content mark is an empty last chunk."""
     if message.WhichOneof("response") == "resolve_artifact_response":
         replacements = message.resolve_artifact_response.replacements
-        return Resolved(tuple(dependency(information) for information in replacements))
-    return Chunk(message.get_artifact_response.data, message.is_last)
+        return ResolveAnswer(tuple(decode_dependency(information) for information in replacements))
+    return ContentChunk(message.get_artifact_response.data, message.is_last)
 
 
-def staging_token_message(token: str) -> Any:
+def encode_staging_token(token: str) -> Any:
     return beam_artifact_api_pb2.ArtifactResponseWrapper(staging_token=token)
 
 
-def staging_question(message: Any) -> Request | None:
+def decode_staging_request(message: Any) -> Request | None:
     """Decodes the server's request on the client's side; returns None for an unknown kind."""
     kind = message.WhichOneof("request")
     if kind == "get_artifact":
-        return GetRequest(dependency(message.get_artifact.artifact))
+        return ContentRequest(decode_dependency(message.get_artifact.artifact))
     if kind == "resolve_artifact" and message.resolve_artifact.artifacts:
-        return ResolveRequest(dependency(message.resolve_artifact.artifacts[0]))
+        return ResolveRequest(decode_dependency(message.resolve_artifact.artifacts[0]))
     return None
 
 
-def staging_reply(answer: Answer) -> Any:
+def encode_staging_answer(answer: Answer) -> Any:
     """Encodes the client's answer."""
-    if isinstance(answer, Chunk):
+    if isinstance(answer, ContentChunk):
         return beam_artifact_api_pb2.ArtifactResponseWrapper(
             get_artifact_response=beam_artifact_api_pb2.GetArtifactResponse(data=answer.data),
             is_last=answer.is_last,
         )
     return beam_artifact_api_pb2.ArtifactResponseWrapper(
-        resolve_artifact_response=resolve_response(answer.replacements)
+        resolve_artifact_response=encode_resolve_response(answer.replacements)
     )
 
 
-def resolve_response(replacements: Iterable[Dependency]) -> Any:
+def encode_resolve_response(replacements: Iterable[ArtifactDependency]) -> Any:
     return beam_artifact_api_pb2.ResolveArtifactsResponse(
-        replacements=[_dependency_information(item) for item in replacements]
+        replacements=[_encode_dependency(item) for item in replacements]
     )
 
 
-def get_artifact_request(artifact: StagedArtifact) -> Any:
-    return beam_artifact_api_pb2.GetArtifactRequest(artifact=artifact_information(artifact))
+def encode_artifact_request(artifact: StagedArtifact) -> Any:
+    return beam_artifact_api_pb2.GetArtifactRequest(artifact=encode_artifact(artifact))
 
 
-def get_artifact_response(data: bytes) -> Any:
+def encode_artifact_response(data: bytes) -> Any:
     return beam_artifact_api_pb2.GetArtifactResponse(data=data)
 
 
-def file_path(item: Dependency) -> str:
+def get_file_path(item: ArtifactDependency) -> str:
     """Returns the path in a file artifact; '' for any other type."""
     if item.type_urn != FILE_TYPE:
         return ""
-    return str(parse(beam_runner_api_pb2.ArtifactFilePayload, item.type_payload, str(item)).path)
+    return str(
+        parse_payload(beam_runner_api_pb2.ArtifactFilePayload, item.type_payload, str(item)).path
+    )

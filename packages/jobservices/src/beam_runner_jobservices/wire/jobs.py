@@ -53,15 +53,15 @@ class PreparedJob:
     staging_token: str = attrs.field(repr=False)
 
 
-def prepare_message(job_name: str, pipeline: bytes, options: Mapping[str, Any]) -> Any:
+def encode_prepare_request(job_name: str, pipeline: bytes, options: Mapping[str, Any]) -> Any:
     return beam_job_api_pb2.PrepareJobRequest(
         job_name=job_name,
         pipeline=beam_runner_api_pb2.Pipeline.FromString(pipeline),
-        pipeline_options=struct(options),
+        pipeline_options=encode_struct(options),
     )
 
 
-def prepared_message(prepared: PreparedJob) -> Any:
+def encode_prepared_job(prepared: PreparedJob) -> Any:
     return beam_job_api_pb2.PrepareJobResponse(
         preparation_id=prepared.preparation_id,
         artifact_staging_endpoint=endpoints_pb2.ApiServiceDescriptor(url=prepared.staging_endpoint),
@@ -69,7 +69,7 @@ def prepared_message(prepared: PreparedJob) -> Any:
     )
 
 
-def prepared(message: Any) -> PreparedJob:
+def decode_prepared_job(message: Any) -> PreparedJob:
     return PreparedJob(
         message.preparation_id,
         message.artifact_staging_endpoint.url,
@@ -77,7 +77,7 @@ def prepared(message: Any) -> PreparedJob:
     )
 
 
-def with_staging_endpoint(prepared: bytes, endpoint: str) -> bytes:
+def replace_staging_endpoint(prepared: bytes, endpoint: str) -> bytes:
     """Returns a serialized `PrepareJobResponse` with another address for artifacts.
 
     Raises:
@@ -88,13 +88,13 @@ def with_staging_endpoint(prepared: bytes, endpoint: str) -> bytes:
     return bytes(message.SerializeToString())
 
 
-def job_infos_message(infos: Iterable[JobInfo]) -> Any:
+def encode_job_infos(infos: Iterable[JobInfo]) -> Any:
     return beam_job_api_pb2.GetJobsResponse(
         job_info=[
             beam_job_api_pb2.JobInfo(
                 job_id=info.job_id,
                 job_name=info.job_name,
-                pipeline_options=struct(info.options),
+                pipeline_options=encode_struct(info.options),
                 state=info.state.value,
             )
             for info in infos
@@ -102,26 +102,28 @@ def job_infos_message(infos: Iterable[JobInfo]) -> Any:
     )
 
 
-def job_infos(message: Any) -> tuple[JobInfo, ...]:
+def decode_job_infos(message: Any) -> tuple[JobInfo, ...]:
     return tuple(
-        JobInfo(info.job_id, info.job_name, JobState(info.state), options(info.pipeline_options))
+        JobInfo(
+            info.job_id, info.job_name, JobState(info.state), decode_struct(info.pipeline_options)
+        )
         for info in message.job_info
     )
 
 
-def state_message(event: StateEvent) -> Any:
+def encode_state_event(event: StateEvent) -> Any:
     timestamp = Timestamp()
     timestamp.FromNanoseconds(round(event.time * 1e6) * 1000)
     return beam_job_api_pb2.JobStateEvent(state=event.state.value, timestamp=timestamp)
 
 
-def state_event(message: Any) -> StateEvent:
+def decode_state_event(message: Any) -> StateEvent:
     return StateEvent(JobState(message.state), message.timestamp.ToNanoseconds() / 1e9)
 
 
-def entry_message(entry: Entry) -> Any:
+def encode_entry(entry: Entry) -> Any:
     if isinstance(entry, StateEvent):
-        return beam_job_api_pb2.JobMessagesResponse(state_response=state_message(entry))
+        return beam_job_api_pb2.JobMessagesResponse(state_response=encode_state_event(entry))
     return beam_job_api_pb2.JobMessagesResponse(
         message_response=beam_job_api_pb2.JobMessage(
             message_id=entry.message_id,
@@ -132,9 +134,9 @@ def entry_message(entry: Entry) -> Any:
     )
 
 
-def entry(message: Any) -> Entry:
+def decode_entry(message: Any) -> Entry:
     if message.HasField("state_response"):
-        return state_event(message.state_response)
+        return decode_state_event(message.state_response)
     response = message.message_response
     return JobMessage(
         response.message_id,
@@ -144,63 +146,63 @@ def entry(message: Any) -> Entry:
     )
 
 
-def pipeline_message(pipeline: bytes) -> Any:
+def encode_pipeline(pipeline: bytes) -> Any:
     return beam_job_api_pb2.GetJobPipelineResponse(
         pipeline=beam_runner_api_pb2.Pipeline.FromString(pipeline)
     )
 
 
-def cancelled_message(state: JobState) -> Any:
+def encode_cancel_response(state: JobState) -> Any:
     return beam_job_api_pb2.CancelJobResponse(state=state.value)
 
 
-def drained_message(state: JobState) -> Any:
+def encode_drain_response(state: JobState) -> Any:
     return beam_job_api_pb2.DrainJobResponse(state=state.value)
 
 
-def metrics_message(metrics: JobMetrics) -> Any:
+def encode_metrics(metrics: JobMetrics) -> Any:
     return beam_job_api_pb2.GetJobMetricsResponse(
         metrics=beam_job_api_pb2.MetricResults(
-            attempted=[_monitoring_info_message(info) for info in metrics.attempted],
-            committed=[_monitoring_info_message(info) for info in metrics.committed],
+            attempted=[_encode_metric(info) for info in metrics.attempted],
+            committed=[_encode_metric(info) for info in metrics.committed],
         )
     )
 
 
-def metrics_bytes(metrics: JobMetrics) -> bytes:
-    return bytes(metrics_message(metrics).SerializeToString())
+def serialize_metrics(metrics: JobMetrics) -> bytes:
+    return bytes(encode_metrics(metrics).SerializeToString())
 
 
-def metrics_of_bytes(data: bytes) -> JobMetrics:
-    """Returns the metrics that `metrics_bytes` encoded.
+def deserialize_metrics(data: bytes) -> JobMetrics:
+    """Returns the metrics that `serialize_metrics` encoded.
 
     Raises:
-        ValueError: `data` is not a result of `metrics_bytes`.
+        ValueError: `data` is not a result of `serialize_metrics`.
     """
     try:
-        return job_metrics(beam_job_api_pb2.GetJobMetricsResponse.FromString(data))
+        return decode_metrics(beam_job_api_pb2.GetJobMetricsResponse.FromString(data))
     except DecodeError as error:
         raise ValueError("Can't parse the metrics") from error
 
 
-def job_metrics(message: Any) -> JobMetrics:
+def decode_metrics(message: Any) -> JobMetrics:
     return JobMetrics(
-        tuple(_monitoring_info(info) for info in message.metrics.attempted),
-        tuple(_monitoring_info(info) for info in message.metrics.committed),
+        tuple(_decode_metric(info) for info in message.metrics.attempted),
+        tuple(_decode_metric(info) for info in message.metrics.committed),
     )
 
 
-def _monitoring_info_message(info: MetricCell) -> Any:
+def _encode_metric(info: MetricCell) -> Any:
     return metrics_pb2.MonitoringInfo(
         urn=info.urn, type=info.type, payload=info.payload, labels=dict(info.labels)
     )
 
 
-def _monitoring_info(message: Any) -> MetricCell:
+def _decode_metric(message: Any) -> MetricCell:
     return MetricCell(message.urn, message.type, message.payload, dict(message.labels))
 
 
-def options_message(described: Iterable[PipelineOption]) -> Any:
+def encode_options(described: Iterable[PipelineOption]) -> Any:
     return beam_job_api_pb2.DescribePipelineOptionsResponse(
         options=[
             beam_job_api_pb2.PipelineOptionDescriptor(
@@ -215,7 +217,7 @@ def options_message(described: Iterable[PipelineOption]) -> Any:
     )
 
 
-def pipeline_options(message: Any) -> tuple[PipelineOption, ...]:
+def decode_options(message: Any) -> tuple[PipelineOption, ...]:
     return tuple(
         PipelineOption(
             option.name,
@@ -228,11 +230,11 @@ def pipeline_options(message: Any) -> tuple[PipelineOption, ...]:
     )
 
 
-def struct(values: Mapping[str, Any]) -> Any:
+def encode_struct(values: Mapping[str, Any]) -> Any:
     return json_format.ParseDict(dict(values), Struct())
 
 
-def options(message: Any) -> dict[str, Any]:
+def decode_struct(message: Any) -> dict[str, Any]:
     """Returns a `Struct` as a mapping; whole numbers become ints."""
     decoded: dict[str, Any] = json.loads(json_format.MessageToJson(message))
     return decoded

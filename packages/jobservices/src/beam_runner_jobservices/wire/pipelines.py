@@ -25,10 +25,10 @@ from beam_runner_jobservices.graph import (
     TransformNode,
     WindowingNode,
 )
-from beam_runner_jobservices.graph_checks import check
+from beam_runner_jobservices.graph_checks import check_graph
 from beam_runner_jobservices.sizes import PIPELINE_LIMITS
-from beam_runner_jobservices.staging import Dependency, Staged
-from beam_runner_jobservices.wire.artifacts import artifact_information, dependency, parse
+from beam_runner_jobservices.staging import ArtifactDependency, Staged
+from beam_runner_jobservices.wire.artifacts import decode_dependency, encode_artifact, parse_payload
 
 _ANYOF: str = environments.ANYOF.urn
 _ANYOF_DEPTH = 8
@@ -41,11 +41,11 @@ _PAYLOADS = {
 }
 
 
-def _packed(content: bytes) -> bytes:
+def _compress(content: bytes) -> bytes:
     return zlib.compress(content, _QUICKLY)
 
 
-def _artifact_bytes(dependencies: Mapping[str, tuple[Dependency, ...]]) -> int:
+def _measure_artifacts(dependencies: Mapping[str, tuple[ArtifactDependency, ...]]) -> int:
     named = (item for items in dependencies.values() for item in items)
     return 2 * sum(len(item.type_payload) + len(item.role_payload) for item in named)
 
@@ -59,9 +59,9 @@ class PrepareRequest:
     """
 
     job_name: str
-    dependencies: Mapping[str, tuple[Dependency, ...]]
-    _pipeline: bytes = attrs.field(repr=False, converter=_packed)
-    _options_json: bytes = attrs.field(repr=False, converter=_packed)
+    dependencies: Mapping[str, tuple[ArtifactDependency, ...]]
+    _pipeline: bytes = attrs.field(repr=False, converter=_compress)
+    _options_json: bytes = attrs.field(repr=False, converter=_compress)
     size: int
     """The approximate memory that the request needs as a job, in bytes."""
 
@@ -83,10 +83,10 @@ class PrepareRequest:
     def held(self) -> int:
         """The approximate memory that the request holds while it waits, in bytes."""
         packed = len(self._pipeline) + len(self._options_json)
-        return packed + len(self.job_name) + _artifact_bytes(self.dependencies)
+        return packed + len(self.job_name) + _measure_artifacts(self.dependencies)
 
 
-def prepare_request(message: Any) -> PrepareRequest:
+def decode_prepare_request(message: Any) -> PrepareRequest:
     """Decodes and checks a `PrepareJobRequest`.
 
     Raises:
@@ -101,13 +101,13 @@ def prepare_request(message: Any) -> PrepareRequest:
         )
     if not pipeline.HasField("components"):
         raise InvalidRequest("the request has no pipeline, or its pipeline has no components")
-    check(pipeline_graph(pipeline))
+    check_graph(read_pipeline_graph(pipeline))
     try:
         options_json = json_format.MessageToJson(message.pipeline_options, ensure_ascii=False)
     except (json_format.Error, ValueError) as error:
         raise InvalidRequest(f"Can't write the pipeline options as JSON: {error}") from error
     dependencies = {
-        environment_id: tuple(dict.fromkeys(_dependencies(environment_id, environment, 0)))
+        environment_id: tuple(dict.fromkeys(_read_dependencies(environment_id, environment, 0)))
         for environment_id, environment in pipeline.components.environments.items()
     }
     content = pipeline.SerializeToString()
@@ -116,7 +116,7 @@ def prepare_request(message: Any) -> PrepareRequest:
         dependencies=dependencies,
         pipeline=content,
         options_json=options_json.encode("utf-8", "surrogatepass"),
-        size=len(content) + 4 * len(options_json) + _artifact_bytes(dependencies),
+        size=len(content) + 4 * len(options_json) + _measure_artifacts(dependencies),
     )
 
 
@@ -130,10 +130,10 @@ def check_pipeline(data: bytes) -> None:
         pipeline = beam_runner_api_pb2.Pipeline.FromString(data)
     except DecodeError as error:
         raise InvalidRequest("Can't parse the pipeline: not a message of the Beam model") from error
-    check(pipeline_graph(pipeline))
+    check_graph(read_pipeline_graph(pipeline))
 
 
-def pipeline_graph(pipeline: Any) -> PipelineGraph:
+def read_pipeline_graph(pipeline: Any) -> PipelineGraph:
     """Returns the references within a `beam_runner_api.Pipeline`.
 
     Raises:
@@ -142,7 +142,7 @@ def pipeline_graph(pipeline: Any) -> PipelineGraph:
     components = pipeline.components
     return PipelineGraph(
         roots=tuple(pipeline.root_transform_ids),
-        transforms={key: _transform(node) for key, node in components.transforms.items()},
+        transforms={key: _read_transform(node) for key, node in components.transforms.items()},
         pcollections={
             key: PCollectionNode(node.coder_id, node.windowing_strategy_id)
             for key, node in components.pcollections.items()
@@ -156,7 +156,7 @@ def pipeline_graph(pipeline: Any) -> PipelineGraph:
     )
 
 
-def _transform(transform: Any) -> TransformNode:
+def _read_transform(transform: Any) -> TransformNode:
     coder_ids: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     if transform.spec.urn in _PAYLOADS:
@@ -167,7 +167,7 @@ def _transform(transform: Any) -> TransformNode:
                 f"transform {transform.unique_name!r} has a payload that doesn't match"
                 f" {transform.spec.urn}"
             ) from error
-        coder_ids = tuple(dict.fromkeys(_coder_ids(payload)))
+        coder_ids = tuple(dict.fromkeys(_find_coder_ids(payload)))
         if transform.spec.urn == _PAR_DO:
             tags = tuple(payload.side_inputs)
     return TransformNode(
@@ -181,7 +181,7 @@ def _transform(transform: Any) -> TransformNode:
     )
 
 
-def _coder_ids(message: Message) -> Iterator[str]:
+def _find_coder_ids(message: Message) -> Iterator[str]:
     """Yields the values of all fields, at any depth, that hold the id of a coder.
 
     The function skips other fields, because reading bytes copies them, and a function may have
@@ -196,31 +196,33 @@ def _coder_ids(message: Message) -> Iterator[str]:
                 yield value
         elif isinstance(value, Message):
             if message.HasField(field.name):
-                yield from _coder_ids(value)
+                yield from _find_coder_ids(value)
         elif field.message_type.GetOptions().map_entry:
             for entry in value.values():
                 if isinstance(entry, Message):
-                    yield from _coder_ids(entry)
+                    yield from _find_coder_ids(entry)
         else:
             for child in value:
-                yield from _coder_ids(child)
+                yield from _find_coder_ids(child)
 
 
-def _dependencies(environment_id: str, environment: Any, depth: int) -> Iterator[Dependency]:
+def _read_dependencies(
+    environment_id: str, environment: Any, depth: int
+) -> Iterator[ArtifactDependency]:
     for information in environment.dependencies:
-        yield dependency(information)
-    for alternative in _alternatives(environment_id, environment, depth):
-        yield from _dependencies(environment_id, alternative, depth + 1)
+        yield decode_dependency(information)
+    for alternative in _list_alternatives(environment_id, environment, depth):
+        yield from _read_dependencies(environment_id, alternative, depth + 1)
 
 
-def _alternatives(environment_id: str, environment: Any, depth: int) -> list[Any]:
+def _list_alternatives(environment_id: str, environment: Any, depth: int) -> list[Any]:
     if environment.urn != _ANYOF:
         return []
     if depth == _ANYOF_DEPTH:
         raise InvalidRequest(
             f"environment {environment_id!r} has too many levels of nested alternatives"
         )
-    payload = parse(
+    payload = parse_payload(
         beam_runner_api_pb2.AnyOfEnvironmentPayload,
         environment.payload,
         f"environment {environment_id!r}",
@@ -228,17 +230,17 @@ def _alternatives(environment_id: str, environment: Any, depth: int) -> list[Any
     return list(payload.environments)
 
 
-def dependencies_of(pipeline: bytes) -> frozenset[Dependency]:
+def find_dependencies(pipeline: bytes) -> frozenset[ArtifactDependency]:
     """Returns the dependencies of all environments of a serialized pipeline."""
     message = beam_runner_api_pb2.Pipeline.FromString(pipeline)
     return frozenset(
         item
         for environment_id, environment in message.components.environments.items()
-        for item in _dependencies(environment_id, environment, 0)
+        for item in _read_dependencies(environment_id, environment, 0)
     )
 
 
-def with_staged(pipeline: bytes, staged: Staged) -> bytes:
+def replace_dependencies(pipeline: bytes, staged: Staged) -> bytes:
     """Returns the serialized pipeline with each environment's dependencies replaced by their staged artifacts."""
     if not staged:
         return pipeline
@@ -252,13 +254,13 @@ def _replace_dependencies(
     environment_id: str, environment: Any, staged: Staged, depth: int
 ) -> None:
     replaced = [
-        artifact_information(artifact)
+        encode_artifact(artifact)
         for information in environment.dependencies
-        for artifact in staged[dependency(information)]
+        for artifact in staged[decode_dependency(information)]
     ]
     del environment.dependencies[:]
     environment.dependencies.extend(replaced)
-    alternatives = _alternatives(environment_id, environment, depth)
+    alternatives = _list_alternatives(environment_id, environment, depth)
     if alternatives:
         for alternative in alternatives:
             _replace_dependencies(environment_id, alternative, staged, depth + 1)

@@ -11,7 +11,7 @@ from beam_runner_jobservices.error_log import FailureGroup
 from beam_runner_jobservices.figures.step_metrics import StageFigures, StepFigures
 from beam_runner_jobservices.figures.step_tree import StepNode
 from beam_runner_jobservices.figures.texts import is_end, is_start
-from beam_runner_jobservices.job_log import LogQuery, Logs
+from beam_runner_jobservices.job_log import LogAnswer, LogQuery
 from beam_runner_model.jobs import JobState
 
 from beam_runner_web.causes.causes import causes_of
@@ -50,7 +50,9 @@ class JobView:
     """A job for one page. Not thread-safe; created for each request."""
 
     def __init__(
-        self, snapshot: Snapshot, ask_logs: Callable[[LogQuery], Logs | None] = lambda query: None
+        self,
+        snapshot: Snapshot,
+        ask_logs: Callable[[LogQuery], LogAnswer | None] = lambda query: None,
     ) -> None:
         self.snapshot = snapshot
         self.ask_logs = ask_logs

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import attrs
 from beam_runner_jobservices.figures.step_tree import StepNode
 from beam_runner_jobservices.figures.texts import iso
-from beam_runner_jobservices.job_log import JobLogLine, LogQuery, Logs, select_logs
+from beam_runner_jobservices.job_log import JobLogLine, LogAnswer, LogQuery, select_logs
 from beam_runner_model.jobs import JobMessage
 
 from beam_runner_web.html.rendering import whole_number
@@ -116,7 +116,7 @@ def _query(
     )
 
 
-def _ask(job: JobView, query: LogQuery) -> Logs:
+def _ask(job: JobView, query: LogQuery) -> LogAnswer:
     found = job.ask_logs(query)
     return select_logs(_of_stream(job), query) if found is None else found
 

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from beam_runner_jobservices.figures import samples, texts
-from beam_runner_jobservices.texts import seconds_of
+from beam_runner_jobservices.texts import parse_iso_time
 from beam_runner_model.rendering import render
 from beam_runner_model.stories import render_piece, render_status, render_step
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -53,7 +53,7 @@ class Renderer:
             texts.clock,
             texts.watermark,
             texts.one_line,
-            seconds_of,
+            parse_iso_time,
         ):
             self._env.filters[helper.__name__] = helper
         self._env.filters["sample"] = samples.shown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from beam_runner_jobservices.failures import Frame, is_users
+from beam_runner_jobservices.failures import TracebackFrame, is_user_code
 from beam_runner_model.observation import ThreadStack
 
 _RUNS_BUNDLES = "/apache_beam/runners/worker/"
@@ -16,20 +16,20 @@ class Thread:
     host: str
     pid: int
     name: str
-    frames: tuple[Frame, ...]
+    frames: tuple[TracebackFrame, ...]
     sdk: str = ""
 
     @staticmethod
     def of(stack: ThreadStack) -> Thread:
         """Returns the thread that a stack describes."""
         frames = tuple(
-            Frame(one.file, one.line, one.function, one.code, is_users(one.file))
+            TracebackFrame(one.file, one.line, one.function, one.code, is_user_code(one.file))
             for one in reversed(stack.frames)
         )
         return Thread(stack.host, stack.pid, stack.thread, frames, stack.sdk)
 
     @property
-    def own(self) -> tuple[Frame, ...]:
+    def own(self) -> tuple[TracebackFrame, ...]:
         """The frames of user code, innermost first."""
         frames = self.frames
         if self.sdk and any(frame.file.endswith(".py") for frame in frames):

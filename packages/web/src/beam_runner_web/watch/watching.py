@@ -10,11 +10,11 @@ from typing import TypeVar
 
 import attrs
 from beam_runner_jobservices.client import JobClient
-from beam_runner_jobservices.error_log import Errors, FailureGroup, errors_among
+from beam_runner_jobservices.error_log import FailureGroup, JobErrors, collect_errors
 from beam_runner_jobservices.errors import JobApiError
 from beam_runner_jobservices.figures.step_metrics import Figures, figures_of
 from beam_runner_jobservices.figures.step_tree import StepTree
-from beam_runner_jobservices.job_log import JobLogLine, LogQuery, Logs
+from beam_runner_jobservices.job_log import JobLogLine, LogAnswer, LogQuery
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.jobs import JobInfo, JobMessage, JobState, StateEvent
 from beam_runner_model.observation import Execution, SeriesPoint
@@ -225,11 +225,11 @@ class JobFollower:
         """Returns what the job is doing now."""
         return self._told("execution", lambda: self._client.execution(self._job_id), *_NOT_NOW)
 
-    def _errors(self, messages: tuple[JobMessage, ...]) -> Errors:
+    def _errors(self, messages: tuple[JobMessage, ...]) -> JobErrors:
         """Returns the job's errors: all of them if the server reports them, otherwise those among `messages`."""
         found = self._told("errors", lambda: self._client.errors(self._job_id))
         if found is None:
-            return errors_among(messages, self._tree.names)
+            return collect_errors(messages, self._tree.names)
         # The tree omits steps that only wrap all others.
         groups = (
             attrs.evolve(
@@ -249,7 +249,7 @@ class JobFollower:
             }
         return self._before or {}
 
-    def logs(self, query: LogQuery) -> Logs | None:
+    def logs(self, query: LogQuery) -> LogAnswer | None:
         """Returns a part of the job's log; None if the server has no such call, or doesn't answer now."""
         away = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
         return self._told("logs", lambda: self._client.logs(self._job_id, query), *away)
