@@ -136,7 +136,7 @@ def test_section_with_killed_processes_loses_and_duplicates_no_element(
     chance = random.Random(f"{seed} {phase}")
     share = chance.uniform(0.05, 0.9)
     pools = WorkerPools(spark.context)
-    slot = pools.acquire()
+    slot = pools.acquire_slot()
     jobs: dict[str, SectionJob] = {}
     server = ChannelServer(ChannelPlace(), jobs.get, lambda number: None)
     server.start()
@@ -174,7 +174,7 @@ def test_section_with_killed_processes_loses_and_duplicates_no_element(
     print(f"KILL {json.dumps({**told, 'runs': runs, 'reasons': reasons})}", flush=True)
     jobs[job_id].end()
     server.stop()
-    pools.retire(slot)
+    pools.retire_slot(slot)
     assert not thread.is_alive()
     assert isinstance(ends[-1], BundleReply), ends
     found = Counter(texts(tmp_path, ends[-1]))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from beam_spark_executor.spark.first_tasks import warm_up
+from beam_spark_executor.spark.first_tasks import warm_up_cores
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.session import RunningSpark, start_spark
 from beam_spark_executor.spark.settings import SparkSettings
@@ -65,12 +65,12 @@ def spark() -> Iterator[RunningSpark]:
 @pytest.fixture(scope="session")
 def pools(spark: RunningSpark) -> WorkerPools:
     pools = WorkerPools(spark.context)
-    warm_up(spark.context, pools)
+    warm_up_cores(spark.context, pools)
     return pools
 
 
 @pytest.fixture
 def slot(pools: WorkerPools) -> Iterator[WorkerSlot]:
-    slot = pools.acquire()
+    slot = pools.acquire_slot()
     yield slot
-    pools.retire(slot)
+    pools.retire_slot(slot)

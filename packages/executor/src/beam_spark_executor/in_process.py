@@ -15,7 +15,7 @@ from beam_runner_server.job_server import Server
 from beam_spark_io.sessions import session_here
 
 from beam_spark_executor.program import SparkProgram
-from beam_spark_executor.spark.existing_session import SUBMITTED, refuse_connect
+from beam_spark_executor.spark.existing_session import SUBMITTED, reject_spark_connect
 from beam_spark_executor.spark.platform import SparkPlatform
 from beam_spark_executor.spark.settings import SparkSettings, SparkUnavailable
 
@@ -108,7 +108,7 @@ def start_in_process_server(flags: Sequence[str], python_path: str) -> InProcess
     session = session_here()
     if session is None and not names_spark:
         try:
-            refuse_connect({})
+            reject_spark_connect({})
         except SparkUnavailable as error:
             raise InProcessServerNotStarted(str(error)) from error
     if (session is not None and names_spark) or (session is None and SUBMITTED not in os.environ):

@@ -40,7 +40,7 @@ exec "$here/bin/{program}" "$@"
 """
 
 
-class CannotPack(Exception):
+class PackError(Exception):
     """Raised if the archive can't be made; the text is one sentence that says why, and what to do."""
 
 
@@ -64,16 +64,16 @@ def main(arguments: Sequence[str]) -> int:
             f"{target.name} must end in .tar.gz: Spark chooses the archive's format by the suffix"
         )
     try:
-        pack(target)
-    except (CannotPack, OSError) as error:
+        write_archive(target)
+    except (PackError, OSError) as error:
         sys.stderr.write(f"beam-spark-jobserver: {error}\n")
         return 1
-    for key, value in properties(target).items():
+    for key, value in executor_properties(target).items():
         print(f"--spark-conf={key}={value}")
     return 0
 
 
-def properties(archive: Path | str) -> dict[str, str]:
+def executor_properties(archive: Path | str) -> dict[str, str]:
     """Returns the Spark properties with which executors use an archive."""
     return {
         "spark.archives": f"{archive}#{NAME}",
@@ -81,20 +81,20 @@ def properties(archive: Path | str) -> dict[str, str]:
     }
 
 
-def pack(target: Path) -> None:
+def write_archive(target: Path) -> None:
     """Writes the archive atomically.
 
     Raises:
         CannotPack: this environment lacks something that executors need.
         OSError: the file can't be written.
     """
-    _check()
+    _check_packages()
     part = target.with_name(f".{target.name}.part")
     try:
         with tarfile.open(part, "w:gz", compresslevel=1, dereference=True) as archive:
-            for source, name in _contents():
-                archive.add(source, name, filter=_wanted)
-            script = _SCRIPT.format(program=_program()).encode()
+            for source, name in _archive_members():
+                archive.add(source, name, filter=_filter_member)
+            script = _SCRIPT.format(program=_python_name()).encode()
             start = tarfile.TarInfo("bin/python")
             start.mode, start.size = 0o755, len(script)
             archive.addfile(start, io.BytesIO(script))
@@ -103,21 +103,21 @@ def pack(target: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def _contents() -> Iterator[tuple[Path, str]]:
+def _archive_members() -> Iterator[tuple[Path, str]]:
     """Yields files and folders, and their paths in the archive."""
-    yield Path(os.path.realpath(sys.executable)), f"bin/{_program()}"
-    library = _shared_library()
+    yield Path(os.path.realpath(sys.executable)), f"bin/{_python_name()}"
+    library = _find_shared_library()
     if library is not None:
         yield library, f"lib/{library.name}"
     for path in Path(sysconfig.get_path("stdlib")).iterdir():
         if path.name not in ("site-packages", "dist-packages") and path.suffix != ".a":
-            yield path, f"lib/{_program()}/{path.name}"
-    for folder in _packages():
-        yield folder, f"lib/{_program()}/site-packages"
+            yield path, f"lib/{_python_name()}/{path.name}"
+    for folder in _package_folders():
+        yield folder, f"lib/{_python_name()}/site-packages"
 
 
-def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    inside = member.name.removeprefix(f"lib/{_program()}/")
+def _filter_member(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    inside = member.name.removeprefix(f"lib/{_python_name()}/")
     if inside in _LEFT_OUT or inside.startswith("config-"):
         return None
     member.uid = member.gid = 0
@@ -125,12 +125,12 @@ def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return member
 
 
-def _check() -> None:
-    folders = _packages()
+def _check_packages() -> None:
+    folders = _package_folders()
     for distribution in importlib.metadata.distributions(path=list(map(str, folders))):
         told = json.loads(distribution.read_text("direct_url.json") or "{}")
         if told.get("dir_info", {}).get("editable"):
-            raise CannotPack(
+            raise PackError(
                 f"{distribution.name} is installed in editable mode from {told['url']},"
                 " which executors don't have: install it as a wheel"
             )
@@ -138,22 +138,22 @@ def _check() -> None:
         found = importlib.util.find_spec(name)
         places = [] if found is None else list(found.submodule_search_locations or ())
         if not any(Path(place).is_relative_to(one) for place in places for one in folders):
-            raise CannotPack(
+            raise PackError(
                 f"executors need {name}, which isn't installed in {folders[0]}: install"
                 f" it in that folder, and pack with {sys.executable}"
             )
 
 
-def _packages() -> list[Path]:
+def _package_folders() -> list[Path]:
     """Returns the folders of installed packages that this Python imports from."""
     return [Path(each) for each in dict.fromkeys(map(sysconfig.get_path, ("purelib", "platlib")))]
 
 
-def _program() -> str:
+def _python_name() -> str:
     return f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def _shared_library() -> Path | None:
+def _find_shared_library() -> Path | None:
     """Returns the library of the interpreter, if the program itself doesn't contain it."""
     name = sysconfig.get_config_var("INSTSONAME") or ""
     path = Path(sysconfig.get_config_var("LIBDIR") or "", name)

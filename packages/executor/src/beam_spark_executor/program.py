@@ -63,14 +63,14 @@ class SparkProgram:
         """Adds the flags about Spark, and ``--without-spark``."""
         flag(
             "--spark-master-url",
-            type=_master_url,
+            type=_parse_master_url,
             metavar="URL",
             help="Spark master (default: the master of the existing Spark session,"
             f" else {DEFAULT_MASTER})",
         )
         flag(
             "--spark-conf",
-            type=_spark_property,
+            type=_parse_spark_property,
             action="append",
             default=[],
             metavar="KEY=VALUE",
@@ -86,7 +86,7 @@ class SparkProgram:
             " to try and test pipelines (default for CORES: all cores of this"
             " machine)",
         )
-        flag("--spark-submit-script", action=_PrintScript, nargs=0, help=_SCRIPT_HELP)
+        flag("--spark-submit-script", action=_PrintScriptAction, nargs=0, help=_SCRIPT_HELP)
 
     def platform(self, found: argparse.Namespace) -> Platform:
         """Returns Spark, or plain processes for ``--without-spark``.
@@ -111,13 +111,13 @@ class SparkProgram:
         return PlainProcesses(found.without_spark)
 
 
-class _PrintScript(argparse.Action):
+class _PrintScriptAction(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> NoReturn:
         print(SUBMIT_SCRIPT)
         parser.exit()
 
 
-def _master_url(text: str) -> str:
+def _parse_master_url(text: str) -> str:
     """Returns the URL of a Spark master."""
     try:
         check_master(text)
@@ -126,7 +126,7 @@ def _master_url(text: str) -> str:
     return text
 
 
-def _spark_property(text: str) -> tuple[str, str]:
+def _parse_spark_property(text: str) -> tuple[str, str]:
     """Returns the key and the value of a Spark property."""
     key, equals, value = text.partition("=")
     if not equals or not key.startswith("spark."):

@@ -40,14 +40,17 @@ def share_classes() -> Path:
         Unavailable: Spark doesn't start, or Java made no file.
         OSError: Spark's folder isn't writable.
     """
-    from beam_spark_executor.spark.class_sharing import shared_classes, to_make
+    from beam_spark_executor.spark.class_sharing import (
+        archive_creation_options,
+        shared_classes_file,
+    )
 
-    file = shared_classes()
+    file = shared_classes_file()
     unfinished = file.with_suffix(f".{os.getpid()}")
     unfinished.touch()
     unfinished.unlink()
     try:
-        _run_spark(to_make(unfinished))
+        _run_spark(archive_creation_options(unfinished))
         if not unfinished.exists():
             raise Unavailable(
                 f"Java wrote no {file.name}: JREs without lib/server/classes.jsa can't"

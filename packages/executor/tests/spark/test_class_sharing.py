@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from beam_spark_executor.spark.class_sharing import shared_classes, to_make, to_share
+from beam_spark_executor.spark.class_sharing import (
+    archive_creation_options,
+    archive_use_options,
+    shared_classes_file,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -19,25 +23,26 @@ def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_shared_class_file_is_used_if_present() -> None:
-    assert to_share("") == ""
-    shared_classes().touch()
-    assert f"-XX:SharedArchiveFile={shared_classes()}" in to_share("-Xmx1g")
+    assert archive_use_options("") == ""
+    shared_classes_file().touch()
+    assert f"-XX:SharedArchiveFile={shared_classes_file()}" in archive_use_options("-Xmx1g")
 
 
 @pytest.mark.parametrize(
-    "theirs", ["-XX:SharedArchiveFile=/a", "-Xshare:off", to_make(Path("/somewhere"))]
+    "theirs",
+    ["-XX:SharedArchiveFile=/a", "-Xshare:off", archive_creation_options(Path("/somewhere"))],
 )
 def test_shared_class_options_of_user_take_precedence(theirs: str) -> None:
-    shared_classes().touch()
-    assert to_share(theirs) == ""
+    shared_classes_file().touch()
+    assert archive_use_options(theirs) == ""
 
 
 def test_shared_class_file_is_specific_to_java_and_spark(
     spark_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = shared_classes()
+    before = shared_classes_file()
     assert before.parent == spark_home / "spark" / "jars"
     monkeypatch.setenv("JAVA_HOME", str(spark_home / "another"))
-    other = shared_classes()
+    other = shared_classes_file()
     monkeypatch.setenv("SPARK_HOME", str(spark_home / "another"))
-    assert len({before.name, other.name, shared_classes().name}) == 3
+    assert len({before.name, other.name, shared_classes_file().name}) == 3

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from beam_spark_executor.spark import cores as module
-from beam_spark_executor.spark.cores import ClusterCores, cores_of
+from beam_spark_executor.spark.cores import ClusterCores, max_concurrent_tasks
 
 
 @attrs.define(eq=False, slots=False)
@@ -80,4 +80,4 @@ def test_local_cores_are_queried_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_requestable_cores_follow_configuration(
     registered: int, conf: dict[str, str], cores: int
 ) -> None:
-    assert cores_of(registered, conf) == cores
+    assert max_concurrent_tasks(registered, conf) == cores

@@ -10,13 +10,13 @@ import pytest
 from beam_runner_runtime.tuning import TUNING
 from beam_spark_io.sessions import session_here
 
-from beam_spark_executor.spark.existing_session import lacking, refuse_connect
+from beam_spark_executor.spark.existing_session import missing_settings, reject_spark_connect
 from beam_spark_executor.spark.session import RunningSpark, start_spark
-from beam_spark_executor.spark.settings import SparkSettings, SparkUnavailable, default_conf
+from beam_spark_executor.spark.settings import SparkSettings, SparkUnavailable, default_properties
 
 
 def session_with(**changed: str) -> Any:
-    conf = default_conf("local[1]", Path(tempfile.gettempdir())) | changed
+    conf = default_properties("local[1]", Path(tempfile.gettempdir())) | changed
     context = SimpleNamespace(master="local[1]", getConf=lambda: SimpleNamespace(getAll=conf.items))
     return SimpleNamespace(sparkContext=context)
 
@@ -35,32 +35,32 @@ def test_session_is_found(spark: RunningSpark) -> None:
 
 
 def test_missing_session_setting_is_reported_with_setting_name() -> None:
-    assert lacking(session_with()) == ""
+    assert missing_settings(session_with()) == ""
     session = session_with(**{"spark.scheduler.mode": "FIFO"})
-    assert lacking(session) == "spark.scheduler.mode=FAIR"
+    assert missing_settings(session) == "spark.scheduler.mode=FAIR"
 
 
 def test_session_without_worker_reuse_is_refused() -> None:
     session = session_with(**{"spark.python.worker.reuse": "False"})
     with pytest.raises(SparkUnavailable, match="has spark.python.worker.reuse=false"):
-        lacking(session)
+        missing_settings(session)
 
 
 def test_connect_session_is_refused_with_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
-    refuse_connect({"spark.master": "local"})
+    reject_spark_connect({"spark.master": "local"})
     with pytest.raises(SparkUnavailable, match=r"Spark Connect \(spark.remote=sc://h\) is not"):
-        refuse_connect({"spark.remote": "sc://h"})
+        reject_spark_connect({"spark.remote": "sc://h"})
     here = SimpleNamespace(_default_session=SimpleNamespace(is_stopped=False))
     module = SimpleNamespace(SparkSession=here)
     monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", module)
     with pytest.raises(SparkUnavailable, match="the session of this program"):
-        refuse_connect({})
+        reject_spark_connect({})
     here._default_session.is_stopped = True
-    refuse_connect({})
+    reject_spark_connect({})
     monkeypatch.setenv("SPARK_REMOTE", "sc://h:1")
     with pytest.raises(SparkUnavailable, match=r"\(SPARK_REMOTE=sc://h:1\)"):
-        refuse_connect({})
+        reject_spark_connect({})
 
 
 @pytest.mark.spark

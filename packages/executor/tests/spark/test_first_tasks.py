@@ -18,7 +18,7 @@ from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
 from plain_threads import start_plain_thread
 
 from beam_spark_executor.spark import first_tasks
-from beam_spark_executor.spark.first_tasks import check_executors, warm_up
+from beam_spark_executor.spark.first_tasks import check_executors, warm_up_cores
 from beam_spark_executor.spark.pool import SLOT_VARIABLE, WorkerPools
 from beam_spark_executor.spark.settings import SparkUnavailable
 
@@ -99,12 +99,12 @@ def test_cluster_without_executors_is_awaited_briefly(
     cluster: Any = FakeCluster(comes=False, master=master)
     pools = WorkerPools(cluster)
     with pytest.raises(SparkUnavailable, match="has not run a task within"):
-        warm_up(cluster, pools, limit)
+        warm_up_cores(cluster, pools, limit)
     assert cluster.cancelled.is_set()
     assert any(record.levelname == "WARNING" for record in caplog.records) is told
     assert master in caplog.text or not told
     # A worker can use this slot later.
-    assert pools.acquire().name != "slot-0.0"
+    assert pools.acquire_slot().name != "slot-0.0"
 
 
 def test_cluster_that_meets_all_needs_passes_check(endpoint: Endpoint, tmp_path: Path) -> None:
@@ -155,5 +155,5 @@ def test_store_unusable_on_executor_is_named(endpoint: Endpoint, tmp_path: Path)
 def test_python_start_error_is_one_sentence(error: str, said: str) -> None:
     cluster: Any = FakeCluster(failure=RuntimeError(error))
     with pytest.raises(SparkUnavailable, match=said) as told:
-        warm_up(cluster, WorkerPools(cluster))
+        warm_up_cores(cluster, WorkerPools(cluster))
     assert len(str(told.value).splitlines()) == 1

@@ -17,7 +17,7 @@ from waiting import wait_until_gone
 
 from beam_spark_executor.spark import fork_server
 
-pytestmark = pytest.mark.skipif(not fork_server.is_possible(), reason="Linux alone can do that")
+pytestmark = pytest.mark.skipif(not fork_server.is_supported(), reason="Linux alone can do that")
 
 # Starts daemons as Java does, all from one process, on each line of standard input.
 SPARK = """
@@ -158,7 +158,7 @@ def test_stand_in_and_daemon_exit_together(spark: subprocess.Popen[str]) -> None
 def test_daemon_that_exited_early_is_reported_as_started() -> None:
     with subprocess.Popen(["true"]) as daemon:
         daemon.wait()
-    ended = fork_server.end_of(daemon.pid)
+    ended = fork_server.open_exit_file(daemon.pid)
     assert select.select([ended], [], [], 0) == ([ended], [], [])
     os.close(ended)
 

@@ -5,19 +5,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from beam_spark_executor.spark.health_check import SparkHealth
+from beam_spark_executor.spark.health_check import SparkHealthCheck
 
 
 @pytest.mark.parametrize("answer", [True, False])
 def test_pulse_returns_answer_of_spark(answer: bool) -> None:
-    pulse = SparkHealth(lambda: answer, limit=60.0)
-    assert [pulse.answer(), pulse.answer()] == [answer, answer]
+    pulse = SparkHealthCheck(lambda: answer, limit=60.0)
+    assert [pulse.is_healthy(), pulse.is_healthy()] == [answer, answer]
 
 
 def test_pulse_answer_is_current() -> None:
     answers = iter([True, False])
-    pulse = SparkHealth(lambda: next(answers), limit=60.0)
-    assert [pulse.answer(), pulse.answer()] == [True, False]
+    pulse = SparkHealthCheck(lambda: next(answers), limit=60.0)
+    assert [pulse.is_healthy(), pulse.is_healthy()] == [True, False]
 
 
 def test_unresponsive_spark_is_reported_once_and_queried_by_one_thread(
@@ -31,12 +31,12 @@ def test_unresponsive_spark_is_reported_once_and_queried_by_one_thread(
         asking.append(threading.current_thread())
         return go_on.wait()
 
-    pulse = SparkHealth(ask, limit=0.05)
+    pulse = SparkHealthCheck(ask, limit=0.05)
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda _: pulse.answer(), range(8))) == [None] * 8
+        assert list(pool.map(lambda _: pulse.is_healthy(), range(8))) == [None] * 8
     assert len(asking) == 1
     go_on.set()
-    while pulse.answer() is None:
+    while pulse.is_healthy() is None:
         pass
     assert set(asking) == {asking[0]}
     told = [record.getMessage() for record in caplog.records]
@@ -53,8 +53,8 @@ def test_pulse_responds_after_query_thread_ended_by_error() -> None:
             raise SystemExit(0)
         return True
 
-    pulse = SparkHealth(ask, limit=0.5)
-    assert pulse.answer() is None
-    while (answer := pulse.answer()) is None:
+    pulse = SparkHealthCheck(ask, limit=0.5)
+    assert pulse.is_healthy() is None
+    while (answer := pulse.is_healthy()) is None:
         pass  # On a busy machine the new thread may need longer than the limit.
     assert answer

@@ -10,7 +10,7 @@ import pytest
 from waiting import wait_until
 
 from beam_spark_executor.spark import java
-from beam_spark_executor.spark.java import check_java, processes_of_session, set_in_environment
+from beam_spark_executor.spark.java import check_java, processes_of_session, temporary_environment
 from beam_spark_executor.spark.settings import SparkUnavailable
 
 
@@ -55,7 +55,7 @@ def test_broken_java_is_reported(tmp_path: Path) -> None:
 
 def test_environment_is_restored() -> None:
     before = dict(os.environ)
-    with set_in_environment(PATH="x", BEAM_SPARK_TEST="y"):
+    with temporary_environment(PATH="x", BEAM_SPARK_TEST="y"):
         assert (os.environ["PATH"], os.environ["BEAM_SPARK_TEST"]) == ("x", "y")
     assert dict(os.environ) == before
 

@@ -32,7 +32,7 @@ from pyspark.sql import SparkSession
 
 from beam_spark_executor.spark import micro_batches
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
-from beam_spark_executor.spark.reading import TableData, Written
+from beam_spark_executor.spark.reading import TableData, WrittenElements
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.table_bundles import TableBundles
 from beam_spark_executor.spark.threads import start_job_thread
@@ -264,10 +264,10 @@ def test_micro_batch_ends_with_its_job(stream: Stream, monkeypatch: pytest.Monke
     """Spark may have no running job that could be cancelled."""
     stream.arrives("one", 1)
 
-    def write(*_: Any) -> Written:
+    def write(*_: Any) -> WrittenElements:
         assert stream.bundles is not None
         stream.bundles.stop()
-        return Written()
+        return WrittenElements()
 
     monkeypatch.setattr(micro_batches, "write_rows", write)
     reply = stream.attempt()
@@ -280,7 +280,7 @@ def test_failing_micro_batch_reports_its_error(
 ) -> None:
     stream.arrives("one", 1)
 
-    def write(*_: Any) -> Written:
+    def write(*_: Any) -> WrittenElements:
         raise OSError("no room")
 
     monkeypatch.setattr(micro_batches, "write_rows", write)

@@ -28,31 +28,31 @@ def slots() -> WorkerPools:
 
 
 def test_lowest_free_slot_is_used_first(slots: WorkerPools) -> None:
-    first, second, third = slots.acquire(), slots.acquire(), slots.acquire()
+    first, second, third = slots.acquire_slot(), slots.acquire_slot(), slots.acquire_slot()
     assert [slot.number for slot in (first, second, third)] == [0, 1, 2]
-    slots.release(third)
-    slots.release(first)
-    assert slots.acquire() == first
-    assert slots.acquire() == third
+    slots.release_slot(third)
+    slots.release_slot(first)
+    assert slots.acquire_slot() == first
+    assert slots.acquire_slot() == third
 
 
 def test_retired_slot_name_is_not_reused(slots: WorkerPools) -> None:
-    slot = slots.acquire()
-    slots.retire(slot)
-    successor = slots.acquire()
+    slot = slots.acquire_slot()
+    slots.retire_slot(slot)
+    successor = slots.acquire_slot()
     assert successor.number == slot.number
     assert successor.name != slot.name
-    slots.retire(successor)
-    assert slots.acquire().name not in {slot.name, successor.name}
+    slots.retire_slot(successor)
+    assert slots.acquire_slot().name not in {slot.name, successor.name}
 
 
 def test_slot_is_released_once(slots: WorkerPools) -> None:
-    slot = slots.acquire()
-    slots.release(slot)
+    slot = slots.acquire_slot()
+    slots.release_slot(slot)
     with pytest.raises(ValueError, match="slot-0.0"):
-        slots.release(slot)
+        slots.release_slot(slot)
     with pytest.raises(ValueError, match="slot-0.0"):
-        slots.retire(slot)
+        slots.retire_slot(slot)
 
 
 def test_worker_environment_is_used_by_no_other_slot() -> None:
@@ -84,18 +84,18 @@ def facts_then_exit(may_leave: Path) -> dict[str, Any]:
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_slots_have_separate_workers_and_daemons(spark: RunningSpark, pools: WorkerPools) -> None:
-    one, other = pools.acquire(), pools.acquire()
-    first = pools.call(facts, 2, one)
-    second = pools.call(facts, 2, other)
-    again = pools.call(facts, 2, one)
+    one, other = pools.acquire_slot(), pools.acquire_slot()
+    first = pools.run_tasks(facts, 2, one)
+    second = pools.run_tasks(facts, 2, other)
+    again = pools.run_tasks(facts, 2, one)
     assert {row["slot"] for row in first} == {one.name}
     assert {row["slot"] for row in second} == {other.name}
     assert {row["daemon"] for row in first}.isdisjoint(row["daemon"] for row in second)
     assert {row["pid"] for row in first}.isdisjoint(row["pid"] for row in second)
     # Spark decides whether two tasks run at once or in sequence, and so need two workers or one.
     assert not {row["pid"] for row in again}.isdisjoint(row["pid"] for row in first)
-    pools.retire(one)
-    pools.retire(other)
+    pools.retire_slot(one)
+    pools.retire_slot(other)
     assert SLOT_VARIABLE not in spark.context.environment
 
 
@@ -110,7 +110,7 @@ def test_workers_that_leave_are_replaced_without_failed_task(
     context.setJobGroup("leavers", "workers that leave")
     for number in range(25):
         may_leave = tmp_path / str(number)
-        rows = pools.call(partial(facts_then_exit, may_leave), 2, slot)
+        rows = pools.run_tasks(partial(facts_then_exit, may_leave), 2, slot)
         may_leave.touch()
         pids = {row["pid"] for row in rows}
         assert pids.isdisjoint(seen)
@@ -142,7 +142,7 @@ def test_cancelled_busy_worker_is_killed_within_seconds(
     errors: list[str] = []
 
     def job() -> None:
-        errors.append(pools.call_once(busy, slot, "busy"))
+        errors.append(pools.run_single_task(busy, slot, "busy"))
 
     thread = InheritableThread(job)
     thread.start()

@@ -124,14 +124,14 @@ def test_shuffle_files_of_finished_section_are_removed(
     # Other tests share this Spark, and Spark keeps their shuffle files until Java collects garbage.
     shuffles: set[int] = set()
     files: set[str] = set()
-    remove = Exchanges.remove
+    remove = Exchanges.remove_files
 
     def remove_after_a_look(self: Exchanges) -> None:
         shuffles.update(self._shuffles)
         files.update(shuffle_files(spark, shuffles))
         remove(self)
 
-    monkeypatch.setattr(Exchanges, "remove", remove_after_a_look)
+    monkeypatch.setattr(Exchanges, "remove_files", remove_after_a_look)
     run(*start(build))
     assert files
     wait_until(lambda: not shuffle_files(spark, shuffles), SECONDS)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from beam_spark_executor.spark.session import RunningSpark, python_of_workers
+from beam_spark_executor.spark.session import RunningSpark, worker_python
 from beam_spark_executor.spark.settings import SparkSettings
 
 SCENARIO = """
@@ -195,4 +195,4 @@ def test_workers_run_python_named_by_user(
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     if variable is not None:
         monkeypatch.setenv("PYSPARK_PYTHON", variable)
-    assert python_of_workers(conf) == python
+    assert worker_python(conf) == python

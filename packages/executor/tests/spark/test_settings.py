@@ -10,14 +10,14 @@ from beam_spark_executor.spark.settings import (
     DEFAULT_MASTER,
     SparkSettings,
     SparkUnavailable,
+    add_slots,
     check_master,
-    chosen_conf,
-    default_conf,
-    driver_memory,
+    default_properties,
+    driver_heap_size,
     is_on_this_machine,
     java_options,
-    slots_of,
-    with_slots,
+    session_properties,
+    slots_of_master,
 )
 
 FOLDER = Path("/tmp/folder")
@@ -67,27 +67,29 @@ def test_wrong_master_urls_are_refused(master: str, said: str) -> None:
 
 def test_default_master_is_used_without_setting() -> None:
     submitted = {"spark.master": "local[*]", "spark.app.name": "pyspark-shell"}
-    conf = chosen_conf(submitted, SparkSettings(), FOLDER)
-    assert conf["spark.master"] == with_slots(DEFAULT_MASTER)[0]
+    conf = session_properties(submitted, SparkSettings(), FOLDER)
+    assert conf["spark.master"] == add_slots(DEFAULT_MASTER)[0]
     assert conf["spark.app.name"] == "beam-spark-jobserver"
 
 
 def test_spark_environment_names_master() -> None:
-    conf = chosen_conf({"spark.master": "yarn"}, SparkSettings(), FOLDER)
+    conf = session_properties({"spark.master": "yarn"}, SparkSettings(), FOLDER)
     assert conf["spark.master"] == "yarn"
     assert "spark.driver.bindAddress" not in conf
 
 
 def test_user_settings_override_environment_and_defaults() -> None:
     settings = SparkSettings(master="local[3]", conf={"spark.ui.enabled": "true"})
-    conf = chosen_conf({"spark.master": "yarn", "spark.ui.enabled": "false"}, settings, FOLDER)
+    conf = session_properties(
+        {"spark.master": "yarn", "spark.ui.enabled": "false"}, settings, FOLDER
+    )
     assert conf["spark.master"] == f"local[{3 * TUNING.slots_per_core},1]"
     assert conf["spark.default.parallelism"] == "3"
     assert conf["spark.ui.enabled"] == "true"
 
 
 def test_environment_settings_override_defaults() -> None:
-    conf = chosen_conf({"spark.sql.adaptive.enabled": "true"}, SparkSettings(), FOLDER)
+    conf = session_properties({"spark.sql.adaptive.enabled": "true"}, SparkSettings(), FOLDER)
     assert conf["spark.sql.adaptive.enabled"] == "true"
 
 
@@ -113,20 +115,22 @@ def test_executor_python_gets_memory_outside_heap(
     stated: dict[str, str], memory: int | None
 ) -> None:
     """YARN kills executors that use more memory, if no control group limits them."""
-    conf = chosen_conf({"spark.master": "spark://one:7077", **stated}, SparkSettings(), FOLDER)
+    conf = session_properties(
+        {"spark.master": "spark://one:7077", **stated}, SparkSettings(), FOLDER
+    )
     found = conf.get("spark.executorEnv.BEAM_RUNNER_MEMORY")
     assert found == (None if memory is None else str(memory))
 
 
 def test_wrong_master_in_environment_is_reported() -> None:
     with pytest.raises(SparkUnavailable, match="mesos"):
-        chosen_conf({"spark.master": "mesos://host:5050"}, SparkSettings(), FOLDER)
+        session_properties({"spark.master": "mesos://host:5050"}, SparkSettings(), FOLDER)
 
 
 def test_local_master_is_reachable_from_same_machine_only() -> None:
     assert is_on_this_machine("local-cluster[2,1,1024]")
-    assert default_conf("local[2]", FOLDER)["spark.driver.bindAddress"] == "127.0.0.1"
-    assert "spark.driver.bindAddress" not in default_conf("spark://one:7077", FOLDER)
+    assert default_properties("local[2]", FOLDER)["spark.driver.bindAddress"] == "127.0.0.1"
+    assert "spark.driver.bindAddress" not in default_properties("spark://one:7077", FOLDER)
 
 
 @pytest.mark.parametrize(
@@ -145,13 +149,13 @@ def test_warehouse_folder_is_temporary_with_temporary_catalog_only(
         (stated, SparkSettings("local[2]")),
         ({}, SparkSettings("local[2]", stated)),
     ):
-        assert chosen_conf(found, settings, FOLDER).get("spark.sql.warehouse.dir") == place
+        assert session_properties(found, settings, FOLDER).get("spark.sql.warehouse.dir") == place
 
 
 def test_long_paths_disable_unix_sockets() -> None:
     key = "spark.python.unix.domain.socket.enabled"
-    assert default_conf("local[2]", FOLDER)[key] == "true"
-    assert default_conf("local[2]", Path("/" + "long" * 20))[key] == "false"
+    assert default_properties("local[2]", FOLDER)[key] == "true"
+    assert default_properties("local[2]", Path("/" + "long" * 20))[key] == "false"
 
 
 def test_java_options_do_not_contradict_user_options() -> None:
@@ -174,24 +178,24 @@ def test_java_options_do_not_contradict_user_options() -> None:
     ],
 )
 def test_machine_has_more_slots_than_cores(master: str, cores: int, attempts: int) -> None:
-    assert with_slots(master) == (f"local[{cores * TUNING.slots_per_core},{attempts}]", cores)
-    conf = chosen_conf({}, SparkSettings(master=master), FOLDER)
+    assert add_slots(master) == (f"local[{cores * TUNING.slots_per_core},{attempts}]", cores)
+    conf = session_properties({}, SparkSettings(master=master), FOLDER)
     assert conf["spark.default.parallelism"] == str(cores)
-    assert slots_of(conf["spark.master"]) == cores * TUNING.slots_per_core
+    assert slots_of_master(conf["spark.master"]) == cores * TUNING.slots_per_core
 
 
 @pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "yarn", "spark://one:7077"])
 def test_cluster_slots_come_from_cluster(master: str) -> None:
-    assert with_slots(master) == (master, None)
-    conf = chosen_conf({}, SparkSettings(master=master), FOLDER)
+    assert add_slots(master) == (master, None)
+    conf = session_properties({}, SparkSettings(master=master), FOLDER)
     assert conf["spark.master"] == master
-    assert slots_of(master) is None
+    assert slots_of_master(master) is None
     assert "spark.default.parallelism" not in conf
 
 
 def test_default_parallelism_can_be_set_by_user() -> None:
     settings = SparkSettings(master="local[3]", conf={"spark.default.parallelism": "7"})
-    assert chosen_conf({}, settings, FOLDER)["spark.default.parallelism"] == "7"
+    assert session_properties({}, settings, FOLDER)["spark.default.parallelism"] == "7"
 
 
 @pytest.mark.parametrize(
@@ -199,4 +203,4 @@ def test_default_parallelism_can_be_set_by_user() -> None:
     [(2, 1, "512m"), (2, 3, "768m"), (2, 24, "1024m"), (8, 64, "4096m")],
 )
 def test_heap_size_follows_cores_and_memory(cores: int, gigabytes: int, heap: str) -> None:
-    assert driver_memory(cores, gigabytes << 30) == heap
+    assert driver_heap_size(cores, gigabytes << 30) == heap

@@ -61,7 +61,7 @@ def jobs_with(monkeypatch: pytest.MonkeyPatch) -> Jobs:
         monkeypatch.setattr(Runner, "run", staticmethod(run))
         monkeypatch.setattr(module, "SectionRunner", Runner)
         pools = Mock()
-        pools.acquire.return_value = WorkerSlot(3)
+        pools.acquire_slot.return_value = WorkerSlot(3)
         return SparkJobs(Mock(), pools, Mock(), Mock(), "job-1", lambda: CORES, "the job"), pools
 
     return make
@@ -91,7 +91,7 @@ def test_section_runs_in_pool_of_its_job_with_its_title(jobs_with: Jobs) -> None
     assert jobs.heard(REFUSAL)
     assert not jobs.heard(LaneOpened(1))
     jobs.close(workers_gone=True)
-    pools.release.assert_called_once_with(WorkerSlot(3))
+    pools.release_slot.assert_called_once_with(WorkerSlot(3))
 
 
 MANY = CORES * TUNING.section_tasks_per_core

@@ -24,7 +24,7 @@ from beam_spark_executor.spark import stand_by
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.spark_jobs import SparkJobs
-from beam_spark_executor.spark.stand_by import StandBy, StandBys
+from beam_spark_executor.spark.stand_by import StandBy, StandByKeeper
 
 SECONDS = 60
 LANE = ServeLane("job-1", 0)
@@ -40,46 +40,46 @@ def one() -> StandBy:
 
 
 def test_standby_task_has_no_order_at_first(one: StandBy) -> None:
-    assert one.order(0) is None
+    assert one.wait_for_assignment(0) is None
 
 
 def test_standby_task_gets_order_immediately(one: StandBy) -> None:
     found: list[Any] = []
-    asking = threading.Thread(target=lambda: found.append(one.order(SECONDS)))
+    asking = threading.Thread(target=lambda: found.append(one.wait_for_assignment(SECONDS)))
     asking.start()
-    assert one.serve(LANE, never)
+    assert one.assign_lane(LANE, never)
     asking.join(SECONDS)
     assert found == [LANE]
 
 
 def test_repeated_standby_task_gets_same_order(one: StandBy) -> None:
-    one.serve(LANE, never)
-    one.stand_down()
-    assert [one.order(0), one.order(0)] == [LANE, LANE]
+    one.assign_lane(LANE, never)
+    one.end_unless_assigned()
+    assert [one.wait_for_assignment(0), one.wait_for_assignment(0)] == [LANE, LANE]
 
 
 def test_standby_task_end_is_reported_to_lane_owner(one: StandBy) -> None:
     told: list[tuple[int, str]] = []
-    one.serve(LANE, lambda number, error: told.append((number, error)))
-    one.ended("Spark is gone")
+    one.assign_lane(LANE, lambda number, error: told.append((number, error)))
+    one.on_task_end("Spark is gone")
     assert told == [(0, "Spark is gone")]
 
 
 def test_ended_standby_task_takes_no_lane(one: StandBy) -> None:
-    one.ended("killed")
-    assert not one.serve(LANE, never)
+    one.on_task_end("killed")
+    assert not one.assign_lane(LANE, never)
 
 
 def test_assigned_standby_task_takes_no_lane(one: StandBy) -> None:
-    assert one.serve(LANE, never)
-    assert not one.serve(ServeLane("job-1", 1), never)
-    assert one.order(0) == LANE
+    assert one.assign_lane(LANE, never)
+    assert not one.assign_lane(ServeLane("job-1", 1), never)
+    assert one.wait_for_assignment(0) == LANE
 
 
 def test_dismissed_standby_task_exits(one: StandBy) -> None:
-    one.stand_down()
-    assert one.order(SECONDS) == StandDown()
-    one.ended("")
+    one.end_unless_assigned()
+    assert one.wait_for_assignment(SECONDS) == StandDown()
+    one.on_task_end("")
 
 
 @attrs.define(eq=False)
@@ -112,7 +112,7 @@ class OnSpark:
     """Standby tasks of one job on a Spark session."""
 
     job: FakeJob
-    stand_bys: StandBys
+    stand_bys: StandByKeeper
     jobs: SparkJobs
 
 
@@ -120,9 +120,9 @@ class OnSpark:
 def on_spark(spark: RunningSpark, pools: WorkerPools, tmp_path: Path) -> Iterator[OnSpark]:
     job = FakeJob(tmp_path)
     server = ChannelServer(ChannelPlace(), {"job-1": job}.get, lambda n: stand_bys.order(n))
-    stand_bys = StandBys(pools, server.endpoints, wanted=True)
+    stand_bys = StandByKeeper(pools, server.endpoints, wanted=True)
     server.start()
-    stand_bys.renew()
+    stand_bys.ensure_standby()
     endpoint = server.endpoints.of(to_job("job-1"))
     jobs = SparkJobs(spark, pools, stand_bys, endpoint, "job-1", lambda: 1)
     yield OnSpark(job, stand_bys, jobs)
@@ -158,10 +158,10 @@ def test_job_without_lanes_leaves_standby_task_to_next_job(
 ) -> None:
     wait_for_tasks(spark, 1)
     on_spark.jobs.close(workers_gone=True)
-    on_spark.stand_bys.renew()
-    waiting = on_spark.stand_bys.take()
+    on_spark.stand_bys.ensure_standby()
+    waiting = on_spark.stand_bys.take_standby()
     assert waiting is not None
-    waiting.stand_down()
+    waiting.end_unless_assigned()
     wait_for_tasks(spark, 0)
 
 
@@ -171,7 +171,7 @@ def test_standby_task_ends_at_server_shutdown(spark: RunningSpark, on_spark: OnS
     wait_for_tasks(spark, 1)
     on_spark.stand_bys.close()
     wait_for_tasks(spark, 0)
-    on_spark.stand_bys.renew()
+    on_spark.stand_bys.ensure_standby()
     wait_for_tasks(spark, 0)
 
 
@@ -186,10 +186,10 @@ def test_standby_task_is_not_started_after_spark_exit(
     monkeypatch.setattr(stand_by, "start_job_thread", no_thread)
     no_context: Any = None
     pools = WorkerPools(no_context)
-    stand_bys = StandBys(pools, cast("Any", None), wanted=True)
-    stand_bys.renew()
-    assert stand_bys.take() is None
-    assert pools.acquire() == WorkerSlot(0, 1), "its own was given up"
+    stand_bys = StandByKeeper(pools, cast("Any", None), wanted=True)
+    stand_bys.ensure_standby()
+    assert stand_bys.take_standby() is None
+    assert pools.acquire_slot() == WorkerSlot(0, 1), "its own was given up"
     (record,) = caplog.records
     assert "Connection refused" in record.getMessage() and record.exc_info is None
     stand_bys.close()
@@ -197,6 +197,6 @@ def test_standby_task_is_not_started_after_spark_exit(
 
 def test_standby_task_is_not_started_without_spare_slot() -> None:
     no_spark: Any = None
-    stand_bys = StandBys(no_spark, no_spark, wanted=False)
-    stand_bys.renew()
-    assert stand_bys.take() is None
+    stand_bys = StandByKeeper(no_spark, no_spark, wanted=False)
+    stand_bys.ensure_standby()
+    assert stand_bys.take_standby() is None

@@ -15,30 +15,30 @@ from pathlib import Path
 
 from pyspark.find_spark_home import _find_spark_home
 
-from beam_spark_executor.spark.java_wheel import java_of_wheel
+from beam_spark_executor.spark.java_wheel import java_path_of_wheel
 
 _DIGITS = 12
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 """Java prints a line for each class that it can't share, and when sharing is off."""
 
 
-def shared_classes() -> Path:
+def shared_classes_file() -> Path:
     """Returns the path of the file for this server's Java and Spark, whether or not the file exists."""
     home = os.environ.get("JAVA_HOME")
-    java = Path(home, "bin", "java") if home else shutil.which("java") or java_of_wheel()
+    java = Path(home, "bin", "java") if home else shutil.which("java") or java_path_of_wheel()
     jars = Path(_find_spark_home(), "jars").resolve()
     of = f"{Path(java or '').resolve()}\n{jars}"
     return jars / f"beam-classes-{hashlib.sha256(of.encode()).hexdigest()[:_DIGITS]}.jsa"
 
 
-def to_share(user_options: str) -> str:
+def archive_use_options(user_options: str) -> str:
     """Returns Java's options to map the file; none if the file is missing, or if ``user_options`` configure sharing."""
-    file = shared_classes()
+    file = shared_classes_file()
     if re.search(r"Archive|-Xshare", user_options) or not file.is_file():
         return ""
     return f" -XX:SharedArchiveFile={file} {_QUIET}"
 
 
-def to_make(file: Path) -> str:
+def archive_creation_options(file: Path) -> str:
     """Returns Java's options to write such a file at exit."""
     return f"-XX:ArchiveClassesAtExit={file} {_QUIET}"

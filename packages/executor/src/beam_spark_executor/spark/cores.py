@@ -36,12 +36,12 @@ class ClusterCores:
             now = time.monotonic()
             if not self._cores or (self._change and now - self._asked > _ASK_AGAIN_SECONDS):
                 self._asked = now
-                self._ask()
+                self._read_core_count()
             return self._cores
 
-    def _ask(self) -> None:
+    def _read_core_count(self) -> None:
         try:
-            found = cores_of(self._context.defaultParallelism, self._conf)
+            found = max_concurrent_tasks(self._context.defaultParallelism, self._conf)
         except Exception:  # any error that the bridge raises if the Java process is gone
             _LOGGER.debug("Can't read the number of cores from Spark", exc_info=True)
             return
@@ -50,7 +50,7 @@ class ClusterCores:
         self._cores = found
 
 
-def cores_of(registered: int, conf: Mapping[str, str]) -> int:
+def max_concurrent_tasks(registered: int, conf: Mapping[str, str]) -> int:
     """Returns how many tasks may be requested at once.
 
     Args:

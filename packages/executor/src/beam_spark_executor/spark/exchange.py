@@ -22,9 +22,9 @@ Task = Callable[[int, Parcels], Iterator[tuple[int, bytes]]]
 _SHARD = struct.Struct("!q")
 
 
-def first(context: SparkContext, tasks: int) -> Exchanged:
+def empty_inputs(context: SparkContext, tasks: int) -> Exchanged:
     """Returns an empty input for each task of a first stage."""
-    return context.parallelize(range(tasks), tasks).mapPartitions(_nothing)
+    return context.parallelize(range(tasks), tasks).mapPartitions(_empty_iterator)
 
 
 class Exchanges:
@@ -43,7 +43,7 @@ class Exchanges:
         self._context = context
         self._shuffles: list[int] = []
 
-    def exchange(self, parcels: Exchanged, task: Task, shards: int, name: str) -> Exchanged:
+    def shuffle_by_shard(self, parcels: Exchanged, task: Task, shards: int, name: str) -> Exchanged:
         """Returns the output of tasks, arranged as the input of the next tasks.
 
         The property ``callSite.short`` of this thread sets Spark's name for these tasks.
@@ -56,7 +56,7 @@ class Exchanges:
         """
         jvm = self._context._jvm
         assert jvm is not None
-        sent = parcels.mapPartitionsWithIndex(_Sending(task))
+        sent = parcels.mapPartitionsWithIndex(_ShardSender(task))
         sent._bypass_serializer = True
         pairs = jvm.PairwiseRDD(sent._jrdd.rdd())
         pairs.setName(name)
@@ -65,7 +65,7 @@ class Exchanges:
         self._shuffles.append(shuffled.rdd().dependencies().head().shuffleId())
         return RDD(jvm.PythonRDD.valueOfPair(shuffled), self._context, NoOpSerializer())
 
-    def remove(self) -> None:
+    def remove_files(self) -> None:
         """Requests the removal of all files on all executors; does not wait for it."""
         cleaner = self._context._jsc.sc().cleaner()
         if (
@@ -76,7 +76,7 @@ class Exchanges:
         self._shuffles.clear()
 
 
-def gathered(parcels: Exchanged, task: Callable[[Parcels], Iterator[bytes]]) -> Exchanged:
+def gather_results(parcels: Exchanged, task: Callable[[Parcels], Iterator[bytes]]) -> Exchanged:
     """Returns the results of a last task for each partition of the blocks, for the caller to collect."""
     last = parcels.mapPartitions(task)
     last._bypass_serializer = True
@@ -86,7 +86,7 @@ def gathered(parcels: Exchanged, task: Callable[[Parcels], Iterator[bytes]]) -> 
     return last
 
 
-class _Sending:
+class _ShardSender:
     """A task in the form that Spark's Python worker calls; it yields a shard, then a block, and so on."""
 
     def __init__(self, task: Task) -> None:
@@ -98,5 +98,5 @@ class _Sending:
             yield parcel
 
 
-def _nothing(numbers: Iterable[int]) -> Iterator[bytes]:
+def _empty_iterator(numbers: Iterable[int]) -> Iterator[bytes]:
     return iter(())

@@ -14,7 +14,7 @@ _UNITS = {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _SIZE = re.compile(r"(\d+)\s*(?:([bkmgtp])b?)?", re.IGNORECASE)
 
 
-def executor_memory(conf: Mapping[str, str]) -> int | None:
+def executor_memory_limit(conf: Mapping[str, str]) -> int | None:
     """Returns the sum of heap, overhead and Python memory in bytes; None if Python may use all memory
     of the machine.
 
@@ -25,20 +25,20 @@ def executor_memory(conf: Mapping[str, str]) -> int | None:
     is_yarn = conf.get("spark.master") == "yarn"
     if not is_yarn and not conf.keys() & {_OVERHEAD, _PYTHON}:
         return None
-    heap = _bytes(conf.get(_HEAP, "1g"))
-    python = _bytes(conf.get(_PYTHON, "0"))
+    heap = _parse_size(conf.get(_HEAP, "1g"))
+    python = _parse_size(conf.get(_PYTHON, "0"))
     try:
         factor = float(conf.get(_FACTOR, "0.1"))
     except ValueError:
         return None
-    least = _bytes(conf.get(_LEAST_OVERHEAD, "384m"))
-    stated = _bytes(conf[_OVERHEAD]) if _OVERHEAD in conf else 0
+    least = _parse_size(conf.get(_LEAST_OVERHEAD, "384m"))
+    stated = _parse_size(conf[_OVERHEAD]) if _OVERHEAD in conf else 0
     if heap is None or python is None or least is None or stated is None:
         return None
     return heap + python + (stated or max(least, int(heap * factor)))
 
 
-def _bytes(text: str) -> int | None:
+def _parse_size(text: str) -> int | None:
     """Returns a size in Spark's format for these settings, in MiB by default, as bytes."""
     found = _SIZE.fullmatch(text.strip())
     return None if found is None else int(found[1]) << _UNITS[(found[2] or "m").lower()]

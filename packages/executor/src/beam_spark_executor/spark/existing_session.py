@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beam_spark_executor.spark.settings import SparkUnavailable, default_conf
+from beam_spark_executor.spark.settings import SparkUnavailable, default_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ _WORTH_HAVING = (
 """Settings that can't be changed in an existing session, and without which jobs are slower."""
 
 
-def refuse_connect(conf: Mapping[str, str]) -> None:
+def reject_spark_connect(conf: Mapping[str, str]) -> None:
     """Raises an error if Spark is only reachable by Spark Connect.
 
     Args:
@@ -36,7 +36,7 @@ def refuse_connect(conf: Mapping[str, str]) -> None:
     Raises:
         SparkUnavailable: this process uses Spark Connect; the text names the setting.
     """
-    found = _connect_by(conf)
+    found = _spark_connect_setting(conf)
     if found:
         raise SparkUnavailable(
             f"Spark Connect ({found}) is not supported, because its clients have no"
@@ -44,7 +44,7 @@ def refuse_connect(conf: Mapping[str, str]) -> None:
         )
 
 
-def _connect_by(conf: Mapping[str, str]) -> str:
+def _spark_connect_setting(conf: Mapping[str, str]) -> str:
     if "spark.remote" in conf:
         return f"spark.remote={conf['spark.remote']}"
     if os.environ.get(_REMOTE):
@@ -55,7 +55,7 @@ def _connect_by(conf: Mapping[str, str]) -> str:
     return "the session of this program" if there else ""
 
 
-def lacking(session: SparkSession) -> str:
+def missing_settings(session: SparkSession) -> str:
     """Returns the settings of a server that a session lacks: ``KEY=VALUE, KEY=VALUE``; empty if none
     is missing.
 
@@ -70,5 +70,5 @@ def lacking(session: SparkSession) -> str:
             f"the SparkSession of this program has {_REUSE}=false, so each Python"
             " worker exits after one task: create the session without this setting."
         )
-    ours = default_conf(str(context.master), Path(tempfile.gettempdir()))
+    ours = default_properties(str(context.master), Path(tempfile.gettempdir()))
     return ", ".join(f"{key}={ours[key]}" for key in _WORTH_HAVING if conf.get(key) != ours[key])

@@ -26,7 +26,7 @@ _Answer = TypeVar("_Answer")
 _LOGGER = logging.getLogger(__name__)
 
 
-def warm_up(context: SparkContext, pools: WorkerPools, limit: float = LIMIT_SECONDS) -> None:
+def warm_up_cores(context: SparkContext, pools: WorkerPools, limit: float = LIMIT_SECONDS) -> None:
     """Runs a tiny job on every core in the lowest free slot.
 
     After it the daemon has imported the modules that tasks need, which takes most of the 2 to 4 s.
@@ -34,7 +34,7 @@ def warm_up(context: SparkContext, pools: WorkerPools, limit: float = LIMIT_SECO
     Raises:
         SparkUnavailable: Spark has run no task within the limit, or failed.
     """
-    _run(context, pools, _nothing, limit)
+    _run_on_every_core(context, pools, _do_nothing, limit)
 
 
 def check_executors(
@@ -49,7 +49,7 @@ def check_executors(
         SparkUnavailable: a check failed, or no executor came within the limit; the text says on
             which host, what, and what to do.
     """
-    told = _run(context, pools, partial(_look_around, needs), limit)
+    told = _run_on_every_core(context, pools, partial(_check_executor, needs), limit)
     troubles = sorted({(trouble, host) for host, trouble in told if trouble})
     if troubles:
         trouble, host = troubles[0]
@@ -61,31 +61,33 @@ def check_executors(
     return hosts
 
 
-def _run(
+def _run_on_every_core(
     context: SparkContext, pools: WorkerPools, function: Callable[[], _Answer], limit: float
 ) -> list[_Answer]:
     """Runs a task for every core, and returns the answers."""
     answers: list[list[_Answer]] = []
     failures: list[BaseException] = []
-    slot = pools.acquire()
+    slot = pools.acquire_slot()
 
     def run() -> None:
         context.setJobGroup(_GROUP, "first tasks", interruptOnCancel=True)
-        answers.append(pools.call(function, context.defaultParallelism, slot))
+        answers.append(pools.run_tasks(function, context.defaultParallelism, slot))
 
     thread = start_job_thread("first-tasks", run, failures.append)
     try:
-        _wait(thread, str(context.master), limit, lambda: context.cancelJobGroup(_GROUP))
+        _wait_for_tasks(thread, str(context.master), limit, lambda: context.cancelJobGroup(_GROUP))
     except SparkUnavailable:
-        pools.retire(slot)
+        pools.retire_slot(slot)
         raise
-    pools.release(slot)
+    pools.release_slot(slot)
     if failures:
-        raise SparkUnavailable(explain(failures[0])) from failures[0]
+        raise SparkUnavailable(explain_python_failure(failures[0])) from failures[0]
     return answers[0]
 
 
-def _wait(thread: threading.Thread, master: str, limit: float, give_up: Callable[[], None]) -> None:
+def _wait_for_tasks(
+    thread: threading.Thread, master: str, limit: float, give_up: Callable[[], None]
+) -> None:
     thread.join(min(_SAY_SO_SECONDS, limit))
     if thread.is_alive() and limit > _SAY_SO_SECONDS:
         # On one machine no executors are awaited, because the machine itself is busy.
@@ -104,7 +106,7 @@ def _wait(thread: threading.Thread, master: str, limit: float, give_up: Callable
         )
 
 
-def explain(failure: BaseException) -> str:
+def explain_python_failure(failure: BaseException) -> str:
     """Explains in one sentence Spark's error that it could not start Python for a task."""
     error = str(failure)
     if re.search(r"No module named 'beam_(runner|spark)_", error):
@@ -125,10 +127,10 @@ def explain(failure: BaseException) -> str:
     return f"Spark's first tasks failed: {reason_of(failure)}"
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Does nothing, as a Spark task."""
 
 
-def _look_around(needs: Needs) -> tuple[str, str]:
+def _check_executor(needs: Needs) -> tuple[str, str]:
     """Yields this host, and the problem that prevents bundles from running here; empty if none."""
     return socket.gethostname(), find_problem(needs)

@@ -3,7 +3,7 @@
 Spark starts a daemon for each pool of workers, and a daemon's imports take seconds. So a *fork
 server* imports the modules once. Each process that Spark starts as a daemon passes its standard
 streams, arguments and environment to the fork server, and represents the daemon that is forked
-there. The job server starts one if Spark's workers use its own Python (`listen`, `serve`).
+there. The job server starts one if Spark's workers use its own Python (`open_job_server_socket`, `serve_fork_requests`).
 Otherwise the first daemon that Spark starts creates one. A reaper
 (:mod:`~beam_runner_runtime.processes.reaper`) watches all of them.
 """
@@ -35,12 +35,12 @@ _HEADER = struct.Struct("!I")
 _CREDENTIALS = struct.Struct("3i")
 
 
-def is_possible() -> bool:
+def is_supported() -> bool:
     """Returns whether this operating system supports the fork server; otherwise each daemon imports by itself."""
     return reaper.is_possible()
 
 
-def stand_for_daemon(prepare: Callable[[], None], run_daemon: Callable[[], None]) -> None:
+def run_daemon_in_fork(prepare: Callable[[], None], run_daemon: Callable[[], None]) -> None:
     """Runs this process's work in a daemon forked from the fork server, and waits for its end.
 
     Args:
@@ -51,13 +51,13 @@ def stand_for_daemon(prepare: Callable[[], None], run_daemon: Callable[[], None]
     Raises:
         ConnectionError: no fork server exists, and none can be created.
     """
-    ended = _begun_at_the_job_server() or _begun(prepare, run_daemon)
+    ended = _start_daemon_at_job_server() or _start_daemon_at_java_process(prepare, run_daemon)
     # Only the daemon keeps its end of Spark's pipes, so they close when the daemon exits.
     reaper.make_silent(0, 1, 2)
     select.select([ended], [], [])
 
 
-def listen() -> socket.socket:
+def open_job_server_socket() -> socket.socket:
     """Returns the socket at which daemons of this server's Java process and Python ask for a fork.
 
     Raises:
@@ -65,7 +65,7 @@ def listen() -> socket.socket:
     """
     listener = socket.socket(socket.AF_UNIX)
     try:
-        listener.bind(_name_of_a_job_server(os.getpid()))
+        listener.bind(_job_server_socket_name(os.getpid()))
         listener.listen()
     except BaseException:
         listener.close()
@@ -73,57 +73,59 @@ def listen() -> socket.socket:
     return listener
 
 
-def _begun_at_the_job_server() -> int | None:
+def _start_daemon_at_job_server() -> int | None:
     """Returns a file that signals the exit of a daemon of the job server's fork server, if it has one
     for this Python.
     """
-    server = _job_server()
+    server = _job_server_pid()
     if server is not None:
         with contextlib.suppress(OSError):
-            return _begin(_name_of_a_job_server(server))
+            return _start_daemon(_job_server_socket_name(server))
     return None
 
 
-def _name_of_a_job_server(server: int) -> str:
+def _job_server_socket_name(server: int) -> str:
     python = zlib.crc32(f"{sys.prefix} {sys.version}".encode())
     return f"\0beam-spark-fork-server-{os.getuid()}-of-{server}-{python:x}"
 
 
-def _job_server() -> int | None:
+def _job_server_pid() -> int | None:
     process, _, _ = os.environ.get(SERVER_VARIABLE, "").partition(".")
     return int(process) if process.isdecimal() else None
 
 
-def _begun(prepare: Callable[[], None], run_daemon: Callable[[], None]) -> int:
+def _start_daemon_at_java_process(
+    prepare: Callable[[], None], run_daemon: Callable[[], None]
+) -> int:
     """Returns the same for a fork server of the Java process, which is created if needed."""
     owner = os.getppid()
     name = f"\0beam-spark-fork-server-{os.getuid()}-{owner}"
     for _ in range(_ATTEMPTS):
-        _make_server(name, owner, prepare, run_daemon)
+        _create_fork_server(name, owner, prepare, run_daemon)
         with contextlib.suppress(OSError):
-            return _begin(name)
+            return _start_daemon(name)
     raise ConnectionError("the fork server doesn't respond")
 
 
-def _begin(name: str) -> int:
+def _start_daemon(name: str) -> int:
     """Starts a daemon, and passes SIGTERM on to it from the beginning; returns a file that signals its exit."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
-        ended = end_of(_hand_over(name))
-        signal.signal(signal.SIGTERM, lambda number, frame: _pass_on(ended, number))
+        ended = open_exit_file(_request_fork(name))
+        signal.signal(signal.SIGTERM, lambda number, frame: _forward_signal(ended, number))
         return ended
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def end_of(process: int) -> int:
+def open_exit_file(process: int) -> int:
     """Returns a file that becomes readable when the process exits, at once if it is gone already."""
     with contextlib.suppress(ProcessLookupError):
         return os.pidfd_open(process)
     return os.open(os.devnull, os.O_RDONLY)
 
 
-def _make_server(
+def _create_fork_server(
     name: str, owner: int, prepare: Callable[[], None], run_daemon: Callable[[], None]
 ) -> None:
     """Creates a fork server, unless one listens under this name."""
@@ -134,12 +136,12 @@ def _make_server(
             return
         listener.listen()
         if os.fork() == 0:
-            server = _job_server()
+            server = _job_server_pid()
             owners = [owner] if server is None else [owner, server]
-            reaper.watch_over(lambda: serve(listener, prepare, run_daemon), owners)
+            reaper.watch_over(lambda: serve_fork_requests(listener, prepare, run_daemon), owners)
 
 
-def _hand_over(name: str) -> int:
+def _request_fork(name: str) -> int:
     """Passes this process's streams, arguments and environment to the fork server; returns the daemon's process id."""
     told = {
         "arguments": sys.argv,
@@ -150,7 +152,7 @@ def _hand_over(name: str) -> int:
     text = json.dumps(told).encode()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(name)
-        if not _is_ours(connection):
+        if not _is_same_user(connection):
             raise ConnectionError("somebody else listens")
         socket.send_fds(connection, [_HEADER.pack(len(text))], [0, 1, 2])
         connection.sendall(text)
@@ -160,10 +162,10 @@ def _hand_over(name: str) -> int:
     return int(_HEADER.unpack(answer)[0])
 
 
-def serve(
+def serve_fork_requests(
     listener: socket.socket, prepare: Callable[[], None], run_daemon: Callable[[], None]
 ) -> NoReturn:
-    """Forks a daemon for each connection, until the reaper ends this process; see `stand_for_daemon`."""
+    """Forks a daemon for each connection, until the reaper ends this process; see `run_daemon_in_fork`."""
     reaper.make_silent(0)
     os.dup2(2, 1)  # only the daemon writes to the stream that Spark reads
     prepare()
@@ -171,24 +173,24 @@ def serve(
     while True:
         connection, _ = listener.accept()
         with connection, contextlib.suppress(OSError, ValueError):
-            if not _is_ours(connection):
+            if not _is_same_user(connection):
                 continue
             connection.settimeout(SPARK_LIMITS.hand_over_seconds)
             header, streams, _, _ = socket.recv_fds(connection, _HEADER.size, 3)
             try:
-                told = json.loads(_receive(connection, _HEADER.unpack(header)[0]))
+                told = json.loads(_receive_exactly(connection, _HEADER.unpack(header)[0]))
                 daemon = os.fork()
                 if daemon == 0:
                     listener.close()
                     connection.close()
-                    _become(told, streams, run_daemon)
+                    _become_daemon(told, streams, run_daemon)
                 connection.sendall(_HEADER.pack(daemon))
             finally:
                 for stream in streams:
                     os.close(stream)
 
 
-def _become(
+def _become_daemon(
     told: dict[str, object], streams: list[int], run_daemon: Callable[[], None]
 ) -> NoReturn:
     """Runs a daemon with the streams, arguments and environment of the process that asked for it."""
@@ -221,7 +223,7 @@ def _become(
         os._exit(code)
 
 
-def _receive(connection: socket.socket, size: int) -> bytes:
+def _receive_exactly(connection: socket.socket, size: int) -> bytes:
     received = bytearray()
     while len(received) < size:
         piece = connection.recv(size - len(received))
@@ -231,13 +233,13 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     return bytes(received)
 
 
-def _is_ours(connection: socket.socket) -> bool:
+def _is_same_user(connection: socket.socket) -> bool:
     """Returns whether the other end is a process of this user, because any user can use the name."""
     told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(told)[1]) == os.getuid()
 
 
-def _pass_on(process: int, number: int) -> None:
+def _forward_signal(process: int, number: int) -> None:
     # The process may have exited, before or after the file for its exit existed.
     with contextlib.suppress(OSError):
         signal.pidfd_send_signal(process, number)

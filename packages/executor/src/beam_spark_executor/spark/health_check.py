@@ -13,7 +13,7 @@ from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 log = logging.getLogger(__name__)
 
 
-class SparkHealth:
+class SparkHealthCheck:
     """A thread that asks one question at a time, as often as callers want to know the answer.
 
     Args:
@@ -29,14 +29,16 @@ class SparkHealth:
         self._answer: bool | None = None
         self._thread: threading.Thread | None = None
 
-    def answer(self) -> bool | None:
+    def is_healthy(self) -> bool | None:
         """Returns the current answer; None if it didn't arrive in time, which is logged once. Any
         thread may call it.
         """
         with self._changed:
             self._wanted, self._answer = True, None
             if self._thread is None:
-                self._thread = start_essential(self._run, "pulse", self._broke)
+                self._thread = start_essential(
+                    self._answer_requests, "pulse", self._on_thread_failure
+                )
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._answer is not None, self._limit)
             if (self._answer is None) != self._told:
@@ -47,11 +49,11 @@ class SparkHealth:
                     log.info("Spark's Java process responds again")
             return self._answer
 
-    def _broke(self, error: BaseException) -> None:
+    def _on_thread_failure(self, error: BaseException) -> None:
         with self._changed:
             self._thread = None  # the next question starts another thread
 
-    def _run(self) -> None:
+    def _answer_requests(self) -> None:
         while True:
             with self._changed:
                 if not self._changed.wait_for(

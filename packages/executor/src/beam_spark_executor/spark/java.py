@@ -24,7 +24,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
 from beam_spark_executor.spark.fork_server import SERVER_VARIABLE
-from beam_spark_executor.spark.java_wheel import java_of_wheel
+from beam_spark_executor.spark.java_wheel import java_path_of_wheel
 from beam_spark_executor.spark.settings import SparkUnavailable
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
@@ -70,7 +70,7 @@ def check_java(environment: Mapping[str, str] | None = None) -> int:
         if not os.access(java, os.X_OK):
             raise SparkUnavailable(f"JAVA_HOME is {home}, which has no bin/java: {_INSTALL}.")
     else:
-        found = shutil.which("java", path=environment.get("PATH")) or java_of_wheel()
+        found = shutil.which("java", path=environment.get("PATH")) or java_path_of_wheel()
         if found is None:
             raise SparkUnavailable(
                 f"Spark needs Java, but this machine has none: {_INSTALL}{_OR_THE_WHEEL}."
@@ -145,7 +145,7 @@ class JavaProcess:
         deadline = time.monotonic() + SPARK_LIMITS.java_start_seconds
         while not self._address_file.exists():
             if self.process.poll() is not None:
-                raise SparkUnavailable(f"Spark's Java process did not start: {self._why()}")
+                raise SparkUnavailable(f"Spark's Java process did not start: {self._exit_reason()}")
             if time.monotonic() > deadline:
                 raise SparkUnavailable(
                     f"Spark's Java process did not start within {SPARK_LIMITS.java_start_seconds:.0f} seconds."
@@ -156,10 +156,10 @@ class JavaProcess:
             secret = UTF8Deserializer().loads(file)
         self._address_file.unlink()
         # With this variable, PySpark uses the existing process, as it does under spark-submit.
-        with set_in_environment(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
+        with temporary_environment(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
             return launch_gateway()
 
-    def _why(self) -> str:
+    def _exit_reason(self) -> str:
         time.sleep(0.2)  # wait for the last lines in the pipe
         telling = [line for line in self._last_lines if re.search(r"(?i)error|exception", line)]
         return (telling or [*self._last_lines, f"exit code {self.process.returncode}"])[0]
@@ -202,7 +202,7 @@ class JavaProcess:
             log.warning("Spark's Java process did not exit in time; the server kills it.")
             self.process.kill()
             self.process.wait()
-        while (left := self.left()) and time.monotonic() < deadline:
+        while (left := self.remaining_processes()) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
         if left:
             log.info("User code left processes running; the server kills them: %s", left)
@@ -211,14 +211,14 @@ class JavaProcess:
     def _kill_all(self) -> None:
         """Kills until no process is left, because processes may start others meanwhile."""
         deadline = time.monotonic() + SPARK_LIMITS.java_kill_seconds
-        while (left := self.left()) and time.monotonic() < deadline:
+        while (left := self.remaining_processes()) and time.monotonic() < deadline:
             kill_all(left)
             time.sleep(_LOOK_SECONDS)
 
-    def left(self) -> list[int]:
+    def remaining_processes(self) -> list[int]:
         """Returns the ids of the running processes below the process, including itself."""
         of_session = set(processes_of_session(self.process.pid))
-        return sorted(of_session.union(_processes_with(f"{SERVER_VARIABLE}={self._mark}")))
+        return sorted(of_session.union(_processes_with_setting(f"{SERVER_VARIABLE}={self._mark}")))
 
 
 def processes_of_session(session_id: int) -> list[int]:
@@ -235,7 +235,7 @@ def processes_of_session(session_id: int) -> list[int]:
     return found
 
 
-def _processes_with(setting: str) -> Iterator[int]:
+def _processes_with_setting(setting: str) -> Iterator[int]:
     """Returns the ids of the running processes whose initial environment has a setting."""
     wanted = b"\0" + setting.encode() + b"\0"
     for file in Path("/proc").glob("[0-9]*/environ"):
@@ -247,7 +247,7 @@ def _processes_with(setting: str) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def set_in_environment(**variables: str) -> Iterator[None]:
+def temporary_environment(**variables: str) -> Iterator[None]:
     """Sets environment variables temporarily, because PySpark reads some settings only from there."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)

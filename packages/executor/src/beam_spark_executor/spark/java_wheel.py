@@ -24,7 +24,7 @@ exec {java} "$@"
 """
 
 
-def java_of_wheel() -> Path | None:
+def java_path_of_wheel() -> Path | None:
     """Returns the path of the wheel's ``java`` program, if the wheel is installed."""
     found = importlib.util.find_spec(_PACKAGE)
     for folder in (found and found.submodule_search_locations) or ():
@@ -34,23 +34,23 @@ def java_of_wheel() -> Path | None:
     return None
 
 
-def java_is_there(environment: Mapping[str, str]) -> bool:
+def is_java_available(environment: Mapping[str, str]) -> bool:
     """Returns whether the user has selected a Java, or one is on the path."""
     return bool(environment.get("JAVA_HOME")) or bool(
         shutil.which("java", path=environment.get("PATH"))
     )
 
 
-def home_for_spark(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+def java_home_variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Returns variables for Spark's environment that select the wheel's Java, if no other Java exists.
 
     Args:
         environment: the rest of Spark's environment.
         folder: the parent of a new folder, which must exist as long as Spark.
     """
-    if java_is_there(environment):
+    if is_java_available(environment):
         return {}
-    java = java_of_wheel()
+    java = java_path_of_wheel()
     if java is None:
         return {}
     launcher = folder / "java" / "bin" / "java"

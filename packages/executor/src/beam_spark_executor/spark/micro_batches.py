@@ -28,7 +28,7 @@ from beam_spark_io.spark.kafka import explained
 from beam_spark_io.spark.stream_position import Position
 
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
-from beam_spark_executor.spark.reading import RowTimes, TableData, Written, write_rows
+from beam_spark_executor.spark.reading import RowTimes, TableData, WrittenElements, write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +38,7 @@ _LOOK_SECONDS = 0.05
 
 
 @attrs.define(eq=False)
-class StreamTurns:
+class MicroBatchReader:
     """Reader of the micro-batches of one job's streams.
 
     Args:
@@ -55,7 +55,7 @@ class StreamTurns:
     _data: TableData
     _go_on: Callable[[], None]
 
-    def take(
+    def read_batch(
         self, order: RunBundle, source: StreamSource, buffers: Sequence[BufferPlan], title: str
     ) -> BundleDone:
         """Reads a batch, if one exists.
@@ -81,16 +81,16 @@ class StreamTurns:
         # Rows without a timestamp get the start time of their micro-batch.
         times = RowTimes(source.timestamp, order.bundle.processing_time)
 
-        def write(frame: DataFrame) -> Written:
+        def write(frame: DataFrame) -> WrittenElements:
             # This runs on a thread of the query, whose Spark jobs must belong to the Beam job.
-            self._pools.begin_job(self._slot, f"beam-{self._data.job_id}", title)
+            self._pools.begin_spark_job(self._slot, f"beam-{self._data.job_id}", title)
             return write_rows(frame, self._pools, self._slot, order, self._data, buffers, times)
 
         with closing(FileCache.open(self._data.store)) as files:
             (element,) = elements_of(files, order.bundle.inputs)
             position = Position.from_bytes(element)
             with explained(source, anew=not position.files):
-                turn = self._read(order, source, position, write)
+                turn = self._run_query(order, source, position, write)
             written = turn.written
             if written.untimed:
                 raise WrongTable(
@@ -106,20 +106,20 @@ class StreamTurns:
             (time for time in (before.estimator_state, written.latest) if time is not None),
             default=None,
         )
-        residual = _residual(data, source, times, latest, 0 if turn.more else source.poll)
+        residual = _next_residual(data, source, times, latest, 0 if turn.more else source.poll)
         return BundleDone(number, attempt, written.outputs, (residual,))
 
-    def _read(
+    def _run_query(
         self,
         order: RunBundle,
         source: StreamSource,
         position: Position,
-        write: Callable[[DataFrame], Written],
-    ) -> _Turn:
+        write: Callable[[DataFrame], WrittenElements],
+    ) -> _FirstBatchWriter:
         # The checkpoint is in the job's folder, so that it is removed with the job if the server is
         # killed.
         folder = Path(self._data.folder).absolute() / f"{order.name}-checkpoint"
-        turn = _Turn(folder, write)
+        turn = _FirstBatchWriter(folder, write)
         frame = stream_of(self._session, source)
         writer = frame.writeStream.foreachBatch(turn).trigger(availableNow=True)
         try:
@@ -143,7 +143,7 @@ class StreamTurns:
         return turn
 
 
-class _Turn:
+class _FirstBatchWriter:
     """The function that a query calls for each of its batches, on a separate thread. It writes the
     first batch only.
 
@@ -158,11 +158,11 @@ class _Turn:
         error: why the first batch was not written.
     """
 
-    def __init__(self, folder: Path, write: Callable[[DataFrame], Written]) -> None:
+    def __init__(self, folder: Path, write: Callable[[DataFrame], WrittenElements]) -> None:
         self._folder = folder
         self._write = write
         self._batches = 0
-        self.written = Written()
+        self.written = WrittenElements()
         self.position = Position()
         self.more = False
         self.error: Exception | None = None
@@ -181,7 +181,7 @@ class _Turn:
             self.more = True
 
 
-def _residual(
+def _next_residual(
     data: Data, source: StreamSource, times: RowTimes, latest: int | None, delay: int
 ) -> Residual:
     if not source.timestamp:

@@ -13,13 +13,13 @@ from beam_runner_runtime.processes.zygote import Zygote
 from beam_runner_runtime.versions import SPARK
 
 from beam_spark_executor.spark.cores import ClusterCores
-from beam_spark_executor.spark.first_tasks import check_executors, warm_up
+from beam_spark_executor.spark.first_tasks import check_executors, warm_up_cores
 from beam_spark_executor.spark.pool import WorkerPools
 from beam_spark_executor.spark.session import RunningSpark
-from beam_spark_executor.spark.settings import is_on_this_machine, is_one_process
+from beam_spark_executor.spark.settings import is_on_this_machine, is_single_process
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 from beam_spark_executor.spark.spark_jobs import SparkJobs
-from beam_spark_executor.spark.stand_by import StandBys
+from beam_spark_executor.spark.stand_by import StandByKeeper
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class SparkPlacement:
         self._spark = spark
         self._zygote = zygote
         self._pools: WorkerPools | None = None
-        self._stand_bys: StandBys | None = None
+        self._stand_bys: StandByKeeper | None = None
         self._endpoints: Endpoints | None = None
         self._cores: ClusterCores | None = None
 
@@ -77,15 +77,15 @@ class SparkPlacement:
     @property
     def slots(self) -> int | None:
         total = self._spark.slots
-        return total if total is None else total - self._stands_by
+        return total if total is None else total - self._needs_standby
 
     @property
     def _is_cluster(self) -> bool:
         """Whether tasks run in executor processes, which come and go."""
-        return not is_one_process(self._spark.master)
+        return not is_single_process(self._spark.master)
 
     @property
-    def _stands_by(self) -> bool:
+    def _needs_standby(self) -> bool:
         total = self._spark.slots
         return total is not None and total > self.cores
 
@@ -107,7 +107,7 @@ class SparkPlacement:
         """See `PlacementService.warm_up`; on a cluster `try_out` warms Spark up."""
         assert self._pools is not None
         if not self._is_cluster:
-            warm_up(self._spark.context, self._pools)
+            warm_up_cores(self._spark.context, self._pools)
 
     def try_out(self, needs: Needs) -> frozenset[str]:
         assert self._pools is not None
@@ -118,8 +118,8 @@ class SparkPlacement:
     def attach(self, endpoints: Endpoints) -> None:
         assert self._pools is not None
         self._endpoints = endpoints
-        self._stand_bys = StandBys(self._pools, endpoints, wanted=self._stands_by)
-        self._stand_bys.renew()
+        self._stand_bys = StandByKeeper(self._pools, endpoints, wanted=self._needs_standby)
+        self._stand_bys.ensure_standby()
 
     def order(self, number: int) -> StandByOrder:
         assert self._stand_bys is not None
@@ -135,7 +135,7 @@ class SparkPlacement:
 
     def job_ended(self) -> None:
         assert self._stand_bys is not None
-        self._stand_bys.renew()
+        self._stand_bys.ensure_standby()
 
     def stand_down(self) -> None:
         if self._stand_bys is not None:

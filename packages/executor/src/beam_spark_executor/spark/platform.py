@@ -40,7 +40,7 @@ class SparkPlatform:
             return
         from beam_spark_executor.spark import python_daemon
 
-        self._zygote = python_daemon.fork_ahead(self._spark.pipes)
+        self._zygote = python_daemon.start_fork_server(self._spark.pipes)
 
     def placement(self) -> SparkPlacement:
         """Returns the placement."""

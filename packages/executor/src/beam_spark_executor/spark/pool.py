@@ -61,8 +61,8 @@ class WorkerPools:
         self._held: set[WorkerSlot] = set()
         self._numbers = 0
 
-    def acquire(self) -> WorkerSlot:
-        """Returns a free slot, which the caller returns with `release` or `retire`."""
+    def acquire_slot(self) -> WorkerSlot:
+        """Returns a free slot, which the caller returns with `release_slot` or `retire_slot`."""
         with self._lock:
             if self._free:
                 slot = heapq.heappop(self._free)
@@ -72,19 +72,19 @@ class WorkerPools:
             self._held.add(slot)
             return slot
 
-    def release(self, slot: WorkerSlot) -> None:
+    def release_slot(self, slot: WorkerSlot) -> None:
         """Returns a slot to the pool after all its Python workers have exited."""
         with self._lock:
-            self._give_up(slot)
+            self._remove_held_slot(slot)
             heapq.heappush(self._free, slot)
 
-    def retire(self, slot: WorkerSlot) -> None:
+    def retire_slot(self, slot: WorkerSlot) -> None:
         """Removes a slot whose workers may still run; its name is never used again."""
         with self._lock:
-            self._give_up(slot)
+            self._remove_held_slot(slot)
             heapq.heappush(self._free, WorkerSlot(slot.number, slot.generation + 1))
 
-    def _give_up(self, slot: WorkerSlot) -> None:
+    def _remove_held_slot(self, slot: WorkerSlot) -> None:
         if slot not in self._held:
             raise ValueError(f"the slot {slot.name} belongs to no job")
         self._held.remove(slot)
@@ -97,23 +97,25 @@ class WorkerPools:
         PySpark copies the context's environment when it creates the function's Java object in
         `mapInArrow`, so the variables are set only during that call.
         """
-        with self.in_slot(slot):
+        with self.workers_of_slot(slot):
             return frame.mapInArrow(function, schema)
 
-    def call(self, function: Callable[[], Any], tasks: int, slot: WorkerSlot) -> list[Any]:
+    def run_tasks(self, function: Callable[[], Any], tasks: int, slot: WorkerSlot) -> list[Any]:
         """Returns the results of ``function`` in the given number of tasks, which run in the workers
         of ``slot``.
 
         The tasks use an RDD, because the first DataFrame costs Java 5 s of CPU time for planning.
         """
-        results = self._context.parallelize(range(tasks), tasks).mapPartitions(_Call(function))
-        with self.in_slot(slot):
+        results = self._context.parallelize(range(tasks), tasks).mapPartitions(
+            _PartitionFunction(function)
+        )
+        with self.workers_of_slot(slot):
             # PySpark selects the workers here, and not when the result is collected.
             _ = results._jrdd
         return results.collect()
 
     @contextmanager
-    def in_slot(self, slot: WorkerSlot) -> Iterator[None]:
+    def workers_of_slot(self, slot: WorkerSlot) -> Iterator[None]:
         """Within this context, the functions that PySpark passes to Java run in the workers of
         ``slot``; keep it short.
         """
@@ -128,7 +130,7 @@ class WorkerPools:
                     del environment[name]
                 environment.update(before)
 
-    def begin_job(self, slot: WorkerSlot, group: str, description: str) -> None:
+    def begin_spark_job(self, slot: WorkerSlot, group: str, description: str) -> None:
         """Gives the calling thread a job group, and a scheduler pool that shares the cores with other
         slots.
 
@@ -141,7 +143,7 @@ class WorkerPools:
         # Each slot has a scheduler pool, so that concurrent jobs share the cores.
         self._context.setLocalProperty("spark.scheduler.pool", slot.name)
 
-    def call_once(
+    def run_single_task(
         self, function: Callable[[], None], slot: WorkerSlot, group: str, description: str = ""
     ) -> str:
         """Calls ``function`` in a worker of ``slot``, as a Spark job of one task.
@@ -153,14 +155,14 @@ class WorkerPools:
             Spark's error in a few words; empty without an error.
         """
         try:
-            self.begin_job(slot, group, description or group)
-            self.call(function, 1, slot)
+            self.begin_spark_job(slot, group, description or group)
+            self.run_tasks(function, 1, slot)
         except Exception as failure:
             return reason_of(failure)
         return ""
 
 
-class _Call:
+class _PartitionFunction:
     """A function in the form that Spark's Python worker calls. It ignores the content of the partition."""
 
     def __init__(self, function: Callable[[], Any]) -> None:

@@ -61,8 +61,8 @@ def register_exit_hook(hook: Callable[[], None]) -> None:
     """
     hooks = _hooks.setdefault(os.getpid(), [])
     if not hooks:
-        _watch_tasks()
-        _listen_to_hangup()
+        _run_hooks_after_last_task()
+        _handle_hangup()
         signal.signal(
             signal.SIGALRM, signal.SIG_DFL
         )  # a hook that hangs is killed with the process
@@ -102,7 +102,7 @@ def _run_exit_hooks() -> None:
     signal.alarm(0)
 
 
-def _listen_to_hangup() -> None:
+def _handle_hangup() -> None:
     """Makes SIGHUP run the hooks, because the daemon sends it to its workers when it stops."""
 
     def on_hangup(signal_number: int, frame: FrameType | None) -> None:
@@ -112,7 +112,7 @@ def _listen_to_hangup() -> None:
         signal.signal(signal.SIGHUP, on_hangup)
 
 
-def _watch_tasks() -> None:
+def _run_hooks_after_last_task() -> None:
     """Makes the hooks run if a call of ``pyspark.worker.main``, which is one task, is the last one of
     the process.
 
@@ -130,7 +130,7 @@ def _watch_tasks() -> None:
         # Processes that user code leaves behind belong to this worker while it runs, then to the
         # reaper.
         reaper.adopt_orphans()
-        _listen_to_hangup()
+        _handle_hangup()
         is_last = True
         try:
             stock(infile, outfile)
@@ -140,14 +140,14 @@ def _watch_tasks() -> None:
                 try:
                     outfile.flush()  # send an error report before the hooks run
                 except OSError:
-                    _send_nowhere(outfile)
+                    _discard_output(outfile)
                 _run_exit_hooks()
 
     main.runs_exit_hooks = True  # type: ignore[attr-defined]
     pyspark.worker.main = main
 
 
-def _send_nowhere(outfile: BinaryIO) -> None:
+def _discard_output(outfile: BinaryIO) -> None:
     """Discards the rest of the output after Spark has closed the task's socket, so that the daemon
     doesn't log an error.
     """
@@ -174,7 +174,7 @@ def _forget_zip_importers() -> None:
             del sys.path_importer_cache[path]
 
 
-def _end_when_idle() -> None:
+def _exit_when_idle() -> None:
     """Ends this daemon after `daemon_idle_seconds` without workers.
 
     Each concurrent job has its own daemon, which is not needed after the job. Spark starts a new
@@ -213,12 +213,12 @@ def _run_daemon() -> None:
     import pyspark.daemon
 
     prefer_as_out_of_memory_victim()
-    _watch_tasks()
-    _end_when_idle()
+    _run_hooks_after_last_task()
+    _exit_when_idle()
     pyspark.daemon.manager()
 
 
-def _prepare_aside() -> None:
+def _import_modules_quietly() -> None:
     """Imports the modules that tasks need, without writing to the standard output that Spark reads."""
     answer = os.dup(1)
     os.dup2(
@@ -229,17 +229,18 @@ def _prepare_aside() -> None:
     os.close(answer)
 
 
-def fork_ahead(not_its: Sequence[int]) -> Zygote:
+def start_fork_server(not_its: Sequence[int]) -> Zygote:
     """Returns a fork server for the daemons of this server's Java process. The process must have one
     thread.
 
     Args:
         not_its: see `Zygote`.
     """
-    listener = fork_server.listen()
+    listener = fork_server.open_job_server_socket()
     try:
         return Zygote(
-            lambda: fork_server.serve(listener, _import_what_tasks_need, _run_daemon), not_its
+            lambda: fork_server.serve_fork_requests(listener, _import_what_tasks_need, _run_daemon),
+            not_its,
         )
     finally:
         listener.close()
@@ -247,13 +248,13 @@ def fork_ahead(not_its: Sequence[int]) -> Zygote:
 
 def main() -> None:
     """Represents a daemon of the fork server until that exits; becomes the daemon itself if no fork server exists."""
-    if fork_server.is_possible():
+    if fork_server.is_supported():
         try:
-            fork_server.stand_for_daemon(_import_what_tasks_need, _run_daemon)
+            fork_server.run_daemon_in_fork(_import_what_tasks_need, _run_daemon)
             return
         except ConnectionError as error:
             sys.stderr.write(f"a Python daemon imports by itself: {error}\n")
-    _prepare_aside()
+    _import_modules_quietly()
     _run_daemon()
 
 

@@ -64,7 +64,7 @@ class RowTimes:
 
 
 @attrs.frozen
-class Written:
+class WrittenElements:
     """The written elements of a DataFrame.
 
     Attributes:
@@ -86,7 +86,7 @@ def write_rows(
     data: TableData,
     buffers: Sequence[BufferPlan],
     times: RowTimes | None = None,
-) -> Written:
+) -> WrittenElements:
     """Writes the rows of a DataFrame with Spark tasks, in the calling thread's job group.
 
     Args:
@@ -98,7 +98,7 @@ def write_rows(
         buffers: the buffers that the stage writes to, all of them stored.
         times: the event times of the rows.
     """
-    write = partial(_write, order, data, tuple(buffers), times or RowTimes())
+    write = partial(_write_part, order, data, tuple(buffers), times or RowTimes())
     shares = pools.map_in_arrow(frame, write, _SHARE, slot).collect()
     outputs: list[Output] = []
     for encoded, _, _ in shares:
@@ -106,10 +106,10 @@ def write_rows(
         assert isinstance(reply, BundleReply)
         outputs += reply.done.outputs
     latest = max((time for _, time, _ in shares if time is not None), default=None)
-    return Written(tuple(outputs), latest, sum(untimed for _, _, untimed in shares))
+    return WrittenElements(tuple(outputs), latest, sum(untimed for _, _, untimed in shares))
 
 
-def _write(
+def _write_part(
     order: RunBundle,
     data: TableData,
     buffers: Sequence[BufferPlan],
@@ -119,11 +119,11 @@ def _write(
     """Writes a part of the rows inside a task, and yields the locations of the data."""
     task = TaskContext.get()
     assert task is not None
-    span = _Span(times)
+    span = _TimestampedBatches(times)
     with closing(FileCache.open(data.store)) as files:
         name = f"{order.name}-{task.partitionId()}-{task.taskAttemptId()}"
         writer = ElementsWriter(files, name, buffers, data.pieces)
-        outputs = writer.write_at(span.of(batches))
+        outputs = writer.write_at(span.convert_batches(batches))
     done = BundleDone(order.bundle.number, order.bundle.attempt, outputs)
     reply = encode_message(BundleReply(done, None, ()))
     yield pa.RecordBatch.from_pydict(
@@ -135,7 +135,7 @@ def _write(
     )
 
 
-class _Span:
+class _TimestampedBatches:
     """Adds to each batch the earliest time of its rows, and records the latest time of all."""
 
     def __init__(self, times: RowTimes) -> None:
@@ -143,12 +143,12 @@ class _Span:
         self.latest: int | None = None
         self.untimed = 0
 
-    def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+    def convert_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
         for batch in batches:
             if batch.num_rows:
-                yield self._earliest(batch), encode_batch(batch)
+                yield self._earliest_time(batch), encode_batch(batch)
 
-    def _earliest(self, batch: pa.RecordBatch) -> int:
+    def _earliest_time(self, batch: pa.RecordBatch) -> int:
         earliest = latest = self._times.time
         if self._times.column:
             column = batch.column(self._times.column)

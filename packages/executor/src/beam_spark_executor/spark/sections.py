@@ -28,7 +28,13 @@ from beam_runner_runtime.sections.wire import decode_reply, encode_reply
 from beam_spark_io.spark.reasons import error_of_worker, reason_of
 from pyspark import Broadcast, SparkContext, TaskContext
 
-from beam_spark_executor.spark.exchange import Exchanged, Exchanges, Parcels, first, gathered
+from beam_spark_executor.spark.exchange import (
+    Exchanged,
+    Exchanges,
+    Parcels,
+    empty_inputs,
+    gather_results,
+)
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.python_daemon import register_exit_hook
 
@@ -97,10 +103,10 @@ class SectionRunner:
         try:
             reply = self._run(order, stages, title)
         except Exception as error:
-            return self._ends[attempt] or BundleBroke(attempt, None, _reason(error))
+            return self._ends[attempt] or BundleBroke(attempt, None, _failure_reason(error))
         finally:
             self._ends.pop(attempt)
-        return self._outcome(attempt, stages, reply)
+        return self._section_result(attempt, stages, reply)
 
     def heard(self, message: FromWorker) -> bool:
         """Called with a message of a worker process; cancels the Spark job if the message ends its
@@ -115,42 +121,48 @@ class SectionRunner:
         if message.attempt not in self._ends:
             return False
         self._ends[message.attempt] = self._ends[message.attempt] or message
-        self._context.cancelJobsWithTag(self._tag(message.attempt))
+        self._context.cancelJobsWithTag(self._spark_job_tag(message.attempt))
         return True
 
     def _run(self, order: RunBundle, stages: SectionPlan, title: str) -> SectionReply:
         context = self._context
         section = context.broadcast(SectionOrder(order, self._shards))
-        self._pools.begin_job(self._slot, f"beam-{self._job_id}", title)
-        context.addJobTag(self._tag(order.attempt))
+        self._pools.begin_spark_job(self._slot, f"beam-{self._job_id}", title)
+        context.addJobTag(self._spark_job_tag(order.attempt))
         exchanges = Exchanges(context)
         try:
-            with self._pools.in_slot(self._slot):
+            with self._pools.workers_of_slot(self._slot):
                 ref = SectionRef(self._endpoint, self._job_id, order.name, section)
-                last = self._tasks(stages, ref, exchanges)
+                last = self._section_tasks(stages, ref, exchanges)
             (encoded,) = last.collect()
         finally:
             context.clearJobTags()
             context.setLocalProperty(_CALL_SITE, None)
-            exchanges.remove()
+            exchanges.remove_files()
             section.destroy()
         return decode_reply(encoded)
 
-    def _tasks(self, stages: SectionPlan, ref: SectionRef, exchanges: Exchanges) -> Exchanged:
+    def _section_tasks(
+        self, stages: SectionPlan, ref: SectionRef, exchanges: Exchanges
+    ) -> Exchanged:
         """Returns the tasks of a section, level by level, and the final task, which gathers the
         replies.
 
         The final task runs no user code, because Spark can't retry it after it has started to
         return results.
         """
-        parcels = first(self._context, stages.tasks[0])
+        parcels = empty_inputs(self._context, stages.tasks[0])
         for level, after in enumerate((*stages.tasks[1:], 1)):
             self._context.setLocalProperty(_CALL_SITE, stages.name(level))
-            task = _Level(ref, level)
-            parcels = exchanges.exchange(parcels, task, after, stages.name(level))
-        return gathered(parcels, _Gathering(stages.name(len(stages.levels) - 1), stages.tasks[-1]))
+            task = _LevelTasks(ref, level)
+            parcels = exchanges.shuffle_by_shard(parcels, task, after, stages.name(level))
+        return gather_results(
+            parcels, _GatherTask(stages.name(len(stages.levels) - 1), stages.tasks[-1])
+        )
 
-    def _outcome(self, attempt: Attempt, stages: SectionPlan, reply: SectionReply) -> SectionEnd:
+    def _section_result(
+        self, attempt: Attempt, stages: SectionPlan, reply: SectionReply
+    ) -> SectionEnd:
         if reply.end is not None:
             return reply.end
         level = mixed_level(reply, stages.tasks)
@@ -162,12 +174,12 @@ class SectionRunner:
         done = BundleDone(attempt.bundle, attempt.attempt, outputs)
         return BundleReply(done, None, reply.metrics)
 
-    def _tag(self, attempt: Attempt) -> str:
+    def _spark_job_tag(self, attempt: Attempt) -> str:
         return f"beam-{self._job_id}-section-{attempt.bundle}-{attempt.attempt}"
 
 
 @attrs.frozen
-class _Level:
+class _LevelTasks:
     """Tasks of one level, called by Spark's Python workers."""
 
     ref: SectionRef
@@ -185,7 +197,7 @@ class _Level:
 
 
 @attrs.frozen
-class _Gathering:
+class _GatherTask:
     """Final task of a section, which gathers the replies."""
 
     last_level: str
@@ -199,7 +211,7 @@ class _Gathering:
         yield encode_reply(merge_replies(inbox.replies))
 
 
-def _reason(failure: Exception) -> str:
+def _failure_reason(failure: Exception) -> str:
     """Returns the reason of a Spark failure in one line: the error of the Python worker, if one caused the failure."""
     error = error_of_worker(str(failure))
     return _OURS.sub("", error) if error else reason_of(failure)

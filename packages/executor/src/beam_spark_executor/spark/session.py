@@ -31,22 +31,26 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from beam_spark_executor.spark.class_sharing import to_share
-from beam_spark_executor.spark.existing_session import SUBMITTED, lacking, refuse_connect
-from beam_spark_executor.spark.health_check import SparkHealth
-from beam_spark_executor.spark.java import JavaProcess, check_java, set_in_environment
-from beam_spark_executor.spark.java_wheel import home_for_spark
+from beam_spark_executor.spark.class_sharing import archive_use_options
+from beam_spark_executor.spark.existing_session import (
+    SUBMITTED,
+    missing_settings,
+    reject_spark_connect,
+)
+from beam_spark_executor.spark.health_check import SparkHealthCheck
+from beam_spark_executor.spark.java import JavaProcess, check_java, temporary_environment
+from beam_spark_executor.spark.java_wheel import java_home_variables
 from beam_spark_executor.spark.settings import (
     DEFAULT_MASTER,
     SparkSettings,
     SparkUnavailable,
     check_master,
-    chosen_conf,
-    driver_memory,
+    driver_heap_size,
     is_on_this_machine,
-    is_one_process,
+    is_single_process,
     java_options,
-    slots_of,
+    session_properties,
+    slots_of_master,
 )
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
@@ -85,7 +89,7 @@ class RunningSpark:
         self._changing = threading.RLock()
         self._stopping = threading.Lock()
         self._killed = self._checked = False
-        self._pulse = SparkHealth(self._runs)
+        self._pulse = SparkHealthCheck(self._is_context_running)
 
     @property
     def context(self) -> SparkContext:
@@ -115,7 +119,7 @@ class RunningSpark:
     @property
     def slots(self) -> int | None:
         """How many tasks Spark runs at once; None if it depends on the cluster, or if a program also uses Spark."""
-        return None if self._settings.session is not None else slots_of(self.master)
+        return None if self._settings.session is not None else slots_of_master(self.master)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -133,9 +137,9 @@ class RunningSpark:
         """
         if self._context is None or (self._java is not None and not self._java.is_alive):
             return False
-        return self._pulse.answer() is not False
+        return self._pulse.is_healthy() is not False
 
-    def _runs(self) -> bool:
+    def _is_context_running(self) -> bool:
         try:
             return not self.context._jsc.sc().isStopped()
         except Exception:  # any error that the bridge raises if the Java process is gone
@@ -150,7 +154,7 @@ class RunningSpark:
         """
         if self._checked or self._settings.session is not None:
             return
-        refuse_connect(self._settings.conf)
+        reject_spark_connect(self._settings.conf)
         if SUBMITTED not in os.environ:
             check_java()
         self._checked = True
@@ -161,13 +165,13 @@ class RunningSpark:
 
         Errors are left to `start`.
         """
-        if not is_started_here(self._settings):
+        if not will_start_local_spark(self._settings):
             return
         with contextlib.suppress(SparkUnavailable):
             self.check()
             if self._settings.master is not None:
                 check_master(self._settings.master)
-            self._make_java()
+            self._ensure_java()
 
     @property
     def pipes(self) -> tuple[int, ...]:
@@ -186,20 +190,20 @@ class RunningSpark:
         """
         there = self._settings.session or session_here()
         if there is not None:
-            missing = lacking(there)
+            missing = missing_settings(there)
             if missing:
                 log.warning(_LACKING, missing)
             self._context, self._session = there.sparkContext, there
             return
         self.check()
-        _hush_queries()
+        _silence_query_errors()
         if self._settings.master is not None:
             check_master(self._settings.master)
         try:
             gateway = self._start_gateway()
             assert self._folder is not None
             self._context = self._start_context(gateway, self._folder.path)
-            self._left = _left_by_executors(self._context)
+            self._left = _executor_folders(self._context)
         except BaseException:
             self.kill()
             raise
@@ -209,9 +213,9 @@ class RunningSpark:
         if SUBMITTED in os.environ:
             self._folder = TemporaryFolder()
             return launch_gateway()
-        return self._make_java().connect()
+        return self._ensure_java().connect()
 
-    def _make_java(self) -> JavaProcess:
+    def _ensure_java(self) -> JavaProcess:
         """Returns the Java process, and starts it if needed."""
         with self._changing:
             if self._killed:
@@ -222,10 +226,10 @@ class RunningSpark:
 
     def _start_context(self, gateway: Any, folder: Path) -> SparkContext:
         found = dict(SparkConf(_jvm=gateway.jvm).getAll())
-        chosen = chosen_conf(found, self._settings, folder)
+        chosen = session_properties(found, self._settings, folder)
         conf = SparkConf(_jvm=gateway.jvm).setAll(list(chosen.items()))
         try:
-            with set_in_environment(PYSPARK_PYTHON=python_of_workers(chosen)):
+            with temporary_environment(PYSPARK_PYTHON=worker_python(chosen)):
                 return SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
             raise SparkUnavailable(
@@ -247,7 +251,7 @@ class RunningSpark:
             if self._folder is None:
                 return
             if self.is_alive:
-                _within(limit * 2 / 3, (self._session or self._context).stop)
+                _run_with_time_limit(limit * 2 / 3, (self._session or self._context).stop)
             if self._java is not None:
                 self._java.stop(limit / 3)
             self._clean_up()
@@ -270,19 +274,19 @@ class RunningSpark:
             self._folder.remove()
 
 
-def is_started_here(settings: SparkSettings) -> bool:
+def will_start_local_spark(settings: SparkSettings) -> bool:
     """Returns whether `RunningSpark.start` starts a local Spark in one process, with this Python for its workers."""
     if settings.session is not None or SUBMITTED in os.environ or session_here() is not None:
         return False
-    master = _master(settings)
+    master = _known_master(settings)
     return (
         master is not None
-        and is_one_process(master)
-        and python_of_workers(settings.conf) == sys.executable
+        and is_single_process(master)
+        and worker_python(settings.conf) == sys.executable
     )
 
 
-def _master(settings: SparkSettings) -> str | None:
+def _known_master(settings: SparkSettings) -> str | None:
     """Returns the master URL, unless an external configuration may name it."""
     named = settings.master or settings.conf.get("spark.master")
     return named or (None if _AMBIENT & os.environ.keys() else DEFAULT_MASTER)
@@ -295,7 +299,7 @@ def start_spark(settings: SparkSettings) -> RunningSpark:
     return spark
 
 
-def _hush_queries() -> None:
+def _silence_query_errors() -> None:
     """Stops PySpark from writing errors of queries to standard error. The job reports them, and they
     contain texts of users.
     """
@@ -313,37 +317,37 @@ def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
     conf = dict(settings.conf)
     if settings.master is not None:
         conf["spark.master"] = settings.master
-    master = _master(settings)
+    master = _known_master(settings)
     theirs = conf.get("spark.driver.extraJavaOptions", "")
     options = java_options(folder, log4j_file, settings.log_level, theirs)
-    options += to_share(f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {theirs}")
-    variables = {"PYSPARK_PYTHON": python_of_workers(conf), **home_for_spark(os.environ, folder)}
+    options += archive_use_options(f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {theirs}")
+    variables = {"PYSPARK_PYTHON": worker_python(conf), **java_home_variables(os.environ, folder)}
     if master is not None and is_on_this_machine(master):
         variables["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
         try:
-            heap = driver_memory(os.cpu_count() or 1, memory_limit())
+            heap = driver_heap_size(os.cpu_count() or 1, memory_limit())
         except ValueError as error:
             raise SparkUnavailable(str(error)) from None
         conf.setdefault("spark.driver.memory", heap)
-    with set_in_environment(**variables):
+    with temporary_environment(**variables):
         return JavaProcess(options, conf, folder)
 
 
-def python_of_workers(conf: Mapping[str, str]) -> str:
+def worker_python(conf: Mapping[str, str]) -> str:
     """Returns the Python of workers: this one, or the one that the user has selected, in Spark's order
     of precedence.
     """
     return conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
-def _left_by_executors(context: SparkContext) -> list[Path]:
+def _executor_folders(context: SparkContext) -> list[Path]:
     """Returns the folders of a ``local-cluster``'s executors, which Spark never removes."""
     if not context.master.startswith("local-cluster"):
         return []
     return [Path(_find_spark_home(), "work", context.applicationId)]
 
 
-def _within(limit: float, stop: Callable[[], None]) -> None:
+def _run_with_time_limit(limit: float, stop: Callable[[], None]) -> None:
     """Calls ``stop`` for at most ``limit`` seconds. A longer call is abandoned, because Java exits in any case."""
     left_behind = threading.Event()
 

@@ -17,7 +17,7 @@ from beam_runner_model.errors import Unavailable
 from beam_runner_runtime.memory import VARIABLE
 from beam_runner_runtime.tuning import TUNING
 
-from beam_spark_executor.spark.executor_memory import executor_memory
+from beam_spark_executor.spark.executor_memory import executor_memory_limit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,12 +110,12 @@ def is_on_this_machine(master: str) -> bool:
     return master.startswith("local")
 
 
-def is_one_process(master: str) -> bool:
+def is_single_process(master: str) -> bool:
     """Returns whether Spark's own process runs the tasks, so that no executors come and go."""
     return master == "local" or master.startswith("local[")
 
 
-def default_conf(master: str, folder: Path) -> dict[str, str]:
+def default_properties(master: str, folder: Path) -> dict[str, str]:
     """Returns the server's settings for a session with ``master`` and files under ``folder``.
 
     Spark's scratch files (``spark.local.dir``) are in Java's folder for temporary files, which
@@ -133,7 +133,9 @@ def default_conf(master: str, folder: Path) -> dict[str, str]:
         "spark.shuffle.reduceLocality.enabled": "false",
         "spark.python.daemon.module": "beam_spark_executor.spark.python_daemon",
         "spark.python.worker.reuse": "true",
-        "spark.python.unix.domain.socket.enabled": str(_sockets_fit(master, folder)).lower(),
+        "spark.python.unix.domain.socket.enabled": str(
+            _has_short_socket_paths(master, folder)
+        ).lower(),
         "spark.python.task.killTimeout": "500ms",
     }
     if is_on_this_machine(master):
@@ -146,13 +148,15 @@ def default_conf(master: str, folder: Path) -> dict[str, str]:
     return conf
 
 
-def _sockets_fit(master: str, folder: Path) -> bool:
+def _has_short_socket_paths(master: str, folder: Path) -> bool:
     """Returns whether paths of Unix sockets in the folder stay below the limit of operating systems."""
     path = str(folder) if is_on_this_machine(master) else tempfile.gettempdir()
     return len(path) + _SOCKET_NAME <= _LONGEST_SOCKET_PATH
 
 
-def chosen_conf(found: Mapping[str, str], settings: SparkSettings, folder: Path) -> dict[str, str]:
+def session_properties(
+    found: Mapping[str, str], settings: SparkSettings, folder: Path
+) -> dict[str, str]:
     """Returns all properties of the session: the user's, then those ``found`` in Java, then the
     server's defaults.
 
@@ -168,19 +172,19 @@ def chosen_conf(found: Mapping[str, str], settings: SparkSettings, folder: Path)
         stated["spark.master"] = settings.master
     master = stated.setdefault("spark.master", DEFAULT_MASTER)
     check_master(master)
-    slots, cores = with_slots(master)
-    defaults = default_conf(master, folder)
+    slots, cores = add_slots(master)
+    defaults = default_properties(master, folder)
     if stated.get("spark.sql.catalogImplementation", _FORGETS) != _FORGETS:
         del defaults[_TABLES]
     conf = defaults | stated | {"spark.master": slots}
     if cores is not None:
         conf.setdefault("spark.default.parallelism", str(cores))
-    if not is_on_this_machine(master) and (memory := executor_memory(conf)) is not None:
+    if not is_on_this_machine(master) and (memory := executor_memory_limit(conf)) is not None:
         conf.setdefault(f"spark.executorEnv.{VARIABLE}", str(memory))
     return conf
 
 
-def with_slots(master: str) -> tuple[str, int | None]:
+def add_slots(master: str) -> tuple[str, int | None]:
     """Returns the master URL with more slots than cores, and its number of cores.
 
     Masters other than ``local`` stay as they are, because the cluster knows its cores.
@@ -193,8 +197,8 @@ def with_slots(master: str) -> tuple[str, int | None]:
     return f"local[{cores * TUNING.slots_per_core},{attempts}]", cores
 
 
-def slots_of(master: str) -> int | None:
-    """Returns how many tasks run at once under a master URL of ``with_slots``; None if it depends on a cluster."""
+def slots_of_master(master: str) -> int | None:
+    """Returns how many tasks run at once under a master URL of ``add_slots``; None if it depends on a cluster."""
     found = re.fullmatch(r"local\[(\d+),\d+\]", master)
     return None if found is None else int(found[1])
 
@@ -214,7 +218,7 @@ def java_options(folder: Path, log4j_file: Path, log_level: str, user_options: s
     return " ".join(options)
 
 
-def driver_memory(cores: int, limit: int) -> str:
+def driver_heap_size(cores: int, limit: int) -> str:
     """Returns the heap of a driver that runs the tasks of ``cores`` itself, as a Spark property's
     value.
 

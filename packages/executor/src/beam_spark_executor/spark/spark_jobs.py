@@ -16,7 +16,7 @@ from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.reading import TableData
 from beam_spark_executor.spark.sections import SectionRunner
 from beam_spark_executor.spark.session import RunningSpark
-from beam_spark_executor.spark.stand_by import StandBy, StandBys
+from beam_spark_executor.spark.stand_by import StandBy, StandByKeeper
 from beam_spark_executor.spark.table_bundles import TableBundles
 from beam_spark_executor.spark.threads import start_job_thread
 
@@ -40,7 +40,7 @@ class SparkJobs:
         self,
         spark: RunningSpark,
         pools: WorkerPools,
-        stand_bys: StandBys,
+        stand_bys: StandByKeeper,
         endpoint: Endpoint,
         job_id: str,
         cores: Callable[[], int],
@@ -81,10 +81,12 @@ class SparkJobs:
         number, and with Spark's error in a few words or an empty text.
         """
         if self._slot is None:
-            self._stand_by = self._stand_bys.take()
-            self._slot = self._pools.acquire() if self._stand_by is None else self._stand_by.slot
+            self._stand_by = self._stand_bys.take_standby()
+            self._slot = (
+                self._pools.acquire_slot() if self._stand_by is None else self._stand_by.slot
+            )
         order = ServeLane(self._job_id, number)
-        if self._stand_by is not None and self._stand_by.serve(order, on_end):
+        if self._stand_by is not None and self._stand_by.assign_lane(order, on_end):
             return
         start_job_thread(
             f"lane-{number}",
@@ -96,7 +98,9 @@ class SparkJobs:
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
         """Runs a section as one Spark job, or a table bundle, on a separate thread, which calls ``on_end`` at last."""
-        runner = self._sections(work) if order.bundle.parts else self._table_bundles(work)
+        runner = (
+            self._section_runner(work) if order.bundle.parts else self._table_bundle_runner(work)
+        )
         start_job_thread(
             f"section-{order.bundle.number}",
             lambda: on_end(runner.run(order, f"{self._name} · {title}")),
@@ -140,14 +144,14 @@ class SparkJobs:
         if self._slot is None:
             return
         if workers_gone:
-            self._pools.release(self._slot)
+            self._pools.release_slot(self._slot)
         else:
-            self._pools.retire(self._slot)
+            self._pools.retire_slot(self._slot)
 
     def _run_lane(self, slot: WorkerSlot, number: int, on_end: Callable[[int, str], None]) -> None:
         lane = partial(run_lane, LaneRef(self._endpoint, self._job_id, number))
         title = f"{self._name} · lane {number}"
-        on_end(number, self._pools.call_once(lane, slot, self._group, title))
+        on_end(number, self._pools.run_single_task(lane, slot, self._group, title))
 
     def _section_tasks_per_core(self) -> int:
         """Consecutive tasks share a process. If all tasks run at once, as on one machine, each starts
@@ -155,17 +159,17 @@ class SparkJobs:
         """
         return TUNING.section_tasks_per_core if self._spark.slots is None else 1
 
-    def _taken_slot(self) -> WorkerSlot:
+    def _acquired_slot(self) -> WorkerSlot:
         if self._slot is None:
-            self._slot = self._pools.acquire()
+            self._slot = self._pools.acquire_slot()
         return self._slot
 
-    def _sections(self, work: JobWork) -> SectionRunner:
+    def _section_runner(self, work: JobWork) -> SectionRunner:
         if self._runner is None:
             self._runner = SectionRunner(
                 self._spark.context,
                 self._pools,
-                self._taken_slot(),
+                self._acquired_slot(),
                 self._endpoint,
                 self._job_id,
                 work.plan,
@@ -173,10 +177,10 @@ class SparkJobs:
             )
         return self._runner
 
-    def _table_bundles(self, work: JobWork) -> TableBundles:
+    def _table_bundle_runner(self, work: JobWork) -> TableBundles:
         if self._tables is None:
             data = TableData(self._job_id, work.store, work.shards, work.folder)
             self._tables = TableBundles(
-                self._spark.session, self._pools, self._taken_slot(), work.plan, data
+                self._spark.session, self._pools, self._acquired_slot(), work.plan, data
             )
         return self._tables

@@ -45,7 +45,7 @@ class StandBy:
         self._on_end: Callable[[int, str], None] | None = None
         self._ended = False
 
-    def serve(self, lane: ServeLane, on_end: Callable[[int, str], None]) -> bool:
+    def assign_lane(self, lane: ServeLane, on_end: Callable[[int, str], None]) -> bool:
         """Gives the task a lane, and calls ``on_end`` at the lane's end; returns False if the task is
         assigned or has ended.
         """
@@ -56,13 +56,13 @@ class StandBy:
             self._changed.notify_all()
             return True
 
-    def stand_down(self) -> None:
+    def end_unless_assigned(self) -> None:
         """Ends the task, unless it has a lane."""
         with self._changed:
             self._order = self._order or StandDown()
             self._changed.notify_all()
 
-    def order(self, seconds: float) -> StandByOrder:
+    def wait_for_assignment(self, seconds: float) -> StandByOrder:
         """Returns the task's assignment when it is known; None after the limit.
 
         If Spark repeats the task in another process, that process gets the same assignment.
@@ -71,7 +71,7 @@ class StandBy:
             self._changed.wait_for(lambda: self._order is not None, seconds)
             return self._order
 
-    def ended(self, error: str) -> None:
+    def on_task_end(self, error: str) -> None:
         """Called when Spark has ended the task."""
         with self._changed:
             self._ended = True
@@ -82,7 +82,7 @@ class StandBy:
             _LOGGER.warning("a standby task failed: %s", error)
 
 
-class StandBys:
+class StandByKeeper:
     """Keeper of one waiting task, if a standby is wanted. Any thread may call any method.
 
     Args:
@@ -101,21 +101,23 @@ class StandBys:
         self._running: dict[int, StandBy] = {}
         self._waiting: StandBy | None = None
 
-    def renew(self) -> None:
+    def ensure_standby(self) -> None:
         """Starts a waiting task if none exists; returns at once."""
         with self._lock:
             if not self._wanted or self._waiting is not None:
                 return
-            one = StandBy(next(self._numbers), self._pools.acquire())
+            one = StandBy(next(self._numbers), self._pools.acquire_slot())
             self._waiting = self._running[one.number] = one
         try:
             start_job_thread(
-                "stand-by", partial(self._run, one), lambda error: self._broke(one, error)
+                "stand-by",
+                partial(self._run_standby, one),
+                lambda error: self._on_failure(one, error),
             )
         except Exception as failure:  # Spark itself has ended
-            self._broke(one, failure)
+            self._on_failure(one, failure)
 
-    def take(self) -> StandBy | None:
+    def take_standby(self) -> StandBy | None:
         """Returns the waiting task, if one exists. The caller owns it and its slot from now on."""
         with self._lock:
             taken, self._waiting = self._waiting, None
@@ -125,7 +127,7 @@ class StandBys:
         """Returns the assignment of a task; None if the task should ask again."""
         with self._lock:
             one = self._running.get(number)
-        return StandDown() if one is None else one.order(LIMITS.stand_by_seconds)
+        return StandDown() if one is None else one.wait_for_assignment(LIMITS.stand_by_seconds)
 
     def close(self) -> None:
         """Ends all waiting tasks, and waits a moment for their exit.
@@ -136,25 +138,25 @@ class StandBys:
             self._wanted = False
             waiting = self._waiting
         if waiting is not None:
-            waiting.stand_down()
+            waiting.end_unless_assigned()
         with self._ended:
             self._ended.wait_for(lambda: not self._running, LIMITS.stand_down_seconds)
 
-    def _run(self, one: StandBy) -> None:
+    def _run_standby(self, one: StandBy) -> None:
         wait = partial(run_stand_by, self._endpoints.of(to_stand_by(one.number)), one.number)
-        error = self._pools.call_once(wait, one.slot, one.group)
-        self._forget(one)
-        one.ended(error)
+        error = self._pools.run_single_task(wait, one.slot, one.group)
+        self._remove_ended(one)
+        one.on_task_end(error)
 
-    def _broke(self, one: StandBy, error: BaseException) -> None:
-        self._forget(one)
-        one.ended(reason_of(error))
+    def _on_failure(self, one: StandBy, error: BaseException) -> None:
+        self._remove_ended(one)
+        one.on_task_end(reason_of(error))
 
-    def _forget(self, one: StandBy) -> None:
+    def _remove_ended(self, one: StandBy) -> None:
         """Removes a task that has ended, or has not started."""
         with self._ended:
             self._running.pop(one.number, None)
             self._ended.notify_all()
             if self._waiting is one:
                 self._waiting = None
-                self._pools.retire(one.slot)
+                self._pools.retire_slot(one.slot)

@@ -43,7 +43,7 @@ from pyspark.errors import (
     UnsupportedOperationException,
 )
 
-from beam_spark_executor.spark.micro_batches import StreamTurns
+from beam_spark_executor.spark.micro_batches import MicroBatchReader
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.reading import TableData, write_rows
 
@@ -65,7 +65,7 @@ _NO_FORMAT = "DATA_SOURCE_NOT_FOUND"
 """The error class of a missing format, for which PySpark has no exception class."""
 
 
-class JobEnds(Exception):
+class JobStopped(Exception):
     """Raised when the job, and with it its bundles, must end."""
 
 
@@ -95,15 +95,15 @@ class TableBundles:
         self._plan = plan
         self._data = data
         self._stopped = threading.Event()
-        self._streams = StreamTurns(self._session, pools, slot, data, self._go_on)
+        self._streams = MicroBatchReader(self._session, pools, slot, data, self._raise_if_stopped)
 
     def stop(self) -> None:
         """Ends bundles, even between Spark jobs, and stops writes to databases. Any thread may call it."""
         self._stopped.set()
 
-    def _go_on(self) -> None:
+    def _raise_if_stopped(self) -> None:
         if self._stopped.is_set():
-            raise JobEnds("the job ends")
+            raise JobStopped("the job ends")
 
     def run(self, order: RunBundle, title: str) -> BundleReply | BundleBroke:
         """Runs a bundle in the calling thread, which must be a job thread; never raises.
@@ -120,55 +120,55 @@ class TableBundles:
         buffers = [self._plan.buffers[buffer] for buffer in stage.outputs.values()]
         attempt = order.attempt
         try:
-            self._pools.begin_job(self._slot, f"beam-{self._data.job_id}", title)
-            done = self._done(order, table, buffers, title)
+            self._pools.begin_spark_job(self._slot, f"beam-{self._data.job_id}", title)
+            done = self._run_operation(order, table, buffers, title)
         except Exception as error:
             broken = broke(attempt, error, Path(self._data.folder))
             if broken.kind is FailureKind.UNAVAILABLE:
                 return broken
-            text = _in_short(error)
+            text = _remove_stack_trace(error)
             if isinstance(error, _MISTAKES) or _NO_FORMAT in text:
-                said, _, more = self._with_advice(text).partition("\n")
+                said, _, more = self._add_package_advice(text).partition("\n")
                 failure = UserFailure(stage.spec.name, said, more)
                 return BundleBroke(attempt, failure, kind=FailureKind.PERMANENT)
             return BundleBroke(attempt, None, f"'{stage.spec.name}': {text}")
         count = sum(output.data.facts.count for output in done.outputs) // max(1, len(buffers))
-        return BundleReply(done, None, (_count_of(table.pcollection, count),))
+        return BundleReply(done, None, (_element_count(table.pcollection, count),))
 
-    def _done(
+    def _run_operation(
         self, order: RunBundle, table: TablePlan, buffers: Sequence[BufferPlan], title: str
     ) -> BundleDone:
         if table.urn == urns.READ_STREAM:
             source = StreamSource.from_payload(table.payload)
-            return self._streams.take(order, source, buffers, title)
-        outputs = self._outputs(order, table, buffers)
+            return self._streams.read_batch(order, source, buffers, title)
+        outputs = self._read_or_write(order, table, buffers)
         return BundleDone(order.bundle.number, order.bundle.attempt, outputs)
 
-    def _outputs(
+    def _read_or_write(
         self, order: RunBundle, table: TablePlan, buffers: Sequence[BufferPlan]
     ) -> tuple[Output, ...]:
         if table.urn == urns.READ:
-            return self._read(order, TableSource.from_payload(table.payload), buffers)
+            return self._read_table(order, TableSource.from_payload(table.payload), buffers)
         target = TableTarget.from_payload(table.payload)
         with closing(FileCache.open(self._data.store)) as files:
             if table.urn == urns.STAGE:
-                said = self._stage(order, target).to_bytes()
+                said = self._stage_rows(order, target).to_bytes()
             else:
                 (element,) = elements_of(files, order.bundle.inputs)
-                self._publish(target, Staged.from_bytes(element))
+                self._publish_rows(target, Staged.from_bytes(element))
                 said = target.name.encode()
             return ElementsWriter(files, order.name, buffers, 1).write((said,))
 
-    def _read(
+    def _read_table(
         self, order: RunBundle, source: TableSource, buffers: Sequence[BufferPlan]
     ) -> tuple[Output, ...]:
         with explained(source):
             frame = frame_of(self._session, source)
             return write_rows(frame, self._pools, self._slot, order, self._data, buffers).outputs
 
-    def _stage(self, order: RunBundle, target: TableTarget) -> Staged:
+    def _stage_rows(self, order: RunBundle, target: TableTarget) -> Staged:
         files = catalog_tables.found(self._session, target) if target.table else None
-        there = files is not None if target.table else self._is_there(target)
+        there = files is not None if target.table else self._target_exists(target)
         if there and target.mode == "error":
             raise WrongTable(
                 f"{target.place} already contains data: set mode='overwrite', 'append'"
@@ -180,16 +180,16 @@ class TableBundles:
         if target.is_database:
             table = databases.staging_table(target, f"{writer}/{order.name}")
             databases.check(self._session, target, struct_of(target.schema).fieldNames())
-            databases.stage(self._session, target, table, self._rows(order, target))
+            databases.stage(self._session, target, table, self._rows_to_write(order, target))
             return Staged(table, ())
-        rows = self._rows(order, target)
+        rows = self._rows_to_write(order, target)
         if files is not None:
             rows = catalog_tables.columns_of(self._session, target, rows)
         elif target.table:
             files = catalog_tables.waiting(self._session, target)
         return self._stage_files(rows, files or target, f"{writer}/{order.name}")
 
-    def _is_there(self, target: TableTarget) -> bool:
+    def _target_exists(self, target: TableTarget) -> bool:
         return (databases if target.is_database else publishing).is_there(self._session, target)
 
     def _stage_files(self, rows: DataFrame, target: TableTarget, writer: str) -> Staged:
@@ -202,12 +202,12 @@ class TableBundles:
             raise
         return Staged(folder, staged_files(self._session, folder))
 
-    def _publish(self, target: TableTarget, staged: Staged) -> None:
+    def _publish_rows(self, target: TableTarget, staged: Staged) -> None:
         if not staged.folder:
             return
         if target.is_database:
             schema = struct_of(target.schema)
-            databases.publish(self._session, target, schema, staged.folder, self._go_on)
+            databases.publish(self._session, target, schema, staged.folder, self._raise_if_stopped)
         elif target.table:
             files = catalog_tables.made(self._session, target)
             publish(self._session, files, staged)
@@ -216,17 +216,17 @@ class TableBundles:
         else:
             publish(self._session, target, staged)
 
-    def _rows(self, order: RunBundle, target: TableTarget) -> DataFrame:
+    def _rows_to_write(self, order: RunBundle, target: TableTarget) -> DataFrame:
         """Returns the output of stages as rows; for a database, with columns that identify the attempt."""
         schema = struct_of(target.schema)
         if target.is_database:
             schema = schema.add(databases.SHARE, "long").add(databases.ATTEMPT, "long")
-        shares = _shares(order.bundle.inputs, self._most_parts)
-        read = partial(_read_share, self._data, shares, target.is_database)
+        shares = _split_inputs(order.bundle.inputs, self._max_partitions)
+        read = partial(_read_input_share, self._data, shares, target.is_database)
         numbers = self._session.range(0, len(shares), 1, len(shares))
         return self._pools.map_in_arrow(numbers, read, schema, self._slot)
 
-    def _with_advice(self, text: str) -> str:
+    def _add_package_advice(self, text: str) -> str:
         """Returns the error, and the flag for starting a server if the format needs a package of Spark."""
         lacking = _LACKING.search(text)
         if lacking is None:
@@ -241,11 +241,11 @@ class TableBundles:
         )
 
     @property
-    def _most_parts(self) -> int:
+    def _max_partitions(self) -> int:
         return self._session.sparkContext.defaultParallelism * _PARTS_PER_CORE
 
 
-def _read_share(
+def _read_input_share(
     data: TableData,
     shares: Sequence[Sequence[Input]],
     told_apart: bool,
@@ -256,10 +256,10 @@ def _read_share(
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 for rows in map(decode_batch, elements_of(files, shares[number])):
-                    yield _told_apart(rows, number) if told_apart else rows
+                    yield _add_attempt_columns(rows, number) if told_apart else rows
 
 
-def _told_apart(rows: pa.RecordBatch, share: int) -> pa.RecordBatch:
+def _add_attempt_columns(rows: pa.RecordBatch, share: int) -> pa.RecordBatch:
     task = TaskContext.get()
     assert task is not None
     attempt = task.taskAttemptId()
@@ -268,7 +268,7 @@ def _told_apart(rows: pa.RecordBatch, share: int) -> pa.RecordBatch:
     return rows
 
 
-def _shares(inputs: Sequence[Input], most: int) -> tuple[tuple[Input, ...], ...]:
+def _split_inputs(inputs: Sequence[Input], most: int) -> tuple[tuple[Input, ...], ...]:
     """Returns the inputs in order, divided into runs of about the same size."""
     aim = sum(one.data.facts.size for one in inputs) / most
     shares: list[list[Input]] = [[]]
@@ -282,13 +282,13 @@ def _shares(inputs: Sequence[Input], most: int) -> tuple[tuple[Input, ...], ...]
     return tuple(map(tuple, shares))
 
 
-def _count_of(pcollection_id: str, count: int) -> MonitoringInfo:
+def _element_count(pcollection_id: str, count: int) -> MonitoringInfo:
     labels = ((metric_urns.LABEL_PCOLLECTION, pcollection_id),)
     payload = VarIntCoder().encode(count)
     return MonitoringInfo(metric_urns.ELEMENT_COUNT, metric_urns.SUM_INT64_TYPE, labels, payload)
 
 
-def _in_short(error: Exception) -> str:
+def _remove_stack_trace(error: Exception) -> str:
     """Returns the text of an error, without the stack trace that Java adds."""
     if getattr(error, "java_exception", None) is not None:
         return reason_of(error)
