@@ -14,16 +14,16 @@ from pathlib import Path
 
 import attrs
 from beam_runner_runtime.shutdown import states
-from beam_runner_runtime.shutdown.causes import Event, ShutdownMessage
+from beam_runner_runtime.shutdown.causes import ShutdownMessage, StateEvent
 from beam_runner_runtime.shutdown.detections import Detector
 from beam_runner_runtime.shutdown.kills import KILLS
 from beam_runner_runtime.shutdown.limits import LIMITS
-from beam_runner_runtime.shutdown.transitions import TRANSITIONS, ShutdownStep
+from beam_runner_runtime.shutdown.transitions import TRANSITIONS, StateTransition
 from beam_spark_executor.spark import shutdown as spark
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "shutdown.md"
 _KINDS = (
-    *(states.ServerState, states.JobPhase, states.LaneState, states.SectionLife),
+    *(states.ServerState, states.JobPhase, states.LaneState, states.SectionState),
     *(states.WorkerState, states.HarnessState, states.ForkServerState, states.ReaperState),
     states.ProgramState,
 )
@@ -77,7 +77,7 @@ def page() -> str:
         "## Messages\n",
         _table(("message", "meaning"), ((f"`{m.name}`", m.value) for m in ShutdownMessage)),
         "## Events\n",
-        _table(("event", "meaning"), ((f"`{e.name}`", e.value) for e in Event)),
+        _table(("event", "meaning"), ((f"`{e.name}`", e.value) for e in StateEvent)),
         "## Limits\n",
         _limits(LIMITS),
         "## Limits of Spark's processes\n",
@@ -124,7 +124,7 @@ def _limits(limits: attrs.AttrsInstance) -> str:
     return _table(("limit", "value", "meaning"), rows)
 
 
-def _states(kind: type[enum.Enum], transitions: tuple[ShutdownStep, ...]) -> str:
+def _states(kind: type[enum.Enum], transitions: tuple[StateTransition, ...]) -> str:
     """Returns the section of a kind: each state, its meaning, and the states that follow."""
     rows = []
     for state in kind:

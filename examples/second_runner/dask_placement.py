@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import dask
 from beam_runner_model.errors import Unavailable
-from beam_runner_runtime.channel.endpoints import Endpoints, to_job
+from beam_runner_runtime.channel.endpoints import EndpointFactory, make_job_scope
 from beam_runner_runtime.channel.messages import Endpoint
 from beam_runner_runtime.channel.stand_by import LaneRef
-from beam_runner_runtime.processes.lanes_only import LanesOnly, LanesOnlyJob
+from beam_runner_runtime.processes.lanes_only import SingleMachineJob, SingleMachinePlacement
 from distributed import Client, Future, LocalCluster
 from lanes import kill_lanes, run_lane
 
@@ -18,7 +18,7 @@ _LANES_PER_CORE = 4
 """A lane that waits uses no core, so there is room for more lanes than cores."""
 
 
-class DaskPlacement(LanesOnly):
+class DaskPlacement(SingleMachinePlacement):
     """Placement that runs each lane as a Dask task with a separate process.
 
     Args:
@@ -32,7 +32,7 @@ class DaskPlacement(LanesOnly):
         self.cores = cores
         self.slots = cores * _LANES_PER_CORE
         self._client: Client | None = None
-        self._endpoints: Endpoints | None = None
+        self._endpoints: EndpointFactory | None = None
 
     @property
     def where(self) -> str:
@@ -53,13 +53,13 @@ class DaskPlacement(LanesOnly):
         except (OSError, RuntimeError) as error:
             raise Unavailable(f"Dask does not start: {error}") from error
 
-    def attach(self, endpoints: Endpoints) -> None:
+    def attach(self, endpoints: EndpointFactory) -> None:
         self._endpoints = endpoints
 
     def job(self, job_id: str, name: str) -> DaskJob:
         assert self._client is not None
         assert self._endpoints is not None
-        return DaskJob(self._client, job_id, self._endpoints.of(to_job(job_id)))
+        return DaskJob(self._client, job_id, self._endpoints.of(make_job_scope(job_id)))
 
     def stop(self) -> None:
         """Stops Dask; further calls do nothing."""
@@ -70,7 +70,7 @@ class DaskPlacement(LanesOnly):
     kill = stop
 
 
-class DaskJob(LanesOnlyJob):
+class DaskJob(SingleMachineJob):
     """Lanes of one job (`beam_runner_runtime.driver.ports.JobPlacement`)."""
 
     loss = DaskPlacement.loss

@@ -15,8 +15,8 @@ from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
 from beam_runner_jobservices.server import JobServer
 from beam_runner_model.jobs import JobState
-from beam_runner_runtime.channel.stand_by import StandByOrder, StandDown
-from beam_runner_runtime.sections.ends import Tasks
+from beam_runner_runtime.channel.stand_by import EndStandBy, StandByOrder
+from beam_runner_runtime.sections.ends import TaskCounts
 from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor
 from beam_runner_server.job_folders import JobFolders
 from beam_runner_storage.journal.store import JournalStore
@@ -33,7 +33,7 @@ class Idle:
 
     def order(self, number: int) -> StandByOrder:
         """Does nothing."""
-        return StandDown()
+        return EndStandBy()
 
     def job(self, job_id: str, name: str) -> Idle:
         return self
@@ -47,8 +47,8 @@ class Idle:
     def heard(self, message: object) -> bool:
         return False
 
-    def section_tasks(self) -> Tasks:
-        return Tasks()
+    def section_tasks(self) -> TaskCounts:
+        return TaskCounts()
 
     def cancel(self) -> None:
         """Does nothing."""

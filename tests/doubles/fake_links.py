@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 from beam_runner_engine.scheduler.commands import Bundle
-from beam_runner_runtime.driver.lanes import Loss
+from beam_runner_runtime.driver.lanes import LostWork
 from small_plans import bundle_of
 
 LOOP: Any = "the order to run the loop"
@@ -26,9 +26,9 @@ def bundle(number: int, attempt: int = 1, shard: int | None = None) -> Bundle:
     return bundle_of(number=number, attempt=attempt, shard=shard)
 
 
-def opened(lanes: Any, number: int, link: FakeLink) -> Loss:
+def opened(lanes: Any, number: int, link: FakeLink) -> LostWork:
     """Opens a lane, and gives it work as the job would."""
-    loss: Loss = lanes.opened(number, link)
+    loss: LostWork = lanes.opened(number, link)
     lanes.dispatch()
     return loss
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import attrs
-from beam_runner_runtime.driver.processes import Silence
+from beam_runner_runtime.driver.processes import SilentProcess
 
 
 @attrs.define
 class FakeProcesses:
     """Process table whose contents the test sets."""
 
-    silent: list[Silence] = attrs.field(factory=list)
+    silent: list[SilentProcess] = attrs.field(factory=list)
     begun: dict[str, int] = attrs.field(factory=dict)
     lost: int = 0
 
-    def look(self) -> list[Silence]:
+    def look(self) -> list[SilentProcess]:
         """Returns the processes that can't respond."""
         return self.silent

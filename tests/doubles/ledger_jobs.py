@@ -27,8 +27,8 @@ from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
 from beam_runner_model.windows import GLOBAL_WINDOW
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.channel.messages import BundleReply
-from beam_runner_runtime.driver.ledger import Ledger
-from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_runtime.driver.ledger import JobLedger
+from beam_runner_runtime.driver.scheduling import make_root_outputs
 from beam_runner_urns import metrics as metric_urns
 from sample_buffers import buffer
 from small_plans import cut, plan_of, stage
@@ -54,10 +54,10 @@ class Job:
     """Ledger with a journal of all applied entries."""
 
     def __init__(self, plan: JobPlan, **limits: Any) -> None:
-        self.ledger = Ledger(plan, 4, Limits(**{"parallelism": 8, **limits}), DefaultPolicy())
+        self.ledger = JobLedger(plan, 4, Limits(**{"parallelism": 8, **limits}), DefaultPolicy())
         self.begun = self.ledger.snapshot()
         self.entries: list[Any] = []
-        self.apply(Start(0, roots_of(plan)))
+        self.apply(Start(0, make_root_outputs(plan)))
 
     def apply(self, entry: Any) -> tuple[Command, ...]:
         self.entries.append(entry)
@@ -85,7 +85,7 @@ def rows(path: str, *numbers: int, count: int = 10, shard: int | None = None) ->
     return Data(FileRows(path, numbers), facts)
 
 
-def committed(ledger: Ledger) -> int:
+def committed(ledger: JobLedger) -> int:
     """Returns the number of counted bundles."""
     return sum(info.payload[0] for info in ledger.metrics.infos())
 

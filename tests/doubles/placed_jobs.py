@@ -11,7 +11,7 @@ import attrs
 from beam_runner_model.stages import JobContext
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.channel.messages import CloseLane, FromWorker, JobWork, LaneOpened
-from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.place import ChannelAddress
 from beam_runner_runtime.channel.server import ChannelServer, WorkerLink
 from beam_runner_runtime.driver.ports import JobPlacement, Placement
 from beam_runner_storage.stores.spec import StoreSpec
@@ -96,7 +96,7 @@ class PlacedJobs:
 def served(placement: Placement) -> Iterator[dict[str, PlacedJob]]:
     """Yields a channel for the processes of a placement, with its jobs."""
     jobs: dict[str, PlacedJob] = {}
-    server = ChannelServer(ChannelPlace(), jobs.get, placement.order)
+    server = ChannelServer(ChannelAddress(), jobs.get, placement.order)
     server.start()
     placement.attach(server.endpoints)
     yield jobs

@@ -16,23 +16,23 @@ from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.channel.messages import (
     BundleReply,
     CloseLane,
-    ExitNow,
-    Finalize,
+    ExitProcess,
+    FinalizeBundles,
     LaneOpened,
     RunBundle,
     RunLoop,
     SplitRequest,
 )
-from beam_runner_runtime.driver.coherence import check
-from beam_runner_runtime.driver.coordinator import Coordinator
+from beam_runner_runtime.driver.coherence import check_bundle_placement
+from beam_runner_runtime.driver.coordinator import JobCoordinator
 from beam_runner_runtime.driver.job_folder import JobFolder
-from beam_runner_runtime.driver.journal_codec import entries_of
-from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.journal_codec import decode_entries
+from beam_runner_runtime.driver.ledger import JobLedger
 from beam_runner_runtime.driver.metrics import MetricsTally
-from beam_runner_runtime.driver.recovery import recover
-from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_runtime.driver.recovery import recover_ledger
+from beam_runner_runtime.driver.scheduling import make_root_outputs
 from beam_runner_runtime.driver.settings import JobSettings
-from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.driver.slots import ClusterSlots, JobSlots
 from beam_runner_storage.journal.store import JournalStore
 from beam_runner_storage.stores.spec import StoreSpec
 from section_doubles import FakeSections
@@ -55,7 +55,7 @@ class LoggedJournal:
     def append(self, entries: Sequence[bytes]) -> None:
         self._journal.append(entries)
         for blob in entries:
-            for entry in entries_of(blob):
+            for entry in decode_entries(blob):
                 if isinstance(entry, BundleReply):
                     attempt = Attempt(entry.done.bundle, entry.done.attempt)
                     self._log.append(("commit", attempt))
@@ -83,7 +83,7 @@ class Rig:
         loop_bytes: int = NO_LOOP,
         limits: Mapping[str, int] | None = None,
         section_policy: SectionPolicy | None = None,
-        slots: Slots | None = None,
+        slots: ClusterSlots | None = None,
     ) -> None:
         self.plan = plan
         self.folder = place / "files"
@@ -105,37 +105,37 @@ class Rig:
             raise
         self.folder.mkdir(exist_ok=True)
         self.metrics = MetricsTally(ledger.metrics.infos())
-        self.coordinator = Coordinator(
+        self.coordinator = JobCoordinator(
             ledger,
             self.journal,
             self.metrics,
             self.starting.append,
             self.sections,
             lambda end: self.coordinator.section_ended(end),
-            JobSlots(slots or Slots(), "job-1"),
+            JobSlots(slots or ClusterSlots(), "job-1"),
             JobSettings(self.files, self.store.epoch, cores, 4 * cores, loop_bytes),
         )
         work = self.coordinator.work
 
         def checked() -> None:
             work()
-            check(self.coordinator)
+            check_bundle_placement(self.coordinator)
 
         self.coordinator.work = checked  # type: ignore[method-assign]
 
-    def _ledger(self, limits: Mapping[str, int]) -> Ledger:
+    def _ledger(self, limits: Mapping[str, int]) -> JobLedger:
         if self.journal.exists:
-            ledger = recover(self.journal)
+            ledger = recover_ledger(self.journal)
             self.files.sweep(ledger.files())
         else:
             policies = DefaultPolicy(), self.section_policy
-            ledger = Ledger(self.plan, SHARDS, Limits(**limits), *policies)
-            ledger.apply(Start(int(time.time() * 1000), roots_of(self.plan)))
+            ledger = JobLedger(self.plan, SHARDS, Limits(**limits), *policies)
+            ledger.apply(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
             self.journal.snapshot(ledger.snapshot())
         return ledger
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> JobLedger:
         """Committed state of the job."""
         return self.coordinator.ledger
 
@@ -178,12 +178,12 @@ class Rig:
                 self.heard(worker, worker.run(order))
             case RunLoop() as order:
                 self.heard(worker, *worker.loop(order))
-            case Finalize(bundles):
+            case FinalizeBundles(bundles):
                 self.log += [("finalize", attempt) for attempt in bundles]
             case CloseLane():
                 (number,) = (n for n, known in self.lanes.items() if known is worker)
                 self.coordinator.lane_ended(number, "")
-            case ExitNow():
+            case ExitProcess():
                 self.lose(worker)
             case SplitRequest():
                 raise AssertionError("the test expected no split")

@@ -12,9 +12,9 @@ from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Output
 from beam_runner_model.buffers import BufferKind
 from beam_runner_planner.plan import JobPlan
-from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal, UserFailure
+from beam_runner_runtime.channel.attempts import BundleFailure, SectionRefusal, UserFailure
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
-from beam_runner_runtime.sections.ends import SectionEnd, Tasks
+from beam_runner_runtime.sections.ends import SectionEnd, TaskCounts
 from beam_runner_worker.totals import Totals
 from sample_buffers import buffer
 from small_plans import plan_of, stage
@@ -37,10 +37,10 @@ TRANSFORMS: Any = {
 EXPECTED = {"a=2": 2, "b=1": 2}
 
 
-def broken(order: RunBundle, failure: UserFailure | None = None) -> BundleBroke:
+def broken(order: RunBundle, failure: UserFailure | None = None) -> BundleFailure:
     """Returns the failure of a section by user code, or by Spark."""
     attempt = order.attempt
-    return BundleBroke(attempt, failure, "" if failure else "Spark lost it")
+    return BundleFailure(attempt, failure, "" if failure else "Spark lost it")
 
 
 def refused(order: RunBundle) -> SectionRefusal:
@@ -65,7 +65,7 @@ class FakeSections:
     waiting: list[tuple[RunBundle, str, Callable[[SectionEnd], None]]] = attrs.field(factory=list)
     history: list[RunBundle] = attrs.field(factory=list)
     answer: Callable[[RunBundle], SectionEnd | None] = lambda order: None
-    tasks: Tasks = attrs.field(factory=Tasks)
+    tasks: TaskCounts = attrs.field(factory=TaskCounts)
 
     def start_section(
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
@@ -76,7 +76,7 @@ class FakeSections:
     def heard(self, message: Any) -> bool:
         return False
 
-    def section_tasks(self) -> Tasks:
+    def section_tasks(self) -> TaskCounts:
         return self.tasks
 
     def end_all(self) -> None:
@@ -85,7 +85,7 @@ class FakeSections:
         for order, _, on_end in waiting:
             on_end(self.answer(order) or self.run(order))
 
-    def run(self, order: RunBundle) -> BundleReply | BundleBroke:
+    def run(self, order: RunBundle) -> BundleReply | BundleFailure:
         """Runs a section to its end."""
         worker = FakeWorker(self.plan, self.stages, self.folder)
         made: dict[str, list[Data]] = {}
@@ -93,7 +93,7 @@ class FakeSections:
         for part in order.bundle.parts:
             for number, one in enumerate(self._bundles_of(order.bundle, part, made)):
                 reply = worker.run(RunBundle(one, f"{order.name}-{part.stage}-{number}"))
-                if isinstance(reply, BundleBroke):
+                if isinstance(reply, BundleFailure):
                     return reply
                 metrics.add(reply.metrics)
                 for output in reply.done.outputs:

@@ -11,7 +11,13 @@ from typing import Any
 import attrs
 from apache_beam.internal.cloudpickle import cloudpickle
 from beam_runner_data.rows.files import read_reference
-from beam_runner_runtime.channel.messages import BundleReply, EndJob, ExitNow, FromWorker, JobWork
+from beam_runner_runtime.channel.messages import (
+    BundleReply,
+    EndJob,
+    ExitProcess,
+    FromWorker,
+    JobWork,
+)
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_spark_executor.spark.sections import SectionRunner
 
@@ -48,7 +54,7 @@ class SectionJob:
     def end(self) -> None:
         for link in list(self.links):
             link.send(EndJob())
-            link.send(ExitNow())
+            link.send(ExitProcess())
 
 
 def texts(folder: Path, reply: BundleReply) -> list[str]:

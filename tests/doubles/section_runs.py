@@ -14,16 +14,16 @@ from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_planner.plan import JobPlan, StagePlan
 from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import BundleData, FolderData
-from beam_runner_runtime.bundles.keyed import Stores
+from beam_runner_runtime.bundles.keyed import KeyedStoreProvider
 from beam_runner_runtime.bundles.merging import SdkMerger
 from beam_runner_runtime.bundles.stage_work import StageWork
-from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
+from beam_runner_runtime.channel.attempts import BundleFailure, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
 from beam_runner_runtime.clock import ProcessingClock
-from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_runtime.driver.scheduling import make_root_outputs
 from beam_runner_runtime.sections.inbox import SectionInbox
 from beam_runner_runtime.sections.replies import SectionReply, merge_replies
-from beam_runner_runtime.sections.task import Prepared, SectionOrder, SectionTask
+from beam_runner_runtime.sections.task import PreparedSection, SectionOrder, SectionTask
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.fnapi.server import FnApiServer
@@ -37,7 +37,7 @@ Parcels = list[list[bytes]]
 
 def order_of(plan: JobPlan, stages: Iterable[str] | None = None) -> RunBundle:
     """Returns the order of a section of a plan's first stages, by default of all stages, which start with impulses."""
-    roots = {output.collection: output.data for output in roots_of(plan)}
+    roots = {output.collection: output.data for output in make_root_outputs(plan)}
     parts = []
     for stage_id in stages or plan.stages:
         root = roots.get(f"impulse:{stage_id}")
@@ -74,15 +74,15 @@ class Host:
         self.scratch.mkdir(exist_ok=True)
         self.budget = 1 << 30
         self.clock = ProcessingClock()
-        self.told: list[BundleBroke | SectionRefusal] = []
+        self.told: list[BundleFailure | SectionRefusal] = []
         self.warnings: list[str] = []
         self._embedded = EmbeddedHarness(plan.context, self, self)
         self._fnapi = FnApiServer(plan.context, self, self)
         self._stages: dict[str, Any] = {}
 
     def run_bundle(
-        self, order: RunBundle, stores: Stores, data: BundleData
-    ) -> BundleReply | BundleBroke:
+        self, order: RunBundle, stores: KeyedStoreProvider, data: BundleData
+    ) -> BundleReply | BundleFailure:
         plan, side_inputs, harness, merger = self._stage(order.bundle.stage)
         side_inputs.show(order.bundle.side_inputs)
         return LocalBundle(plan, order, harness, stores, data, merger).run()
@@ -109,7 +109,7 @@ class Host:
             return self._embedded
         return self._fnapi.harness(stage.spec.environment_id)
 
-    def tell(self, end: BundleBroke | SectionRefusal) -> None:
+    def tell(self, end: BundleFailure | SectionRefusal) -> None:
         self.told.append(end)
 
     def warn(self, text: str) -> None:
@@ -138,7 +138,7 @@ class Run:
     def __init__(self, host: Host, order: RunBundle, shards: int = SHARDS) -> None:
         self.host = host
         self.shards = shards
-        self.prepared = Prepared.of(host.work.plan, SectionOrder(order, shards))
+        self.prepared = PreparedSection.of(host.work.plan, SectionOrder(order, shards))
         self.between: Callable[[int, int, list[bytes]], list[bytes]] = lambda level, task, some: (
             some
         )

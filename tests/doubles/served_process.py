@@ -17,12 +17,12 @@ from beam_runner_runtime.bundles import process as process_module
 from beam_runner_runtime.bundles import stages as stages_module
 from beam_runner_runtime.bundles.process import WorkerProcess
 from beam_runner_runtime.channel.messages import (
-    Beat,
     CloseLane,
     Endpoint,
-    Hello,
+    Heartbeat,
     JobWork,
     LaneOpened,
+    WorkerHello,
 )
 from beam_runner_storage.stores.spec import StoreSpec
 from sample_buffers import buffer
@@ -46,14 +46,14 @@ class FakeChannel:
     said: queue.SimpleQueue[Any] = attrs.field(factory=queue.SimpleQueue)
     more_stacks: Any = tuple
 
-    def attach(self, hello: Hello, on_command: Any, on_lost: Any) -> None:
+    def attach(self, hello: WorkerHello, on_command: Any, on_lost: Any) -> None:
         self.said.put(hello)
 
     def job_work(self) -> JobWork:
         return self.work
 
     def send(self, message: Any) -> None:
-        if isinstance(message, Beat):
+        if isinstance(message, Heartbeat):
             return  # the message can arrive at any time
         self.said.put(message)
 
@@ -119,7 +119,7 @@ def serving(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
         thread = threading.Thread(target=process.serve, args=(5,), daemon=True)
         thread.start()
         served.append(Served(process, channel, environment, thread))
-        assert isinstance(channel.next(), Hello)
+        assert isinstance(channel.next(), WorkerHello)
         assert channel.next() == LaneOpened(5)
         return served[-1]
 

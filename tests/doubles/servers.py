@@ -17,22 +17,22 @@ from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.channel.messages import (
     CloseLane,
     EndJob,
-    ExitNow,
-    Hello,
+    ExitProcess,
     JobWork,
     LaneOpened,
     RunBundle,
     RunLoop,
+    WorkerHello,
 )
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver.job import RunningJob
 from beam_runner_runtime.driver.job_folder import JobFolder
-from beam_runner_runtime.driver.ledger import Ledger
-from beam_runner_runtime.driver.recovery import recover
-from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_runtime.driver.ledger import JobLedger
+from beam_runner_runtime.driver.recovery import recover_ledger
+from beam_runner_runtime.driver.scheduling import make_root_outputs
 from beam_runner_runtime.driver.settings import JobSettings
-from beam_runner_runtime.driver.slots import JobSlots, Slots
-from beam_runner_runtime.sections.ends import SectionEnd, Tasks
+from beam_runner_runtime.driver.slots import ClusterSlots, JobSlots
+from beam_runner_runtime.sections.ends import SectionEnd, TaskCounts
 from beam_runner_storage.journal.store import JournalStore
 from beam_runner_storage.stores.spec import StoreSpec
 from section_doubles import FakeSections
@@ -113,14 +113,14 @@ class FakeSpark:
     def heard(self, message: Any) -> bool:
         return message in self.hears
 
-    def section_tasks(self) -> Tasks:
-        return Tasks()
+    def section_tasks(self) -> TaskCounts:
+        return TaskCounts()
 
     def cancel(self) -> None:
         self.cancelled.set()
         self.on_cancel()
         for link in self.links:
-            link.send(ExitNow())
+            link.send(ExitProcess())
 
     def close(self, *, workers_gone: bool) -> None:
         self.closed.append(workers_gone)
@@ -129,10 +129,10 @@ class FakeSpark:
         """Stops Spark and all its threads."""
         self.is_alive, self.refuses = False, "connection refused"
         for link in self.links:
-            link.send(ExitNow())
+            link.send(ExitProcess())
 
     def _lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
-        link = WorkerLink(Hello("job-1", "host", 100 + number))
+        link = WorkerLink(WorkerHello("job-1", "host", 100 + number))
         worker = FakeWorker(self.plan, self.stages, self.folder)
         self.links.append(link)
         self.job.attached(link)
@@ -152,7 +152,7 @@ class FakeSpark:
                         self.job.received(link, message)
                 case CloseLane():
                     on_end(number, "")
-                case EndJob() | ExitNow():
+                case EndJob() | ExitProcess():
                     break
                 case _:
                     pass
@@ -170,7 +170,7 @@ class Server:
     cores: int = 1
     attempts: int = 1
     resumable: bool = False
-    slots: Slots = attrs.field(factory=Slots)
+    slots: ClusterSlots = attrs.field(factory=ClusterSlots)
     plan: JobPlan = PLAN
     transforms: Any = attrs.field(factory=lambda: TRANSFORMS)
     section_policy: SectionPolicy | None = None
@@ -186,12 +186,12 @@ class Server:
         self.reporter = Reporter(self.refuses_end)
         self.ended: list[RunningJob] = []
         if self.journal.exists:
-            ledger = recover(self.journal)
+            ledger = recover_ledger(self.journal)
             self.files.sweep(ledger.files())
         else:
             limits = Limits(parallelism=4, **{"user_attempts": self.attempts, **self.limits})
-            ledger = Ledger(self.plan, SHARDS, limits, DefaultPolicy(), self.section_policy)
-            ledger.apply(Start(int(time.time() * 1000), roots_of(self.plan)))
+            ledger = JobLedger(self.plan, SHARDS, limits, DefaultPolicy(), self.section_policy)
+            ledger.apply(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
             self.journal.snapshot(ledger.snapshot())
         self.folder.mkdir(exist_ok=True)
         stages = harnesses(self.plan, self.transforms)

@@ -8,7 +8,7 @@ from typing import Any
 from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
 from beam_runner_model.buffers import BufferKind
 from beam_runner_runtime.channel.messages import RunBundle
-from beam_runner_runtime.driver.reporting import end_text
+from beam_runner_runtime.driver.reporting import format_ending
 from rig import Rig
 from sample_buffers import buffer
 from small_plans import plan_of, stage
@@ -37,7 +37,7 @@ def seen(rig: Rig) -> dict[str, int]:
 
 def text(rig: Rig) -> str:
     assert isinstance(rig.ledger.end, FailJob)
-    return end_text(rig.ledger.end, rig.ledger.last_failure, PLAN)
+    return format_ending(rig.ledger.end, rig.ledger.last_failure, PLAN)
 
 
 def running(place: Path, **more: Any) -> tuple[Rig, FakeWorker, RunBundle]:

@@ -15,7 +15,7 @@ from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_model.stages import HarnessStage, InputEdge, InputKind, JobContext
 from beam_runner_planner.plan import JobPlan, StagePlan, TablePlan
 from beam_runner_planner.table_specs import TableTarget
-from beam_runner_runtime.bundles.table_rows import ElementsWriter, elements_of
+from beam_runner_runtime.bundles.table_rows import ElementsWriter, read_elements_of_inputs
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_urns import spark as urns
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
@@ -67,7 +67,9 @@ class TableJob:
     def elements(self, outputs: Sequence[Output]) -> list[bytes]:
         """Returns the output elements."""
         return list(
-            elements_of(FileCache.open(self.data.store), [Input(output.data) for output in outputs])
+            read_elements_of_inputs(
+                FileCache.open(self.data.store), [Input(output.data) for output in outputs]
+            )
         )
 
     def given(self, *tables: pa.Table) -> tuple[Output, ...]:

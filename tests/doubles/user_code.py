@@ -30,7 +30,7 @@ from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_model.window_coders import WindowCoder, encode_window
 from beam_runner_model.windows import IntervalWindow as EngineWindow
 from beam_runner_planner.plan import StatefulPlan
-from beam_runner_runtime.bundles.keyed import Stores
+from beam_runner_runtime.bundles.keyed import KeyedStoreProvider
 from beam_runner_runtime.bundles.stateful import StatefulBundle
 from beam_runner_runtime.bundles.user_state import ShardUserState
 from beam_runner_runtime.channel.messages import RunBundle
@@ -162,7 +162,7 @@ def run(
     batches: Sequence[pa.RecordBatch] = (),
     *,
     strategy: WindowingStrategy = STRATEGY,
-    stores: Stores | None = None,
+    stores: KeyedStoreProvider | None = None,
     state: tuple[Segment, ...] = (),
     begin: int = MIN_TIMESTAMP,
     end: int = MAX_TIMESTAMP,

@@ -23,11 +23,17 @@ from beam_runner_model.chunks import ElementChunk, GroupChunk, Settle
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import FolderData
-from beam_runner_runtime.bundles.keyed import Stores
+from beam_runner_runtime.bundles.keyed import KeyedStoreProvider
 from beam_runner_runtime.bundles.loop import TaskLoop
-from beam_runner_runtime.bundles.truncation import Truncation
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke
-from beam_runner_runtime.channel.messages import BundleReply, Doing, Hello, RunBundle, RunLoop
+from beam_runner_runtime.bundles.truncation import InputTruncator
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure
+from beam_runner_runtime.channel.messages import (
+    BundleReply,
+    RunBundle,
+    RunLoop,
+    WorkerActivity,
+    WorkerHello,
+)
 from beam_runner_urns import metrics as metric_urns
 from beam_runner_worker.ports import OutputPort, UserState
 from sample_chunks import keyed_chunk
@@ -142,7 +148,7 @@ class FakeWorker:
     folder: Path
     number: int = 0
     heard: float = float("inf")
-    doing: Doing = Doing.BUNDLE
+    doing: WorkerActivity = WorkerActivity.BUNDLE
     doing_since: float = float("-inf")
     told: deque[Any] = attrs.field(factory=deque)
     history: list[Any] = attrs.field(factory=list)
@@ -150,20 +156,22 @@ class FakeWorker:
     looping: TaskLoop | None = None
 
     @property
-    def hello(self) -> Hello:
-        return Hello("job-1", "host", 1000 + self.number)
+    def hello(self) -> WorkerHello:
+        return WorkerHello("job-1", "host", 1000 + self.number)
 
     def send(self, command: Any) -> None:
         self.told.append(command)
         self.history.append(command)
 
-    def run_bundle(self, order: RunBundle, stores: Stores) -> BundleReply | BundleBroke:
+    def run_bundle(
+        self, order: RunBundle, stores: KeyedStoreProvider
+    ) -> BundleReply | BundleFailure:
         reply = self.start(order, stores).run()
         if self.looping is not None:
             self.in_loop(self.looping, order)
         return reply
 
-    def start(self, order: RunBundle, stores: Stores | None = None) -> LocalBundle:
+    def start(self, order: RunBundle, stores: KeyedStoreProvider | None = None) -> LocalBundle:
         """Starts a pending bundle."""
         stage = order.bundle.stage
         work = work_of(self.plan, stage, SHARDS)
@@ -172,11 +180,13 @@ class FakeWorker:
         truncation = None
         if plan is not None:
             no_sdk: Any = None
-            truncation = Truncation(plan, no_sdk, BundleSideInputs((), self.folder), self.folder)
+            truncation = InputTruncator(
+                plan, no_sdk, BundleSideInputs((), self.folder), self.folder
+            )
         harness = self.stages[stage]
         return LocalBundle(work, order, harness, known, FolderData(self.folder), None, truncation)
 
-    def run(self, order: RunBundle) -> BundleReply | BundleBroke:
+    def run(self, order: RunBundle) -> BundleReply | BundleFailure:
         """Runs a bundle with the state that its order names."""
         return self.start(order).run()
 

@@ -16,8 +16,8 @@ from beam_runner_jobservices.wire.pipelines import check_pipeline
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
 from beam_runner_planner.plan import JobPlan
 from beam_runner_planner.translate import translate
-from beam_runner_runtime.driver.ledger import Ledger
-from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_runtime.driver.ledger import JobLedger
+from beam_runner_runtime.driver.scheduling import make_root_outputs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import mutated
@@ -36,8 +36,8 @@ def attempt(pipeline: bytes) -> JobPlan | str:
         with nothing_unpickled():
             check_pipeline(job.pipeline)
             plan = translate(job)
-            ledger = Ledger(plan, 2, Limits(parallelism=2), DefaultPolicy())
-            ledger.apply(Start(0, roots_of(plan)))
+            ledger = JobLedger(plan, 2, Limits(parallelism=2), DefaultPolicy())
+            ledger.apply(Start(0, make_root_outputs(plan)))
             return plan
     except (InvalidRequest, InvalidPipeline, UnsupportedPipeline) as refusal:
         return str(refusal)

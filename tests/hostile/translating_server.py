@@ -44,7 +44,7 @@ def run(job: JobSpec, reporter: JobReporter) -> Done:
 
 def main() -> None:
     """Serves until the standard input closes."""
-    logs.configure("info", "text")
+    logs.configure_logging("info", "text")
     with tempfile.TemporaryDirectory(prefix="hostile") as folder:
         state = Path(folder, "state")
         with JobServer(run, artifacts_dir=Path(folder, "a"), state_dir=state, port=0) as server:

@@ -28,10 +28,10 @@ from victims import bounded
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests/doubles"))
 
-from beam_runner_runtime.channel.attempts import BundleBroke
-from beam_runner_runtime.channel.endpoints import to_job
+from beam_runner_runtime.channel.attempts import BundleFailure
+from beam_runner_runtime.channel.endpoints import make_job_scope
 from beam_runner_runtime.channel.messages import BundleReply, JobWork
-from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.place import ChannelAddress
 from beam_runner_runtime.channel.server import ChannelServer
 from beam_spark_executor.spark.pool import WorkerPools
 from beam_spark_executor.spark.sections import SectionRunner
@@ -138,13 +138,19 @@ def test_section_with_killed_processes_loses_and_duplicates_no_element(
     pools = WorkerPools(spark.context)
     slot = pools.acquire_slot()
     jobs: dict[str, SectionJob] = {}
-    server = ChannelServer(ChannelPlace(), jobs.get, lambda number: None)
+    server = ChannelServer(ChannelAddress(), jobs.get, lambda number: None)
     server.start()
     job_id = f"kills-{seed}-{phase.replace(' ', '-')}"
     plan = plan_of(pipeline(tmp_path))
     within = [name for name, stage in plan.stages.items() if "reader" not in stage.spec.name]
     runner = SectionRunner(
-        spark.context, pools, slot, server.endpoints.of(to_job(job_id)), job_id, plan, SHARDS
+        spark.context,
+        pools,
+        slot,
+        server.endpoints.of(make_job_scope(job_id)),
+        job_id,
+        plan,
+        SHARDS,
     )
     jobs[job_id] = SectionJob(JobWork(plan, SHARDS, StoreSpec(str(tmp_path))), runner)
     order = order_of(plan, within)
@@ -156,7 +162,7 @@ def test_section_with_killed_processes_loses_and_duplicates_no_element(
             ends.append(
                 runner.run(attrs.evolve(order, bundle=bundle, name=f"1-7-{attempt}"), phase)
             )
-            if not isinstance(ends[-1], BundleBroke):
+            if not isinstance(ends[-1], BundleFailure):
                 return
 
     thread = threading.Thread(target=attempts)
@@ -169,7 +175,7 @@ def test_section_with_killed_processes_loses_and_duplicates_no_element(
     os.kill(victim, signal.SIGKILL)
     thread.join(2 * _LIMIT)
     runs = {name: progress(tmp_path, name) for name in ("map", "reduce", "last")}
-    reasons = [end.reason for end in ends[:-1] if isinstance(end, BundleBroke)]
+    reasons = [end.reason for end in ends[:-1] if isinstance(end, BundleFailure)]
     told = {"phase": phase, "share": round(share, 2), "seed": seed, "attempts": len(ends)}
     print(f"KILL {json.dumps({**told, 'runs': runs, 'reasons': reasons})}", flush=True)
     jobs[job_id].end()

@@ -27,7 +27,7 @@ import shutdown_jobs
 from beam_runner_jobservices.client import JobClient
 from beam_runner_model.jobs import JobState
 from beam_runner_runtime.shutdown.detections import Detector
-from beam_runner_runtime.shutdown.kills import KILLS, Kill
+from beam_runner_runtime.shutdown.kills import KILLS, KillRule
 from beam_runner_runtime.shutdown.states import (
     ForkServerState,
     HarnessState,
@@ -86,7 +86,7 @@ def server() -> Iterator[JobServerProcess]:
         yield found
 
 
-def row_of(state: object) -> Kill:
+def row_of(state: object) -> KillRule:
     (row,) = [row for row in KILLS if row.state is state]
     return row
 

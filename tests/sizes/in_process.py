@@ -34,9 +34,9 @@ from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import FolderData
 from beam_runner_runtime.bundles.stage_work import StageWork
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
-from beam_runner_runtime.driver.ledger import Ledger
-from beam_runner_runtime.driver.reporting import end_text
-from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_runtime.driver.ledger import JobLedger
+from beam_runner_runtime.driver.reporting import format_ending
+from beam_runner_runtime.driver.scheduling import make_root_outputs
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_urns import environments
 from beam_runner_worker.embedded.harness import EmbeddedHarness
@@ -119,9 +119,9 @@ class _Job:
         self.bundles = 0
 
     def run(self) -> str:
-        ledger = Ledger(self._plan, SHARDS, Limits(parallelism=1), DefaultPolicy(spreads=False))
+        ledger = JobLedger(self._plan, SHARDS, Limits(parallelism=1), DefaultPolicy(spreads=False))
         waiting: deque[Bundle] = deque()
-        entry: Any = Start(0, roots_of(self._plan))
+        entry: Any = Start(0, make_root_outputs(self._plan))
         while True:
             for command in ledger.apply(entry):
                 if isinstance(command, OpenBundles):
@@ -135,7 +135,7 @@ class _Job:
             entry = reply if isinstance(reply, BundleReply) else reply.to_event()
         if isinstance(ledger.end, FinishJob):
             return ""
-        return end_text(ledger.end, ledger.last_failure, self._plan)
+        return format_ending(ledger.end, ledger.last_failure, self._plan)
 
     def _run(self, order: RunBundle) -> Any:
         self.bundles += 1

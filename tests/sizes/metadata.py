@@ -31,8 +31,8 @@ from beam_runner_model.facts import DataFacts
 from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_runtime.driver.journal_codec import encode_entries
-from beam_runner_runtime.driver.ledger import Ledger
-from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_runtime.driver.ledger import JobLedger
+from beam_runner_runtime.driver.scheduling import make_root_outputs
 from beam_runner_storage.journal.store import JournalStore
 from sample_buffers import buffer
 from small_plans import plan_of, stage
@@ -71,13 +71,13 @@ class Server:
         self._journal = JournalStore(folder, durable=False).journal("job")
         policy = DefaultSectionPolicy() if sections else None
         limits = Limits(parallelism=shards)
-        self.ledger = Ledger(PLAN, shards, limits, DefaultPolicy(), policy)
+        self.ledger = JobLedger(PLAN, shards, limits, DefaultPolicy(), policy)
         self.bundles = 0
         self.references = 0
 
     def run(self) -> None:
         """Runs the job to its end."""
-        waiting = deque[Command](self.ledger.apply(Start(0, roots_of(PLAN))))
+        waiting = deque[Command](self.ledger.apply(Start(0, make_root_outputs(PLAN))))
         self._journal.snapshot(self.ledger.snapshot())
         while self.ledger.end is None:
             command = waiting.popleft()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from beam_runner_engine.dispatch.lease import LoopLease
-from beam_runner_runtime.processes.placement import PlainPlacement
+from beam_runner_runtime.processes.placement import ProcessPlacement
 from beam_runner_storage.journal.errors import JournalUnavailable
 from beam_runner_storage.journal.journal import Journal
 from beam_runner_storage.unavailable import NeighbourUnavailable
@@ -25,7 +25,7 @@ from beam_spark_executor.cli import main
 
 NEIGHBOUR = "the disk of /obstacle"
 _FOLDER = Path(os.environ.get("OBSTACLES", ""))
-_append, _start_lane, _may_begin = Journal.append, PlainPlacement.start_lane, LoopLease.can_start
+_append, _start_lane, _may_begin = Journal.append, ProcessPlacement.start_lane, LoopLease.can_start
 
 
 def append(journal: Journal, entries: Sequence[bytes]) -> None:
@@ -35,7 +35,7 @@ def append(journal: Journal, entries: Sequence[bytes]) -> None:
     _append(journal, entries)
 
 
-def start_lane(placement: PlainPlacement, lane: Any) -> None:
+def start_lane(placement: ProcessPlacement, lane: Any) -> None:
     """Starts the lane when the obstacle is removed."""
 
     def start() -> None:
@@ -53,6 +53,6 @@ def may_begin(lease: LoopLease, now: float) -> bool:
 
 if __name__ == "__main__":
     Journal.append = append  # type: ignore[method-assign]
-    PlainPlacement.start_lane = start_lane  # type: ignore[method-assign]
+    ProcessPlacement.start_lane = start_lane  # type: ignore[method-assign]
     LoopLease.can_start = may_begin  # type: ignore[method-assign]
     sys.exit(main())

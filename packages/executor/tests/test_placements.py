@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from beam_runner_runtime.channel.stand_by import StandDown
-from beam_runner_runtime.processes.placement import PlainPlacement
+from beam_runner_runtime.channel.stand_by import EndStandBy
+from beam_runner_runtime.processes.placement import ProcessPlacement
 from beam_runner_server.placement_service import PlacementService
 from placed_jobs import SECONDS, PlacedJob, PlacedJobs, served
 from processes import alive
@@ -36,7 +36,7 @@ def placement(request: pytest.FixtureRequest) -> Iterator[PlacementService]:
         request.getfixturevalue("spark")
         placement = SparkPlacement(RunningSpark(SparkSettings()))
     else:
-        placement = PlainPlacement(CORES)
+        placement = ProcessPlacement(CORES)
     placement.check()
     placement.start()
     yield placement
@@ -135,4 +135,4 @@ def test_cancel_ends_lanes_of_one_job(place: PlacedJobs) -> None:
 
 
 def test_standby_task_with_unknown_number_is_dismissed(place: PlacedJobs) -> None:
-    assert place.placement.order(10**6) == StandDown()
+    assert place.placement.order(10**6) == EndStandBy()

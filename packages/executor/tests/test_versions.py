@@ -5,11 +5,11 @@ from __future__ import annotations
 from importlib.metadata import requires
 
 import pytest
-from beam_runner_runtime.versions import BEAM, SPARK, Range
+from beam_runner_runtime.versions import BEAM, SPARK, TestedVersions
 
 
 @pytest.mark.parametrize("known", [BEAM, SPARK], ids=lambda known: known.name)
-def test_version_range_equals_package_metadata(known: Range) -> None:
+def test_version_range_equals_package_metadata(known: TestedVersions) -> None:
     (bounds,) = [
         line for line in requires("beam-spark-executor") or () if line.startswith(known.name)
     ]

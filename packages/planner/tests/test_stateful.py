@@ -20,7 +20,7 @@ from beam_runner_engine.keyed.timers import TimeDomain
 from beam_runner_engine.scheduler.specs import StageKind
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.stages import InputKind, OutputKind
-from beam_runner_runtime.driver.scheduling import graph_of
+from beam_runner_runtime.driver.scheduling import make_scheduler_graph
 from beam_runner_urns import coders as coder_urns
 
 from beam_runner_planner import _protos
@@ -70,7 +70,7 @@ def test_stateful_stages_are_read_by_key(build: samples.Build, count: int, bulk:
     plan = samples.plan_of(build)
     stages = stateful_stages(plan)
     assert len(stages) == count
-    specs = {spec.name: spec for spec in graph_of(plan).stages}
+    specs = {spec.name: spec for spec in make_scheduler_graph(plan).stages}
     for stage in stages:
         assert stage.input_buffer is not None
         buffer = plan.buffers[stage.input_buffer]

@@ -15,7 +15,7 @@ from beam_runner_engine.scheduler.events import BundleDone, Drain, Output, Resid
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.times import MIN_TIMESTAMP
-from beam_runner_runtime.driver.scheduling import graph_of, roots_of
+from beam_runner_runtime.driver.scheduling import make_root_outputs, make_scheduler_graph
 from beam_runner_urns import spark as urns
 from beam_spark_io import ReadFromSpark, ReadStreamFromSpark, WriteToSpark, primitives
 
@@ -43,7 +43,7 @@ def test_table_transforms_get_separate_stages_with_complete_input(flags: tuple[s
     tables = {s.stage_id: s.table.urn for s in plan.stages.values() if s.table is not None}
     assert sorted(tables.values()) == sorted(urns.ALL - {urns.READ_STREAM})
     assert plan.has_tables
-    for stage in graph_of(plan, sections=True).stages:
+    for stage in make_scheduler_graph(plan, sections=True).stages:
         assert (stage.name in tables) <= (stage.whole_input and not stage.spans)
     if flags is samples.EMBEDDED:
         assert {
@@ -61,7 +61,7 @@ def test_stream_is_read_in_micro_batches_until_drain() -> None:
     assert plan.streaming
     assert plan.sources() == {read.stage_id}
     assert read.truncation == TruncationPlan(None, endless=True)
-    (spec,) = (s for s in graph_of(plan).stages if s.name == read.stage_id)
+    (spec,) = (s for s in make_scheduler_graph(plan).stages if s.name == read.stage_id)
     # A running micro-batch isn't split, because a micro-batch is short.
     assert spec.splittable and spec.whole_input
 
@@ -72,8 +72,8 @@ def some(ref: str, time: int = MIN_TIMESTAMP) -> Data:
 
 def test_stream_positions_advance_watermark_and_drain_truncates_last_position() -> None:
     plan = translate(samples.job_of(samples.proto_of(stream)))
-    scheduler = Scheduler(graph_of(plan))
-    scheduler.handle(Start(0, roots_of(plan)))
+    scheduler = Scheduler(make_scheduler_graph(plan))
+    scheduler.handle(Start(0, make_root_outputs(plan)))
     (impulse,) = scheduler.open_bundles
     (begin,) = plan.stages[impulse.stage].outputs.values()
     scheduler.handle(BundleDone(impulse.number, 1, (Output(begin, some("nothing")),)))

@@ -7,11 +7,11 @@ from beam_runner_worker.core_times import CoreTime
 from clocks import clock_of
 
 from beam_runner_runtime import cpu_contention
-from beam_runner_runtime.cpu_contention import MOST, Slowness
+from beam_runner_runtime.cpu_contention import MOST, CpuSlowdown
 
 
 def test_turn_duration_grows_with_slowness(monkeypatch: pytest.MonkeyPatch) -> None:
-    slowness = Slowness()
+    slowness = CpuSlowdown()
     for factor, least, lasts in (
         (1.0, 0.1, 0.1),
         (4.0, 0.1, 0.2),
@@ -32,7 +32,7 @@ def test_slowness_factor_follows_recent_core_times(
     clock = clock_of(cpu_contention, monkeypatch)
     times = {1: CoreTime(5.0, 5.0), 2: CoreTime(1.0, 1.0)}
     monkeypatch.setattr(cpu_contention, "core_times", lambda: dict(times))
-    slowness = Slowness()
+    slowness = CpuSlowdown()
     times[1] = CoreTime(5.0 + ran, 5.0 + waited)
     del times[2]
     times[3] = CoreTime(70.0, 70.0)

@@ -11,11 +11,11 @@ import pytest
 
 from beam_runner_runtime.job_options import (
     NUMBERS,
-    Bulk,
-    JobWishes,
-    WrongOption,
+    BulkMode,
+    InvalidOptionError,
+    RunnerOptions,
     is_loopback,
-    job_wishes,
+    parse_runner_options,
 )
 
 
@@ -24,7 +24,7 @@ def options(**values: Any) -> dict[str, Any]:
 
 
 def test_job_without_options_has_defaults() -> None:
-    assert job_wishes(options(streaming=True)) == JobWishes()
+    assert parse_runner_options(options(streaming=True)) == RunnerOptions()
 
 
 @pytest.mark.parametrize("value", ["3", 3, 3.0])
@@ -34,30 +34,30 @@ def test_job_option_numbers_of_all_client_formats_are_parsed(value: Any) -> None
         beam_spark_key_shards=value,
         beam_spark_checkpoint_interval_ms="100",
     )
-    assert job_wishes(asked) == JobWishes(3, 3, 100)
+    assert parse_runner_options(asked) == RunnerOptions(3, 3, 100)
 
 
 @pytest.mark.parametrize("option", NUMBERS, ids=lambda option: option.name)
 @pytest.mark.parametrize("value", ["", "two", -1, 0, 10**9, 2.5, [3], True, "1" * 5000])
 def test_invalid_job_option_number_is_refused_by_name(option: Any, value: Any) -> None:
     with pytest.raises(
-        WrongOption, match=f"--{option.name} is .*; expected a number from"
+        InvalidOptionError, match=f"--{option.name} is .*; expected a number from"
     ) as refused:
-        job_wishes(options(**{option.name: value}))
+        parse_runner_options(options(**{option.name: value}))
     assert len(str(refused.value)) < 300
 
 
-@pytest.mark.parametrize("bulk", Bulk)
-def test_job_option_choice_is_parsed(bulk: Bulk) -> None:
-    assert job_wishes(options(beam_spark_bulk=bulk.value)) == JobWishes(bulk=bulk)
+@pytest.mark.parametrize("bulk", BulkMode)
+def test_job_option_choice_is_parsed(bulk: BulkMode) -> None:
+    assert parse_runner_options(options(beam_spark_bulk=bulk.value)) == RunnerOptions(bulk=bulk)
 
 
 @pytest.mark.parametrize("value", ["", "Always", "sometimes", True, 1, ["always"]])
 def test_invalid_job_option_choice_is_refused_with_valid_choices(value: Any) -> None:
     with pytest.raises(
-        WrongOption, match="--beam_spark_bulk is .*; expected one of auto, always, never"
+        InvalidOptionError, match="--beam_spark_bulk is .*; expected one of auto, always, never"
     ):
-        job_wishes(options(beam_spark_bulk=value))
+        parse_runner_options(options(beam_spark_bulk=value))
 
 
 @pytest.mark.parametrize(

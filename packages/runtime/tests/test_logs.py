@@ -27,7 +27,7 @@ def _restored() -> Iterator[None]:
 
 
 def test_json_log_lines_are_formatted(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure("info", "json")
+    logs.configure_logging("info", "json")
     logging.getLogger("a.b").info("first %s", "line\nsecond")
     try:
         raise ValueError("wrong")
@@ -45,7 +45,7 @@ def test_json_log_lines_are_formatted(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_json_log_lines_pass_prism_filter_of_beam(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure("info", "json")
+    logs.configure_logging("info", "json")
     logging.getLogger("a.b").warning("look\nhere")
     line = capsys.readouterr().err.strip()
     record = logging.makeLogRecord({"msg": line, "funcName": "log_stdout", "levelno": logging.INFO})
@@ -56,7 +56,7 @@ def test_json_log_lines_pass_prism_filter_of_beam(capsys: pytest.CaptureFixture[
 
 
 def test_text_log_lines_are_formatted(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure("warning", "text")
+    logs.configure_logging("warning", "text")
     logging.getLogger("a").warning("look")
     logging.getLogger("a").info("not shown")
     assert capsys.readouterr().err.endswith("Z WARNING a: look\n")
@@ -64,7 +64,7 @@ def test_text_log_lines_are_formatted(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_py4j_log_line_of_raised_error_is_hidden(capsys: pytest.CaptureFixture[str]) -> None:
     """Java can exit during a call. This was seen once in a server that was stopped during its start."""
-    logs.configure("info", "text")
+    logs.configure_logging("info", "text")
     client = GatewayClient()
     client.deque.append(_GoneConnection())
     with pytest.raises(Py4JError):
@@ -74,7 +74,7 @@ def test_py4j_log_line_of_raised_error_is_hidden(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("level", ["debug", "info"])
 def test_py4j_secret_appears_in_no_log(level: str, capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure(level, "text")
+    logs.configure_logging(level, "text")
     with socket.create_server(("127.0.0.1", 0)) as java:
         threading.Thread(target=_answer_once, args=(java,), daemon=True).start()
         parameters = GatewayParameters(port=java.getsockname()[1], auth_token="a-secret-of-py4j")
@@ -97,7 +97,7 @@ FORGED = "x\r\n2026-01-01T00:00:00.000Z INFO root: all is well\x1b[2J\u202e\u202
 
 
 def test_foreign_text_forges_no_log_line(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure("info", "text")
+    logs.configure_logging("info", "text")
     logging.getLogger("a").info("job %s", FORGED)
     try:
         raise ValueError(FORGED)
@@ -113,7 +113,7 @@ def test_foreign_text_forges_no_log_line(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_foreign_text_forges_no_json(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure("info", "json")
+    logs.configure_logging("info", "json")
     logging.getLogger("a").info("%s", FORGED)
     logging.getLogger("a").info("größe")
     first, second = capsys.readouterr().err.rstrip("\n").split("\n")
@@ -124,7 +124,7 @@ def test_foreign_text_forges_no_json(capsys: pytest.CaptureFixture[str]) -> None
 
 @given(st.text())
 def test_logged_text_is_one_printable_line(text: str) -> None:
-    shown = logs.printable(text)
+    shown = logs.escape_unprintable(text)
     assert shown.isprintable()
     assert (shown == text) == text.isprintable()
 
@@ -140,8 +140,8 @@ class _GoneConnection:
 
 
 def test_hushed_suppresses_warnings_inside_block(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure("info", "text")
-    with logs.hushed():
+    logs.configure_logging("info", "text")
+    with logs.suppress_import_warnings():
         logging.warning("kept back")
         logging.error("an error")
     logging.info("again")
@@ -154,7 +154,7 @@ def test_hushed_suppresses_warnings_inside_block(capsys: pytest.CaptureFixture[s
 def test_handler_added_inside_hushed_block_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
-    with logs.hushed():
+    with logs.suppress_import_warnings():
         logging.warning("makes a handler for all that is logged from now on")
         assert root.handlers
     assert root.handlers == []

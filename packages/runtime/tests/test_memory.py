@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from beam_runner_runtime import memory
-from beam_runner_runtime.memory import VARIABLE, KillWatch, memory_limit
+from beam_runner_runtime.memory import VARIABLE, OutOfMemoryDetector, read_memory_limit
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -37,11 +37,11 @@ def test_memory_limit_of_control_group_is_used(
     _write(tmp_path / "proc/self/cgroup", groups)
     for name, text in files.items():
         _write(tmp_path / "sys/fs/cgroup" / name, text)
-    assert memory_limit(tmp_path) == (MACHINE if limit is None else limit)
+    assert read_memory_limit(tmp_path) == (MACHINE if limit is None else limit)
 
 
 def test_memory_limit_without_control_groups_is_machine_memory(tmp_path: Path) -> None:
-    assert memory_limit(tmp_path) == MACHINE
+    assert read_memory_limit(tmp_path) == MACHINE
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_memory_limit_of_setting_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: str, limit: int
 ) -> None:
     monkeypatch.setenv(VARIABLE, stated)
-    assert memory_limit(tmp_path) == limit
+    assert read_memory_limit(tmp_path) == limit
 
 
 def test_invalid_memory_setting_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "2G")
     with pytest.raises(ValueError, match="BEAM_RUNNER_MEMORY is '2G', not a number of bytes"):
-        memory_limit()
+        read_memory_limit()
 
 
 def test_processes_killed_by_system_are_remembered_temporarily(
@@ -67,7 +67,7 @@ def test_processes_killed_by_system_are_remembered_temporarily(
     monkeypatch.setattr(memory, "time", SimpleNamespace(monotonic=lambda: now))
     counts = tmp_path / "proc/vmstat"
     _write(counts, "nr_free_pages 7\noom_kill 3\noom_kill_other 9")
-    watch = KillWatch(tmp_path)
+    watch = OutOfMemoryDetector(tmp_path)
     assert watch.hint() == ""
     _write(counts, "nr_free_pages 7\noom_kill 4")
     assert "killed processes on this machine for want of memory" in watch.hint()
@@ -80,7 +80,7 @@ def test_processes_killed_by_system_are_remembered_temporarily(
 
 
 def test_system_without_kill_counter_reports_no_kills(tmp_path: Path) -> None:
-    assert KillWatch(tmp_path).hint() == ""
+    assert OutOfMemoryDetector(tmp_path).hint() == ""
 
 
 def _write(path: Path, text: str) -> None:

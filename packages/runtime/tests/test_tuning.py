@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from beam_runner_runtime.tuning import TUNING, Tuning
+from beam_runner_runtime.tuning import TUNING, SchedulingConstants
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "scheduling-constants.md"
 
@@ -21,10 +21,10 @@ def shown(name: str, value: float) -> str:
 
 
 def test_tuning_page_lists_every_number() -> None:
-    said = dict(re.findall(r"^ {8}(\w+): (.*)$", str(Tuning.__doc__), re.MULTILINE))
+    said = dict(re.findall(r"^ {8}(\w+): (.*)$", str(SchedulingConstants.__doc__), re.MULTILINE))
     table = [
         f"| `{field.name}` | {shown(field.name, getattr(TUNING, field.name))} | {said[field.name]} |"
-        for field in attrs.fields(Tuning)
+        for field in attrs.fields(SchedulingConstants)
     ]
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     assert rows == table, (

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from beam_runner_runtime.channel.place import ChannelError, ChannelPlace
+from beam_runner_runtime.channel.place import ChannelAddress, ChannelError
 
 from beam_runner_server.channel_flags import ChannelWishes
 from beam_runner_server.flags import parse
@@ -12,7 +12,7 @@ CLUSTER = "spark://master:7077"
 
 def test_channel_uses_address_of_spark_driver() -> None:
     place = ChannelWishes().place(CLUSTER, "driver.example", "0.0.0.0", here=False)
-    assert place == ChannelPlace("0.0.0.0", 0, "driver.example")
+    assert place == ChannelAddress("0.0.0.0", 0, "driver.example")
     assert place.address(5) == "driver.example:5"
 
 
@@ -26,7 +26,7 @@ def test_channel_flags_override_defaults() -> None:
     flags = ("--channel-host=10.0.0.1", "--channel-port", "7", "--channel-advertise=public:8")
     wishes = parse(flags, PlainProgram()).channel
     assert wishes == ChannelWishes("10.0.0.1", 7, ("public", 8))
-    wanted = ChannelPlace("10.0.0.1", 7, "public", 8)
+    wanted = ChannelAddress("10.0.0.1", 7, "public", 8)
     assert wishes.place(CLUSTER, "driver", "driver", here=False) == wanted
     assert wishes.place("local[2]", "127.0.0.1", "127.0.0.1", here=True) == wanted
 
@@ -49,7 +49,7 @@ def test_channel_with_one_address_advertises_that_address(
 def test_channel_with_port_only_leaves_host_to_spark() -> None:
     wishes = parse(["--channel-port=7"], PlainProgram()).channel
     place = wishes.place(CLUSTER, "driver", "0.0.0.0", here=False)
-    assert place == ChannelPlace("0.0.0.0", 7, "driver")
+    assert place == ChannelAddress("0.0.0.0", 7, "driver")
 
 
 @pytest.mark.parametrize(

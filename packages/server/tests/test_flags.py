@@ -5,7 +5,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from beam_runner_runtime.job_options import Bulk
+from beam_runner_runtime.job_options import BulkMode
 from beam_runner_storage.stores.spec import StoreSpec
 
 from beam_runner_server import flags
@@ -68,7 +68,7 @@ def test_flags_are_all_parsed() -> None:
         outage_limit=90.0,
         keep_failed_streams=36 * 3600.0,
         hide_elements=True,
-        bulk=Bulk.ALWAYS,
+        bulk=BulkMode.ALWAYS,
         platform=PlainProcesses(3),
         log_level="error",
         log_kind="json",

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
         " version of Java or PySpark: servers ignore a file of other"
         " versions.",
     ).parse_args(arguments)
-    logs.configure("error", "text")
+    logs.configure_logging("error", "text")
     try:
         print(share_classes())
     except (Unavailable, OSError) as error:

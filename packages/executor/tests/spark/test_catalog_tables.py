@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from beam_runner_planner.table_specs import TableTarget
-from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.channel.attempts import BundleFailure
 from beam_runner_urns import spark as urns
 from beam_spark_io.schemas import spark_of_arrow
 from table_jobs import TableJob
@@ -41,7 +41,7 @@ def rows(spark: RunningSpark, table: str) -> list[tuple[int, str]]:
 
 def refused(job: TableJob, to: TableTarget) -> str:
     reply = job.run(urns.STAGE, to.to_payload(), job.given(ROWS))
-    assert isinstance(reply, BundleBroke) and reply.failure is not None, reply
+    assert isinstance(reply, BundleFailure) and reply.failure is not None, reply
     assert "\n" not in reply.failure.summary
     return reply.failure.summary
 

@@ -9,7 +9,7 @@ import attrs
 import pyarrow as pa
 import pytest
 from beam_runner_planner.table_specs import TableTarget
-from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.channel.attempts import BundleFailure
 from beam_runner_urns import spark as urns
 from beam_spark_io.schemas import spark_of_arrow
 from beam_spark_io.spark import databases
@@ -136,7 +136,7 @@ def test_database_error_is_reported_and_leaves_table_unchanged(
     to = database.target(mode).to_payload()
     staged = job.done(urns.STAGE, to, job.given(ROWS))
     broke = job.run(urns.PUBLISH, to, staged)
-    assert isinstance(broke, BundleBroke) and "check constraint" in broke.reason
+    assert isinstance(broke, BundleFailure) and "check constraint" in broke.reason
     assert database.rows() == [(0, "old")]
     database.run("DELETE FROM words", "DROP TABLE words", "CREATE TABLE words (id INT, text CLOB)")
     job.done(urns.PUBLISH, to, staged, attempt=2)
@@ -164,7 +164,7 @@ def test_database_write_of_finished_job_commits_no_rows(
     with monkeypatch.context() as patched:
         patched.setattr(databases, "_copy", cancelled_by_then)
         broke = job.run(urns.PUBLISH, to, staged, attempt=2)
-    assert isinstance(broke, BundleBroke) and "the job ends" in broke.reason
+    assert isinstance(broke, BundleFailure) and "the job ends" in broke.reason
     assert database.rows() == [(3, "ü")]
     # No table is locked, and another server can continue.
     job.done(urns.PUBLISH, to, staged, attempt=3)

@@ -8,10 +8,10 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_runtime.bundles.preflight import Needs
+from beam_runner_runtime.bundles.preflight import BundleRequirements
 from beam_runner_runtime.channel.endpoints import KNOCK
 from beam_runner_runtime.channel.messages import Endpoint
-from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.place import ChannelAddress
 from beam_runner_runtime.channel.server import ChannelServer
 from beam_runner_storage.stores.probe import create_mark
 from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
@@ -25,7 +25,7 @@ from beam_spark_executor.spark.settings import SparkUnavailable
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    server = ChannelServer(ChannelPlace(), lambda job_id: None, lambda number: None)
+    server = ChannelServer(ChannelAddress(), lambda job_id: None, lambda number: None)
     server.start()
     yield server.endpoints.of(KNOCK)
     server.stop()
@@ -76,7 +76,7 @@ def plain_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_tasks, "start_job_thread", start_plain_thread)
 
 
-def check(cluster: Any, needs: Needs) -> frozenset[str]:
+def check(cluster: Any, needs: BundleRequirements) -> frozenset[str]:
     return check_executors(cluster, WorkerPools(cluster), needs)
 
 
@@ -110,26 +110,26 @@ def test_cluster_without_executors_is_awaited_briefly(
 def test_cluster_that_meets_all_needs_passes_check(endpoint: Endpoint, tmp_path: Path) -> None:
     store = StoreSpec(f"file://{tmp_path}/store")
     create_mark(store)
-    hosts = check(FakeCluster(), Needs(endpoint, store))
+    hosts = check(FakeCluster(), BundleRequirements(endpoint, store))
     assert hosts == {socket.gethostname()}
 
 
 def test_unreachable_channel_is_named(endpoint: Endpoint) -> None:
     elsewhere = attrs.evolve(endpoint, address="127.0.0.1:1")
     with pytest.raises(SparkUnavailable, match=r"host \S+: .* 127.0.0.1:1 is not .*--channel-adv"):
-        check(FakeCluster(), Needs(elsewhere, NO_STORE))
+        check(FakeCluster(), BundleRequirements(elsewhere, NO_STORE))
 
 
 def test_executor_folder_that_is_not_shared_is_named(endpoint: Endpoint, tmp_path: Path) -> None:
     with pytest.raises(SparkUnavailable, match=f"the folder {tmp_path} .*--data-dir"):
-        check(FakeCluster(), Needs(endpoint, StoreSpec(str(tmp_path))))
+        check(FakeCluster(), BundleRequirements(endpoint, StoreSpec(str(tmp_path))))
 
 
 def test_store_unusable_on_executor_is_named(endpoint: Endpoint, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     store = StoreSpec(f"file://{tmp_path}/file")
     with pytest.raises(SparkUnavailable, match=f"file://{tmp_path}/file"):
-        check(FakeCluster(), Needs(endpoint, store))
+        check(FakeCluster(), BundleRequirements(endpoint, store))
 
 
 @pytest.mark.parametrize(

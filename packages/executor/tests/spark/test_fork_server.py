@@ -174,7 +174,7 @@ def hand_over(name):
     return daemon.pid
 
 fork_server._hand_over = hand_over
-fork_server._make_server = fork_server.reaper.make_silent = lambda *_: None
+fork_server._make_server = fork_server.reaper.redirect_to_null = lambda *_: None
 fork_server.stand_for_daemon(lambda: None, lambda: None)
 print(daemon.wait())
 """

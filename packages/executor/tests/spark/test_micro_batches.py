@@ -20,8 +20,8 @@ from beam_runner_model.stages import HarnessStage, InputEdge, InputKind, JobCont
 from beam_runner_model.times import MIN_TIMESTAMP
 from beam_runner_planner.plan import JobPlan, StagePlan, TablePlan
 from beam_runner_planner.table_specs import StreamSource
-from beam_runner_runtime.bundles.table_rows import ElementsWriter, elements_of
-from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.bundles.table_rows import ElementsWriter, read_elements_of_inputs
+from beam_runner_runtime.channel.attempts import BundleFailure
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_runtime.channel.wire import decode_message, encode_message
 from beam_runner_storage.stores.spec import StoreSpec
@@ -70,7 +70,7 @@ class Stream:
         waiting.write_text("\n".join(lines))
         waiting.rename(self.folder / name)
 
-    def attempt(self, attempt: int = 1, *, truncate: bool = False) -> BundleReply | BundleBroke:
+    def attempt(self, attempt: int = 1, *, truncate: bool = False) -> BundleReply | BundleFailure:
         """Returns the result of an attempt at the next micro-batch, in a separate thread as in a server."""
         self.turns += attempt == 1
         number = self.turns
@@ -102,14 +102,16 @@ class Stream:
     def ids(self, done: BundleDone) -> list[int]:
         """Returns the IDs of the rows that were read."""
         inputs = [Input(output.data) for output in done.outputs]
-        elements = elements_of(FileCache.open(self.data.store), inputs)
+        elements = read_elements_of_inputs(FileCache.open(self.data.store), inputs)
         return [row["id"] for each in elements for row in decode_batch(each).to_pylist()]
 
     @property
     def position(self) -> Position:
         """Returns the last committed position."""
         assert self.left is not None
-        (element,) = elements_of(FileCache.open(self.data.store), [Input(self.left.data)])
+        (element,) = read_elements_of_inputs(
+            FileCache.open(self.data.store), [Input(self.left.data)]
+        )
         return Position.from_bytes(element)
 
     @property
@@ -220,14 +222,14 @@ def test_columns_and_rows_are_selected(stream: Stream) -> None:
     stream.source = attrs.evolve(stream.source, columns=("at",), where="id > 2")
     stream.arrives("one", 1, 2, 3)
     inputs = [Input(output.data) for output in stream.turn().outputs]
-    (batch,) = map(decode_batch, elements_of(FileCache.open(stream.data.store), inputs))
+    (batch,) = map(decode_batch, read_elements_of_inputs(FileCache.open(stream.data.store), inputs))
     assert (batch.schema.names, batch.num_rows) == (["at"], 1)
 
 
 def test_rows_with_null_timestamp_are_reported(stream: Stream) -> None:
     stream.arrives("one", 1, 2, 3, seconds=lambda number: None if number > 1 else number)
     reply = stream.attempt()
-    assert isinstance(reply, BundleBroke) and reply.failure is not None
+    assert isinstance(reply, BundleFailure) and reply.failure is not None
     assert reply.failure.transform == "Streams/It"
     assert "2 rows of json" in reply.failure.text and "'at' is null" in reply.failure.text
 
@@ -246,7 +248,7 @@ def test_rows_with_null_timestamp_are_reported(stream: Stream) -> None:
 def test_invalid_stream_is_reported(stream: Stream, more: Any, said: str) -> None:
     stream.source = attrs.evolve(stream.source, **more)
     reply = stream.attempt()
-    assert isinstance(reply, BundleBroke) and reply.failure is not None, reply
+    assert isinstance(reply, BundleFailure) and reply.failure is not None, reply
     assert said in reply.failure.text
     assert "\tat " not in reply.failure.text
 
@@ -271,7 +273,7 @@ def test_micro_batch_ends_with_its_job(stream: Stream, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(micro_batches, "write_rows", write)
     reply = stream.attempt()
-    assert isinstance(reply, BundleBroke) and reply.failure is None
+    assert isinstance(reply, BundleFailure) and reply.failure is None
     assert "the job ends" in reply.reason
 
 
@@ -285,5 +287,5 @@ def test_failing_micro_batch_reports_its_error(
 
     monkeypatch.setattr(micro_batches, "write_rows", write)
     reply = stream.attempt()
-    assert isinstance(reply, BundleBroke) and reply.failure is None
+    assert isinstance(reply, BundleFailure) and reply.failure is None
     assert reply.reason == "'Streams/It': OSError: no room"

@@ -12,10 +12,10 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
-from beam_runner_runtime.channel.endpoints import to_job
+from beam_runner_runtime.channel.attempts import BundleFailure, SectionRefusal
+from beam_runner_runtime.channel.endpoints import make_job_scope
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
-from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.place import ChannelAddress
 from beam_runner_runtime.channel.server import ChannelServer
 from beam_runner_storage.stores.spec import StoreSpec
 from plans import Build, plan_of
@@ -66,7 +66,7 @@ def start(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> Iterator[Callable[..., tuple[SectionRunner, RunBundle]]]:
     jobs: dict[str, SectionJob] = {}
-    server = ChannelServer(ChannelPlace(), jobs.get, lambda number: None)
+    server = ChannelServer(ChannelAddress(), jobs.get, lambda number: None)
     server.start()
 
     def make(build: Build, pool: str = "") -> tuple[SectionRunner, RunBundle]:
@@ -74,7 +74,7 @@ def start(
         job = jobs[JOB] = SectionJob(JobWork(plan, SHARDS, StoreSpec(str(tmp_path))))
         within = [name for name, stage in plan.stages.items() if "last" not in stage.spec.name]
         job.runner = SectionRunner(
-            spark.context, pools, slot, server.endpoints.of(to_job(JOB)), JOB, plan, SHARDS
+            spark.context, pools, slot, server.endpoints.of(make_job_scope(JOB)), JOB, plan, SHARDS
         )
         return job.runner, order_of(plan, within)
 
@@ -84,13 +84,13 @@ def start(
     server.stop()
 
 
-def run(runner: SectionRunner, order: RunBundle) -> BundleReply | BundleBroke | SectionRefusal:
+def run(runner: SectionRunner, order: RunBundle) -> BundleReply | BundleFailure | SectionRefusal:
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(runner.run(order, "the title")))
     thread.start()
     thread.join(SECONDS)
     assert found, "the section hangs"
-    reply: BundleReply | BundleBroke | SectionRefusal = found[0]
+    reply: BundleReply | BundleFailure | SectionRefusal = found[0]
     return reply
 
 
@@ -140,7 +140,7 @@ def test_shuffle_files_of_finished_section_are_removed(
 def test_failing_user_code_is_not_retried_by_spark(start: Any, spark: RunningSpark) -> None:
     runner, order = start(failing)
     reply = run(runner, order)
-    assert isinstance(reply, BundleBroke)
+    assert isinstance(reply, BundleFailure)
     assert reply.failure is not None
     assert (reply.failure.transform, reply.failure.summary[:17]) == ("bad", "ZeroDivisionError")
 
@@ -148,7 +148,7 @@ def test_failing_user_code_is_not_retried_by_spark(start: Any, spark: RunningSpa
 def test_sdk_that_does_not_start_is_reported_by_its_stage(start: Any) -> None:
     runner, order = start(joined, "localhost:1")
     reply = run(runner, order)
-    assert isinstance(reply, BundleBroke)
+    assert isinstance(reply, BundleFailure)
     assert reply.failure is None
     stage = r"\S*Create/FlatMap\(.*"
     assert re.match(rf"{stage}: PoolUnreachable: the worker pool at localhost:1 of", reply.reason)
@@ -168,6 +168,6 @@ def test_cancelled_section_ends_at_once_with_reason_of_spark(
         thread.join(0.5)
     assert not thread.is_alive()
     (broke,) = found
-    assert isinstance(broke, BundleBroke)
+    assert isinstance(broke, BundleFailure)
     assert broke.failure is None
     assert "cancel" in broke.reason.lower(), broke.reason

@@ -11,9 +11,9 @@ from unittest.mock import Mock
 import attrs
 import pytest
 from beam_runner_engine.scheduler.commands import Bundle, SectionPart
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, SectionRefusal
 from beam_runner_runtime.channel.messages import LaneOpened, RunBundle
-from beam_runner_runtime.sections.ends import SectionEnd, Tasks
+from beam_runner_runtime.sections.ends import SectionEnd, TaskCounts
 from beam_runner_runtime.tuning import TUNING
 from plain_threads import start_plain_thread
 
@@ -119,7 +119,7 @@ def test_section_runner_that_raises_breaks_section(jobs_with: Jobs) -> None:
     def run(order: RunBundle, title: str) -> SectionEnd:
         raise ConnectionError("Spark is gone")
 
-    assert end_of(jobs_with(run)[0]) == BundleBroke(
+    assert end_of(jobs_with(run)[0]) == BundleFailure(
         Attempt(7, 2), None, "ConnectionError: Spark is gone"
     )
 
@@ -141,14 +141,14 @@ def test_section_tasks_include_only_sections_of_this_job(jobs_with: Jobs) -> Non
     tracker.getStageInfo.side_effect = stages.get
     spark: Any = jobs._spark
     spark.context.statusTracker.return_value = tracker
-    assert jobs.section_tasks() == Tasks(done=9, running=2, known=16)
+    assert jobs.section_tasks() == TaskCounts(done=9, running=2, known=16)
 
 
 def test_bundle_without_parts_is_run_by_table_bundles(
     jobs_with: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs, _ = jobs_with(lambda order, title: REFUSAL)
-    broke = BundleBroke(Attempt(7, 2), None, "no table")
+    broke = BundleFailure(Attempt(7, 2), None, "no table")
     monkeypatch.setattr(module, "TableBundles", Mock(return_value=Mock(run=lambda *_: broke)))
     told: queue.SimpleQueue[SectionEnd] = queue.SimpleQueue()
     order = attrs.evolve(ORDER, bundle=attrs.evolve(ORDER.bundle, parts=()))

@@ -12,11 +12,17 @@ import attrs
 import pytest
 from beam_runner_model.stages import JobContext
 from beam_runner_planner.plan import JobPlan
-from beam_runner_runtime.channel.endpoints import to_job
-from beam_runner_runtime.channel.messages import CloseLane, ExitNow, FromWorker, JobWork, LaneOpened
-from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.endpoints import make_job_scope
+from beam_runner_runtime.channel.messages import (
+    CloseLane,
+    ExitProcess,
+    FromWorker,
+    JobWork,
+    LaneOpened,
+)
+from beam_runner_runtime.channel.place import ChannelAddress
 from beam_runner_runtime.channel.server import ChannelServer, WorkerLink
-from beam_runner_runtime.channel.stand_by import ServeLane, StandDown
+from beam_runner_runtime.channel.stand_by import EndStandBy, ServeLane
 from beam_runner_storage.stores.spec import StoreSpec
 from waiting import wait_until
 
@@ -78,7 +84,7 @@ def test_assigned_standby_task_takes_no_lane(one: StandBy) -> None:
 
 def test_dismissed_standby_task_exits(one: StandBy) -> None:
     one.end_unless_assigned()
-    assert one.wait_for_assignment(SECONDS) == StandDown()
+    assert one.wait_for_assignment(SECONDS) == EndStandBy()
     one.on_task_end("")
 
 
@@ -119,11 +125,11 @@ class OnSpark:
 @pytest.fixture
 def on_spark(spark: RunningSpark, pools: WorkerPools, tmp_path: Path) -> Iterator[OnSpark]:
     job = FakeJob(tmp_path)
-    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, lambda n: stand_bys.order(n))
+    server = ChannelServer(ChannelAddress(), {"job-1": job}.get, lambda n: stand_bys.order(n))
     stand_bys = StandByKeeper(pools, server.endpoints, wanted=True)
     server.start()
     stand_bys.ensure_standby()
-    endpoint = server.endpoints.of(to_job("job-1"))
+    endpoint = server.endpoints.of(make_job_scope("job-1"))
     jobs = SparkJobs(spark, pools, stand_bys, endpoint, "job-1", lambda: 1)
     yield OnSpark(job, stand_bys, jobs)
     stand_bys.close()
@@ -147,7 +153,7 @@ def test_standby_task_serves_first_lane_of_job(spark: RunningSpark, on_spark: On
     assert list(tracker.getJobIdsForGroup("beam-job-1")) == []
     link.send(CloseLane())
     assert ends.get(timeout=SECONDS) == (0, "")
-    link.send(ExitNow())
+    link.send(ExitProcess())
     on_spark.jobs.close(workers_gone=False)
 
 

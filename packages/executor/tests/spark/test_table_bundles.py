@@ -11,7 +11,7 @@ import pytest
 from beam_runner_data.rows.columns import decode_batch
 from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_planner.table_specs import TableSource, TableTarget
-from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.channel.attempts import BundleFailure
 from beam_runner_urns import spark as urns
 from beam_spark_io.schemas import spark_of_arrow
 from table_jobs import TableJob
@@ -73,7 +73,7 @@ def test_table_read_counts_rows(job: TableJob) -> None:
 )
 def test_table_source_error_names_transform(job: TableJob, source: TableSource, said: str) -> None:
     reply = job.run(urns.READ, source.to_payload())
-    assert isinstance(reply, BundleBroke) and reply.failure is not None
+    assert isinstance(reply, BundleFailure) and reply.failure is not None
     assert reply.failure.transform == "Tables/It"
     assert said in reply.failure.summary
     assert "\tat " not in reply.failure.text
@@ -102,7 +102,7 @@ def test_table_query_that_calls_java_is_refused(
             sql="SELECT 1 AS it", where=f"{name.removeprefix('/*+ a hint */')}{CALLS} = ''"
         )
     reply = job.run(urns.READ, source.to_payload())
-    assert isinstance(reply, BundleBroke) and reply.failure is not None
+    assert isinstance(reply, BundleFailure) and reply.failure is not None
     java: Any = spark.context._jvm
     assert java.java.lang.System.getProperty("beam.test.called") is None
     # The session of the program is unchanged.
@@ -117,7 +117,7 @@ def test_table_query_error_is_reported_by_job_and_not_logged_by_pyspark(
     logged: list[Any] = []
     monkeypatch.setattr(logger, "handle", logged.append)
     reply = job.run(urns.READ, TableSource(sql="SELECT no_such_function() AS one").to_payload())
-    assert isinstance(reply, BundleBroke) and reply.failure is not None
+    assert isinstance(reply, BundleFailure) and reply.failure is not None
     assert "no_such_function" in reply.failure.summary
     assert logged == []
 
@@ -169,7 +169,7 @@ def test_removed_staged_files_are_reported(job: TableJob, tmp_path: Path) -> Non
     for path in (tmp_path / "out").rglob("*.parquet"):
         path.unlink()
     reply = job.run(urns.PUBLISH, to.to_payload(), staged)
-    assert isinstance(reply, BundleBroke)
+    assert isinstance(reply, BundleFailure)
     assert "another program has removed it" in reply.reason
 
 

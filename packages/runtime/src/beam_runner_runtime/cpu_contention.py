@@ -18,7 +18,7 @@ _LOOK_SECONDS = 1.0
 _LEAST_RAN = 0.01
 
 
-class Slowness:
+class CpuSlowdown:
     """Slowdown factor of this process over the last second or more, compared with dedicated cores; not thread-safe."""
 
     def __init__(self) -> None:

@@ -49,7 +49,7 @@ _FORMER = {"HarnessStage": "StageSpec", "StageTimer": "Timer"}
 """Persisted names of renamed classes, by their current name."""
 
 
-def forms_of(modules: Mapping[str, Sequence[ModuleType]]) -> dict[str, type]:
+def collect_record_classes(modules: Mapping[str, Sequence[ModuleType]]) -> dict[str, type]:
     """Returns all records, enums and state kinds that modules define, by name.
 
     Args:
@@ -67,7 +67,7 @@ def forms_of(modules: Mapping[str, Sequence[ModuleType]]) -> dict[str, type]:
     return found
 
 
-FORMS = forms_of(
+FORMS = collect_record_classes(
     {
         "": (
             *(commands, data, events, facts, graph, minima, policy, specs, state, summary),

@@ -7,7 +7,7 @@ import gc
 _YOUNG_OBJECTS = 20_000
 
 
-def settle() -> None:
+def tune_garbage_collector() -> None:
     """Excludes all current objects from garbage collection, and reduces the frequency of young
     collections.
 

@@ -15,7 +15,7 @@ _DIGITS = 20
 _SHOWN = 100
 
 
-class WrongOption(ValueError):
+class InvalidOptionError(ValueError):
     """Error for an option with an invalid value; the text names the valid values."""
 
 
@@ -36,7 +36,7 @@ def is_loopback(options_json: str) -> bool:
     return "LOOPBACK" in [options.get(name) for name in (*urns, *names)]
 
 
-class Bulk(enum.Enum):
+class BulkMode(enum.Enum):
     """Mode of bounded work: whether Spark runs it as separate jobs, with Spark's shuffle between stages."""
 
     AUTO = "auto"
@@ -46,7 +46,7 @@ class Bulk(enum.Enum):
 
 
 @attrs.frozen
-class JobOption:
+class NumericOption:
     """Pipeline option with a numeric value.
 
     Attributes:
@@ -65,7 +65,7 @@ class JobOption:
         """Returns the value from a job's options, or None if the option is absent.
 
         Raises:
-            WrongOption: The value isn't a number or is out of range.
+            InvalidOptionError: The value isn't a number or is out of range.
         """
         value = options.get(f"{option_urns.PREFIX}{self.name}{option_urns.SUFFIX}")
         if value is None:
@@ -74,7 +74,7 @@ class JobOption:
         # Python refuses to parse numbers of thousands of digits.
         is_short = text.isdecimal() and len(text) <= _DIGITS
         if not is_short or not self.least <= int(text) <= self.most:
-            raise WrongOption(
+            raise InvalidOptionError(
                 f"--{self.name} is {_format_value(value)}; expected a number from {self.least}"
                 f" to {self.most}"
             )
@@ -82,7 +82,7 @@ class JobOption:
 
 
 @attrs.frozen
-class JobChoice:
+class ChoiceOption:
     """Pipeline option with an enumerated value.
 
     Attributes:
@@ -92,40 +92,40 @@ class JobChoice:
     """
 
     name: str
-    choices: type[Bulk]
+    choices: type[BulkMode]
     description: str
 
-    def asked(self, options: Mapping[str, Any]) -> Bulk | None:
+    def asked(self, options: Mapping[str, Any]) -> BulkMode | None:
         """Returns the value from a job's options, or None if the option is absent.
 
         Raises:
-            WrongOption: The value isn't a valid choice.
+            InvalidOptionError: The value isn't a valid choice.
         """
         value = options.get(f"{option_urns.PREFIX}{self.name}{option_urns.SUFFIX}")
         if value is None:
             return None
         words = [each.value for each in self.choices]
         if value not in words:
-            raise WrongOption(
+            raise InvalidOptionError(
                 f"--{self.name} is {_format_value(value)}; expected one of {', '.join(words)}"
             )
         return self.choices(value)
 
 
-TASK_ATTEMPTS = JobOption(
+TASK_ATTEMPTS = NumericOption(
     "beam_spark_task_attempts",
     1,
     100,
     "maximum number of attempts at a bundle whose user code raises, before the job"
     " fails (default: the value of the server's flag; without limit in a stream)",
 )
-KEY_SHARDS = JobOption(
+KEY_SHARDS = NumericOption(
     "beam_spark_key_shards",
     2,
     4096,
     "number of shards for the keys of each GroupByKey and stateful ParDo (default: a few per core)",
 )
-CHECKPOINT_INTERVAL = JobOption(
+CHECKPOINT_INTERVAL = NumericOption(
     "beam_spark_checkpoint_interval_ms",
     50,
     3_600_000,
@@ -133,9 +133,9 @@ CHECKPOINT_INTERVAL = JobOption(
     " that its work is committed (default: 500 if the pipeline is streaming, otherwise"
     " 10000)",
 )
-BULK = JobChoice(
+BULK = ChoiceOption(
     "beam_spark_bulk",
-    Bulk,
+    BulkMode,
     "whether stages of bounded data run together as one Spark job, with Spark's"
     " shuffle between them: always if possible, never, or auto: if machines share no"
     " store for data between stages (default: the value of the server's flag)",
@@ -145,22 +145,22 @@ JOB_OPTIONS = (*NUMBERS, BULK)
 
 
 @attrs.frozen
-class JobWishes:
+class RunnerOptions:
     """Parsed runner options of a job; None for each absent option."""
 
     task_attempts: int | None = None
     key_shards: int | None = None
     checkpoint_interval: int | None = None
-    bulk: Bulk | None = None
+    bulk: BulkMode | None = None
 
 
-def job_wishes(options: Mapping[str, Any]) -> JobWishes:
+def parse_runner_options(options: Mapping[str, Any]) -> RunnerOptions:
     """Returns the parsed runner options of a job.
 
     Raises:
-        WrongOption: An option has an invalid value.
+        InvalidOptionError: An option has an invalid value.
     """
-    return JobWishes(
+    return RunnerOptions(
         TASK_ATTEMPTS.asked(options),
         KEY_SHARDS.asked(options),
         CHECKPOINT_INTERVAL.asked(options),

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 
-def configure(level: str, kind: str) -> None:
+def configure_logging(level: str, kind: str) -> None:
     """Sends the log of this process to standard error.
 
     ``level`` is ``debug``, ``info``, ``warning`` or ``error``. ``kind`` is ``text`` or ``json``.
@@ -28,7 +28,7 @@ def configure(level: str, kind: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Returns ``text`` as one line, with escapes for all characters that aren't printable.
 
     For example, line breaks, control characters and marks that change the writing direction become
@@ -53,7 +53,7 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 
 
 @contextlib.contextmanager
-def hushed() -> Iterator[None]:
+def suppress_import_warnings() -> Iterator[None]:
     """Suppresses warnings during the import of Beam, which logs missing optional packages.
 
     Removes the handler that Python's ``logging`` adds for such a warning. Otherwise all later
@@ -78,7 +78,7 @@ class _TextFormatter(logging.Formatter):
         self.converter = time.gmtime
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return printable(super().formatMessage(record))
+        return escape_unprintable(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:
         return _indent_lines(super().formatException(ei))
@@ -109,4 +109,4 @@ class _JsonFormatter(logging.Formatter):
 
 
 def _indent_lines(text: str) -> str:
-    return "\n".join(f"  {printable(line)}" for line in text.split("\n"))
+    return "\n".join(f"  {escape_unprintable(line)}" for line in text.split("\n"))

@@ -24,7 +24,7 @@ _LATELY_SECONDS = 5.0
 _MOST_BUDGET = 1 << 30
 
 
-def memory_limit(root: Path = Path("/")) -> int:
+def read_memory_limit(root: Path = Path("/")) -> int:
     """Returns the memory (bytes) that this process and its siblings can use together.
 
     The result is the minimum of three limits: the memory of the machine, the limits of this
@@ -46,24 +46,24 @@ def memory_limit(root: Path = Path("/")) -> int:
     return min([machine, *limits, *_read_group_limits(root)])
 
 
-def table_budget() -> int:
+def compute_table_budget() -> int:
     """Returns the maximum memory (bytes) of values that a bundle combines before a shuffle."""
-    return _BUDGETS_OF_TABLE * bundle_budget()
+    return _BUDGETS_OF_TABLE * compute_bundle_budget()
 
 
 @functools.cache
-def bundle_budget() -> int:
+def compute_bundle_budget() -> int:
     """Returns the maximum bytes of rows that one bundle holds in memory; larger input goes to files."""
-    share = memory_limit() // (_SHARE_OF_BUNDLE * (os.cpu_count() or 1))
+    share = read_memory_limit() // (_SHARE_OF_BUNDLE * (os.cpu_count() or 1))
     return max(_LEAST_BUDGET, min(share, _MOST_BUDGET))
 
 
-def section_budget() -> int:
+def compute_section_budget() -> int:
     """Returns the memory budget (bytes) of a section's bundle, and of the input that waits for it."""
-    return _BUDGETS_OF_SECTION * bundle_budget()
+    return _BUDGETS_OF_SECTION * compute_bundle_budget()
 
 
-class KillWatch:
+class OutOfMemoryDetector:
     """Detection of processes that the system's out-of-memory killer killed on this machine.
 
     Args:

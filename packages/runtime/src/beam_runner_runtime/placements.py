@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from beam_runner_runtime.bundles.binding import bind
+from beam_runner_runtime.bundles.binding import bind_process
 from beam_runner_runtime.channel.stand_by import LaneRef
 
 
@@ -26,4 +26,4 @@ def serve_lane(ref: LaneRef) -> None:
         RuntimeError: The process has served another job.
     """
     with ExitStack() as at_exit:
-        bind(ref.endpoint, ref.job_id, at_exit.callback).serve(ref.lane)
+        bind_process(ref.endpoint, ref.job_id, at_exit.callback).serve(ref.lane)

@@ -9,7 +9,7 @@ import attrs
 
 
 @attrs.frozen
-class Tuning:
+class SchedulingConstants:
     """Constants of scheduling. Names contain the unit, and times are elapsed times.
 
     Attributes:
@@ -79,5 +79,5 @@ class Tuning:
     section_tasks_per_core: int = 4
 
 
-TUNING = Tuning()
+TUNING = SchedulingConstants()
 """What holds on every server."""

@@ -10,7 +10,7 @@ import attrs
 
 
 @attrs.frozen
-class Range:
+class TestedVersions:
     """Range of tested minor versions, from the oldest to the newest."""
 
     name: str
@@ -30,8 +30,8 @@ class Range:
         )
 
 
-BEAM = Range("apache-beam", (2, 72), (2, 77))
-SPARK = Range("pyspark", (3, 5), (4, 3))
+BEAM = TestedVersions("apache-beam", (2, 72), (2, 77))
+SPARK = TestedVersions("pyspark", (3, 5), (4, 3))
 
 
 def _format_version(version: tuple[int, int]) -> str:

@@ -39,8 +39,8 @@ from worker_doubles import FakeHarness
 
 from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import FolderData
-from beam_runner_runtime.bundles.inputs import element_chunks
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, UserFailure
+from beam_runner_runtime.bundles.inputs import read_element_chunks
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, UserFailure
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle, SplitReply
 
 PLAN = plan_of(
@@ -85,7 +85,7 @@ def values_in(folder: Path, reply: BundleReply, collection: str) -> list[bytes]:
     inputs = [Input(out.data) for out in reply.done.outputs if out.collection == collection]
     return [
         value
-        for chunk in element_chunks(FolderData(folder).rows, inputs)
+        for chunk in read_element_chunks(FolderData(folder).rows, inputs)
         for value in values_of(chunk)
     ]
 
@@ -182,7 +182,7 @@ def test_failed_bundle_leaves_no_file(
             raise error
 
     reply = start(tmp_path, Late(both, KINDS), elements("x", b"a")).run()
-    assert reply == BundleBroke(Attempt(7, 1), failure, reason)
+    assert reply == BundleFailure(Attempt(7, 1), failure, reason)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -192,7 +192,7 @@ def test_full_disk_is_external_failure(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(written, "INLINE_BYTES", -1)
     (tmp_path / f"{NAME}-0.arrow").symlink_to("/dev/full")
     reply = start(tmp_path, FakeHarness(both, KINDS), elements("x", b"a" * 100_000)).run()
-    assert isinstance(reply, BundleBroke) and reply.failure is None
+    assert isinstance(reply, BundleFailure) and reply.failure is None
     assert "No space left" in reply.reason
     assert list(tmp_path.iterdir()) == []
 
@@ -200,7 +200,7 @@ def test_full_disk_is_external_failure(tmp_path: Path, monkeypatch: pytest.Monke
 def test_missing_file_is_external_failure(tmp_path: Path) -> None:
     data = attrs.evolve(elements("x", b"a"), ref=FileRows("gone", (0,)))
     reply = start(tmp_path, FakeHarness(both, KINDS), data).run()
-    assert isinstance(reply, BundleBroke) and reply.failure is None
+    assert isinstance(reply, BundleFailure) and reply.failure is None
     assert "gone" in reply.reason
 
 
@@ -263,7 +263,7 @@ def test_failed_bundle_leaves_no_spill_file(tmp_path: Path) -> None:
     data = pairs(tmp_path, PLAN, "pairs", *[b"%d" % number for number in range(10, 99)])
     kept = {path.name for path in tmp_path.iterdir()}
     running = start(tmp_path, FakeHarness(fail, KINDS), data, stage_id="group", shard=0, budget=500)
-    assert isinstance(running.run(), BundleBroke)
+    assert isinstance(running.run(), BundleFailure)
     assert {path.name for path in tmp_path.iterdir()} == kept
 
 
@@ -300,7 +300,9 @@ def everything(*replies: SplitReply) -> list[bytes]:
     kept = [one.data for one in replies[-1].done.primary]
     inputs = map(Input, [*kept, *given])
     return [
-        v for chunk in element_chunks(FolderData(Path()).rows, inputs) for v in values_of(chunk)
+        v
+        for chunk in read_element_chunks(FolderData(Path()).rows, inputs)
+        for v in values_of(chunk)
     ]
 
 

@@ -19,10 +19,10 @@ from beam_runner_model.windowed_values import encode_header
 from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_runtime.bundles.checked_times import (
-    CheckedPort,
-    WrongTimes,
-    check_groups,
-    check_rows,
+    TimestampCheckingPort,
+    TimestampOrderError,
+    check_pane_timestamps,
+    check_row_timestamps,
 )
 
 FIRST, SECOND = (encode_window(IntervalWindow(start, start + 10)) for start in (0, 10))
@@ -51,7 +51,7 @@ def elements(told: int | None, *rows: tuple[int, bytes]) -> ElementChunk:
 def test_chunk_with_consistent_earliest_timestamp_passes(told: int | None) -> None:
     kept = Kept()
     chunk = elements(told, (5, FIRST), (3, FIRST), (12, SECOND))
-    CheckedPort(kept, WindowCoder.INTERVAL, "b").write(chunk)
+    TimestampCheckingPort(kept, WindowCoder.INTERVAL, "b").write(chunk)
     assert kept.chunks == [chunk]
 
 
@@ -64,8 +64,10 @@ def test_chunk_with_later_earliest_timestamp_is_refused_by_name(
     told: int, rows: Sequence[tuple[int, bytes]]
 ) -> None:
     kept = Kept()
-    with pytest.raises(WrongTimes, match=f"'deal:x' holds watermarks at . ms.* says {told} ms"):
-        CheckedPort(kept, WindowCoder.INTERVAL, "deal:x").write(elements(told, *rows))
+    with pytest.raises(
+        TimestampOrderError, match=f"'deal:x' holds watermarks at . ms.* says {told} ms"
+    ):
+        TimestampCheckingPort(kept, WindowCoder.INTERVAL, "deal:x").write(elements(told, *rows))
     assert kept.chunks == []
 
 
@@ -79,17 +81,17 @@ def data(told: int) -> Data:
 
 
 def test_rows_not_earlier_than_declared_timestamp_are_read() -> None:
-    check_rows(build_batch(keyed(3, 5)), data(3), "Group")
-    check_rows(build_batch(keyed(15)), data(9), "Group")
-    check_rows(build_batch(attrs.evolve(keyed(3), timestamps=None)), data(3), "Group")
+    check_row_timestamps(build_batch(keyed(3, 5)), data(3), "Group")
+    check_row_timestamps(build_batch(keyed(15)), data(9), "Group")
+    check_row_timestamps(build_batch(attrs.evolve(keyed(3), timestamps=None)), data(3), "Group")
 
 
 @pytest.mark.parametrize(("times", "told"), [((5, 3), 4), ((15,), 10)])
 def test_rows_earlier_than_declared_timestamp_are_refused_by_name(
     times: Sequence[int], told: int
 ) -> None:
-    with pytest.raises(WrongTimes, match="'Group' reads an element"):
-        check_rows(build_batch(keyed(*times)), data(told), "Group")
+    with pytest.raises(TimestampOrderError, match="'Group' reads an element"):
+        check_row_timestamps(build_batch(keyed(*times)), data(told), "Group")
 
 
 def groups(time: int, timing: PaneTiming) -> Groups:
@@ -103,15 +105,15 @@ def groups(time: int, timing: PaneTiming) -> Groups:
     [(9, PaneTiming.EARLY), (12, PaneTiming.ON_TIME), (3, PaneTiming.LATE)],
 )
 def test_pane_at_or_after_output_watermark_or_late_passes(time: int, timing: PaneTiming) -> None:
-    check_groups(groups(time, timing), 9, FIXED, "Group")
+    check_pane_timestamps(groups(time, timing), 9, FIXED, "Group")
 
 
 def test_pane_always_emitted_at_window_close_passes() -> None:
     always = attrs.evolve(FIXED, closing_behavior=ClosingBehavior.EMIT_ALWAYS)
-    check_groups(groups(8, PaneTiming.ON_TIME), 9, always, "Group")
+    check_pane_timestamps(groups(8, PaneTiming.ON_TIME), 9, always, "Group")
 
 
 @pytest.mark.parametrize("timing", [PaneTiming.EARLY, PaneTiming.ON_TIME])
 def test_pane_behind_output_watermark_is_refused_by_name(timing: PaneTiming) -> None:
-    with pytest.raises(WrongTimes, match="'Group' puts out a pane at 8 ms .* before 9 ms"):
-        check_groups(groups(8, timing), 9, FIXED, "Group")
+    with pytest.raises(TimestampOrderError, match="'Group' puts out a pane at 8 ms .* before 9 ms"):
+        check_pane_timestamps(groups(8, timing), 9, FIXED, "Group")

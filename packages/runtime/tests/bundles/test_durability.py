@@ -28,11 +28,11 @@ from sample_chunks import keyed_chunk
 from small_plans import bundle_of, plan_of, stage
 
 from beam_runner_runtime.bundles.durability import CommittedFiles
-from beam_runner_runtime.bundles.neighbour_wait import NeighbourWait
-from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.bundles.neighbour_wait import NeighbourRetry
+from beam_runner_runtime.channel.attempts import BundleFailure
 from beam_runner_runtime.channel.messages import (
     BundleReply,
-    NeighbourAwaited,
+    NeighbourWaitStatus,
     RunBundle,
     RunLoop,
 )
@@ -147,7 +147,7 @@ def test_missing_data_store_fails_stage_that_needs_store(tmp_path: Path) -> None
         (reply, "what is grouped by key, or kept by user code, lies in files between bundles"),
     ):
         ended = files.synced(told)
-        assert isinstance(ended, BundleBroke)
+        assert isinstance(ended, BundleFailure)
         assert ended.failure is not None
         assert ended.failure.transform == plan.stages["two"].spec.name
         assert f"{reason}, but the machines share no storage" in ended.failure.summary
@@ -185,19 +185,19 @@ def test_reply_fails_with_name_of_neighbour_that_stays_away(
 ) -> None:
     reply = reply_of(tmp_path, "1-1-1")
     broken = CommittedFiles(Away(tmp_path, error), {}).synced(reply)
-    assert isinstance(broken, BundleBroke)
+    assert isinstance(broken, BundleFailure)
     assert broken.kind is FailureKind.UNAVAILABLE
     assert broken.neighbour.startswith(neighbour)
     assert decode_message(encode_message(broken)) == broken
 
 
 def test_reply_is_sent_after_short_outage_of_neighbour(tmp_path: Path) -> None:
-    told: list[NeighbourAwaited] = []
-    wait = NeighbourWait(told.append, 60.0, lambda: True, tmp_path)
+    told: list[NeighbourWaitStatus] = []
+    wait = NeighbourRetry(told.append, 60.0, lambda: True, tmp_path)
     away = Away(tmp_path, FULL, STORE)
     reply = reply_of(tmp_path, "1-1-1")
     assert CommittedFiles(away, {}, wait).synced(reply) == reply
     assert len(away.kept) > 0
-    disk = NeighbourAwaited(f"the disk of {tmp_path}", "No space left on device")
-    store = NeighbourAwaited("the data store at s3://b", "503 SlowDown")
-    assert told == [disk, store, NeighbourAwaited()]
+    disk = NeighbourWaitStatus(f"the disk of {tmp_path}", "No space left on device")
+    store = NeighbourWaitStatus("the data store at s3://b", "503 SlowDown")
+    assert told == [disk, store, NeighbourWaitStatus()]

@@ -16,8 +16,8 @@ from beam_runner_storage.stores.ports import MissingFileError, StoreError
 from beam_runner_storage.unavailable import NeighbourUnavailable
 from beam_runner_worker.errors import BundleError, HarnessError, PoolUnreachable
 
-from beam_runner_runtime.bundles.failed_attempts import broke
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, FailedStep, UserFailure
+from beam_runner_runtime.bundles.failed_attempts import describe_failed_attempt
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, FailedStep, UserFailure
 
 JOB = Path("/state/jobs/job")
 ATTEMPT = Attempt(1, 2)
@@ -29,7 +29,7 @@ def raised_from(error: Exception, cause: Exception) -> Exception:
 
 
 def kind_of(error: Exception) -> FailureKind:
-    return broke(ATTEMPT, error, JOB).kind
+    return describe_failed_attempt(ATTEMPT, error, JOB).kind
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def kind_of(error: Exception) -> FailureKind:
 )
 def test_error_of_user_code_shows_element_unless_hidden(hides: bool, text: str) -> None:
     error = BundleError("T", "ValueError: no", "trace", "('a', 1)")
-    broken = broke(ATTEMPT, error, JOB, hides_elements=hides)
+    broken = describe_failed_attempt(ATTEMPT, error, JOB, hides_elements=hides)
     assert broken.failure is not None
     assert broken.failure.text == text
     element = "" if hides else "('a', 1)"
@@ -51,17 +51,17 @@ def test_error_of_user_code_shows_element_unless_hidden(hides: bool, text: str) 
 
 def test_error_of_unavailable_neighbour_is_unavailable_and_named() -> None:
     error = NeighbourUnavailable("the data store at s3://b", "timed out")
-    broken = broke(ATTEMPT, error, JOB)
+    broken = describe_failed_attempt(ATTEMPT, error, JOB)
     text = "the data store at s3://b is unavailable: timed out"
     unavailable = FailureKind.UNAVAILABLE
-    assert broken == BundleBroke(ATTEMPT, None, text, unavailable, "the data store at s3://b")
+    assert broken == BundleFailure(ATTEMPT, None, text, unavailable, "the data store at s3://b")
     assert broken.to_event() == FailedEvent(1, 2, text, unavailable, "the data store at s3://b")
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.ESTALE, errno.EIO])
 def test_error_of_full_or_missing_disk_is_unavailable_and_names_disk(number: int) -> None:
-    unnamed = broke(ATTEMPT, OSError(number, "why"), JOB)
-    named = broke(ATTEMPT, OSError(number, "why", "/elsewhere/file"), JOB)
+    unnamed = describe_failed_attempt(ATTEMPT, OSError(number, "why"), JOB)
+    named = describe_failed_attempt(ATTEMPT, OSError(number, "why", "/elsewhere/file"), JOB)
     assert unnamed.kind is named.kind is FailureKind.UNAVAILABLE
     assert (unnamed.neighbour, named.neighbour) == (f"the disk of {JOB}", "the disk of /elsewhere")
     assert unnamed.reason == f"the disk of {JOB} is unavailable: why"
@@ -103,7 +103,7 @@ def test_unreachable_pool_in_submitting_program_is_permanent_failure(
     is_loopback: bool, kind: FailureKind
 ) -> None:
     error = PoolUnreachable("the worker pool at localhost:1 did not start a worker")
-    assert broke(ATTEMPT, error, JOB, is_loopback=is_loopback).kind is kind
+    assert describe_failed_attempt(ATTEMPT, error, JOB, is_loopback=is_loopback).kind is kind
 
 
 def test_error_of_user_code_caused_by_disk_error_stays_user_error() -> None:
@@ -120,7 +120,7 @@ def test_attempt_with_error_that_is_its_own_cause_is_recorded() -> None:
 
 def test_failure_of_user_code_can_be_classified_differently() -> None:
     failure = UserFailure("T", "no place", "")
-    broken = BundleBroke(ATTEMPT, failure, kind=FailureKind.PERMANENT)
+    broken = BundleFailure(ATTEMPT, failure, kind=FailureKind.PERMANENT)
     event = broken.to_event()
     assert (event.kind, event.detail) == (
         FailureKind.PERMANENT,
@@ -157,4 +157,7 @@ def test_file_below_unmounted_folder_is_outage(read: object, tmp_path: Path) -> 
     assert callable(read)
     with pytest.raises(NeighbourUnavailable, match="is it mounted") as away:
         read(tmp_path / "mounted" / "jobs" / "job")
-    assert broke(ATTEMPT, away.value, JOB).neighbour == f"the folder {tmp_path}/mounted/jobs"
+    assert (
+        describe_failed_attempt(ATTEMPT, away.value, JOB).neighbour
+        == f"the folder {tmp_path}/mounted/jobs"
+    )

@@ -5,24 +5,27 @@ from pathlib import Path
 
 from waiting import wait_until
 
-from beam_runner_runtime.bundles.heartbeat import start_heart
-from beam_runner_runtime.bundles.started_bundles import BegunBundles
-from beam_runner_runtime.channel.messages import Beat, Doing
+from beam_runner_runtime.bundles.heartbeat import start_heartbeat
+from beam_runner_runtime.bundles.started_bundles import StartedBundleCounts
+from beam_runner_runtime.channel.messages import Heartbeat, WorkerActivity
 from beam_runner_runtime.channel.vitals import read_vitals
 
 
 def test_heart_sends_beats_and_updates_vitals(tmp_path: Path) -> None:
-    sent: queue.SimpleQueue[Beat] = queue.SimpleQueue()
-    begun = BegunBundles()
+    sent: queue.SimpleQueue[Heartbeat] = queue.SimpleQueue()
+    begun = StartedBundleCounts()
     begun.note("stage-1")
-    doing = [*[Doing.LOOP] * 100, Doing.BUNDLE, Doing.IDLE]
+    doing = [*[WorkerActivity.LOOP] * 100, WorkerActivity.BUNDLE, WorkerActivity.IDLE]
 
-    def now() -> Beat:
-        return Beat(doing.pop(), begun.take_untold())
+    def now() -> Heartbeat:
+        return Heartbeat(doing.pop(), begun.take_untold())
 
-    start_heart(tmp_path, sent.put, now).works_on("stage-1")
+    start_heartbeat(tmp_path, sent.put, now).works_on("stage-1")
     first, second = (sent.get(timeout=60) for _ in range(2))
-    assert (first, second) == (Beat(Doing.IDLE, (("stage-1", 1),)), Beat(Doing.BUNDLE))
+    assert (first, second) == (
+        Heartbeat(WorkerActivity.IDLE, (("stage-1", 1),)),
+        Heartbeat(WorkerActivity.BUNDLE),
+    )
     wait_until(lambda: (vitals := read_vitals(tmp_path)) is not None and vitals.beats >= 4)
     vitals = read_vitals(tmp_path)
     assert vitals is not None

@@ -26,11 +26,11 @@ from small_plans import chunk_of, cut, elements, encoded, values_of
 from beam_runner_runtime.bundles.bundle_data import FolderData
 from beam_runner_runtime.bundles.inputs import (
     InputWindows,
-    count_of,
-    element_chunks,
-    input_of,
-    left_by,
-    residuals_of,
+    count_elements,
+    find_input,
+    list_remaining_inputs,
+    make_residuals,
+    read_element_chunks,
     split_inputs,
 )
 
@@ -61,7 +61,7 @@ def inputs_of(shapes: Sequence[tuple[Sequence[int], int, int]]) -> list[Input]:
 
 
 def read(inputs: Sequence[Input], folder: Path = NOWHERE) -> list[bytes]:
-    chunks = list(element_chunks(FolderData(folder).rows, inputs))
+    chunks = list(read_element_chunks(FolderData(folder).rows, inputs))
     assert all(chunk.selected_count > 0 for chunk in chunks)
     return [each for chunk in chunks for each in values_of(chunk)]
 
@@ -87,7 +87,7 @@ def test_input_slice_contains_exactly_its_elements(
         )
         expected += whole[one.data.ref.first : one.data.ref.last]
     assert read(inputs) == expected
-    assert count_of(inputs) == len(expected)
+    assert count_elements(inputs) == len(expected)
 
 
 def test_input_rows_are_read_from_files(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_input_rows_are_read_from_files(tmp_path: Path) -> None:
 def splits(draw: st.DrawFn) -> tuple[list[Input], BundleSplit]:
     """Draws inputs and a split between two elements or inside an element."""
     inputs = inputs_of(draw(shapes))
-    count = count_of(inputs)
+    count = count_elements(inputs)
     within = draw(st.booleans())
     if within:
         at = draw(st.integers(0, count - 1))
@@ -128,7 +128,7 @@ def test_split_inputs_partition_elements(case: tuple[list[Input], BundleSplit]) 
     else:
         assert mine + rest == everything
         assert len(mine) == split.last_primary + 1
-    assert count_of(kept) == len(mine)
+    assert count_elements(kept) == len(mine)
     refs: list[RowsRef] = [data.data.ref for data in (*kept, *given_away)]
     assert len(set(refs)) == len(refs)
     assert all(residual.data.facts.count > 0 for residual in given_away)
@@ -163,7 +163,7 @@ def test_residual_of_restriction_is_complete_if_its_input_is_complete(
         assert part.whole == (read([part]) == [b"primary"] or set(read([part])) <= whole)
     for residual in given_away:
         values = read([Input(residual.data)])
-        of_whole = input_of(inputs, cut_one).whole if values == [b"residual"] else None
+        of_whole = find_input(inputs, cut_one).whole if values == [b"residual"] else None
         assert residual.whole == (set(values) <= whole if of_whole is None else of_whole)
 
 
@@ -172,7 +172,7 @@ def test_element_numbers_are_unchanged_after_split(
     case: tuple[list[Input], BundleSplit],
 ) -> None:
     inputs, split = case
-    left = left_by(split, inputs, is_cut=bool(split.primaries))
+    left = list_remaining_inputs(split, inputs, is_cut=bool(split.primaries))
     assert read(left) == read(inputs)[: split.first_residual]
     if split.primaries:
         assert [one.whole for one in left] == [False] * (len(left) - 1) + [True]
@@ -207,7 +207,7 @@ def test_part_of_narrowed_input_is_narrowed() -> None:
 
 
 def test_equal_residuals_are_distinguished() -> None:
-    residuals = residuals_of([ResidualElement(encoded(b"x", 1234), 9, None)] * 2, "name")
+    residuals = make_residuals([ResidualElement(encoded(b"x", 1234), 9, None)] * 2, "name")
     one, other = residuals
     assert one.data.ref != other.data.ref
     assert one.data.facts.min_timestamp == 1234
@@ -220,16 +220,16 @@ def test_residuals_list_their_windows_separately() -> None:
     coder = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
     beam_windows = [beam_window.IntervalWindow(w.start / 1000, w.end / 1000) for w in windows]
     element = coder.encode_nested(WindowedValue(b"x", 0.007, beam_windows))
-    residuals = residuals_of(
+    residuals = make_residuals(
         [ResidualElement(element, 9, 5)], "name", InputWindows(WindowCoder.INTERVAL, told=True)
     )
     assert [residual.data.facts.windows for residual in residuals] == [{w} for w in windows]
     assert len({residual.data.ref for residual in residuals}) == 2
     for residual, window in zip(residuals, beam_windows, strict=True):
         assert (residual.delay, residual.watermark) == (9, 5)
-        (chunk,) = element_chunks(FolderData(NOWHERE).rows, [Input(residual.data)])
+        (chunk,) = read_element_chunks(FolderData(NOWHERE).rows, [Input(residual.data)])
         assert coder.decode_nested(bytes(chunk.data)) == WindowedValue(b"x", 0.007, (window,))
-    (single,) = residuals_of(
+    (single,) = make_residuals(
         [ResidualElement(encoded(b"x"))], "name", InputWindows(WindowCoder.GLOBAL, told=True)
     )
     assert single.data.facts.windows == {GLOBAL_WINDOW}
@@ -237,7 +237,7 @@ def test_residuals_list_their_windows_separately() -> None:
 
 @pytest.mark.parametrize("timestamp", [-(10**12), 0, 1, 1_700_000_000_123])
 def test_residual_timestamp_equals_timestamp_of_its_element(timestamp: int) -> None:
-    (residual,) = residuals_of([ResidualElement(encoded(b"x", timestamp))], "name")
+    (residual,) = make_residuals([ResidualElement(encoded(b"x", timestamp))], "name")
     assert residual.data.facts.min_timestamp == timestamp
 
 
@@ -248,7 +248,7 @@ def test_residual_after_window_end_holds_watermark_until_window_end() -> None:
     coder = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
     element = coder.encode_nested(WindowedValue(b"x", 0.012, [beam_window.IntervalWindow(0, 0.01)]))
     windows = InputWindows(WindowCoder.INTERVAL)
-    (deferred,) = residuals_of([ResidualElement(element)], "name", windows)
+    (deferred,) = make_residuals([ResidualElement(element)], "name", windows)
     split = BundleSplit(-1, 1, (element,), (ResidualElement(element),))
     (kept,), (given_away,) = split_inputs([Input(elements("a", element))], split, "name", windows)
     for data in (deferred.data, kept.data, given_away.data):

@@ -20,7 +20,7 @@ from worker_doubles import FakeHarness
 
 from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import FolderData
-from beam_runner_runtime.bundles.inputs import element_chunks
+from beam_runner_runtime.bundles.inputs import read_element_chunks
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 
 PLAN = plan_of(
@@ -58,7 +58,7 @@ def test_joint_shards_are_all_grouped(tmp_path: Path) -> None:
     inputs = [Input(out.data) for out in reply.done.outputs]
     groups = [
         value
-        for chunk in element_chunks(FolderData(tmp_path).rows, inputs)
+        for chunk in read_element_chunks(FolderData(tmp_path).rows, inputs)
         for value in values_of(chunk)
     ]
     assert sorted(groups) == [b"a=2", b"b=1", b"d=2"]

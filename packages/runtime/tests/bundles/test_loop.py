@@ -17,7 +17,7 @@ from rig import NO_LOOP, Rig
 from worker_doubles import seen_in
 
 from beam_runner_runtime.bundles.loop import TaskLoop
-from beam_runner_runtime.channel.attempts import Attempt, LanePlace, failed_at
+from beam_runner_runtime.channel.attempts import Attempt, LanePlace, add_lane_to_failure
 from beam_runner_runtime.channel.messages import (
     BundleReply,
     LoopProgress,
@@ -225,7 +225,7 @@ def test_loop_failures_are_entries(tmp_path: Path, attempts: int) -> None:
     if attempts == 2:
         finish(rig)
     else:
-        expected = failed_at(failed[0], LanePlace(0, worker.hello.host, worker.hello.pid))
+        expected = add_lane_to_failure(failed[0], LanePlace(0, worker.hello.host, worker.hello.pid))
         assert rig.ledger.end is not None and rig.ledger.last_failure == expected
 
 

@@ -21,8 +21,8 @@ from small_plans import plan_of, stage
 from worker_doubles import FakeHarness, FakeWorker, seen_in
 
 from beam_runner_runtime.bundles.loop import TaskLoop
-from beam_runner_runtime.bundles.neighbour_wait import NeighbourWait
-from beam_runner_runtime.channel.messages import LoopBroke, LoopReply, RunBundle, RunLoop
+from beam_runner_runtime.bundles.neighbour_wait import NeighbourRetry
+from beam_runner_runtime.channel.messages import LoopFailure, LoopReply, RunBundle, RunLoop
 
 MESSAGES = 8
 """Upper limit of the number of messages that a loop of this job sends."""
@@ -76,7 +76,7 @@ def test_loop_with_undeliverable_message_leaves_bundles_to_lanes(
         assert loop.run() is None
     except NeighbourUnavailable:
         assert not any(isinstance(one, LoopReply) for one in line.said)
-        line.said.append(LoopBroke(order.loop, str(AWAY)))
+        line.said.append(LoopFailure(order.loop, str(AWAY)))
     assert len(line.said) <= number + 1 or line.times == float("inf")
     finish(rig, worker, line.said)
 
@@ -99,7 +99,7 @@ def test_loop_with_brief_state_outage_continues(
 
     monkeypatch.setattr(shard_stores, "_write_changes", fails_once)
     said: list[Any] = []
-    wait = NeighbourWait(lambda _: None, SECONDS, lambda: True, rig.folder)
+    wait = NeighbourRetry(lambda _: None, SECONDS, lambda: True, rig.folder)
     loop = TaskLoop(order, rig.folder, worker, said.append, wait=wait)
     assert loop.run() is None
     finish(rig, worker, said)
@@ -115,7 +115,7 @@ def test_loop_with_permanent_state_outage_leaves_bundles_to_lanes(
         with pytest.raises(OSError, match="No space left"):
             TaskLoop(order, rig.folder, worker, said.append).run()
     assert said == []
-    finish(rig, worker, [LoopBroke(order.loop, "full")])
+    finish(rig, worker, [LoopFailure(order.loop, "full")])
 
 
 def raise_(error: Exception) -> Any:
@@ -155,7 +155,7 @@ def test_outgrown_loop_leaves_bundles_to_lanes_after_long_store_outage(
     with pytest.raises(NeighbourUnavailable):
         TaskLoop(order, rig.folder, worker, line.send).run()
     assert line.said == []
-    finish(rig, worker, [LoopBroke(order.loop, str(AWAY))])
+    finish(rig, worker, [LoopFailure(order.loop, str(AWAY))])
 
 
 def test_loop_leaves_at_once_during_store_outage(tmp_path: Path) -> None:
@@ -204,9 +204,9 @@ def test_loop_that_cannot_start_is_reported_and_lane_continues(
     served.process._files._cache.hold = lambda _: raise_(error)  # type: ignore[method-assign]
     served.tell(order)
     told = served.channel.next()
-    while not isinstance(told, LoopBroke):
+    while not isinstance(told, LoopFailure):
         told = served.channel.next()
-    assert told == LoopBroke(order.loop, f"{type(error).__name__}: {error}")
+    assert told == LoopFailure(order.loop, f"{type(error).__name__}: {error}")
     served.process._files._cache.hold = hold  # type: ignore[method-assign]
     bundle = rig.ledger.open_bundles[0]
     served.tell(RunBundle(bundle, "1-1-1"))
@@ -220,10 +220,10 @@ def test_aborted_loop_leaves_bundles_to_same_process(tmp_path: Path) -> None:
     rig.open_lanes()
     (worker,) = rig.workers
     order = worker.told.popleft()
-    rig.heard(worker, LoopBroke(order.loop + 1, "of another loop"))
+    rig.heard(worker, LoopFailure(order.loop + 1, "of another loop"))
     rig.coordinator.work()
     assert not worker.told
-    rig.heard(worker, LoopBroke(order.loop, "OSError: why"))
+    rig.heard(worker, LoopFailure(order.loop, "OSError: why"))
     rig.coordinator.work()
     assert isinstance(worker.told[0], RunBundle)
     finish(rig, worker, [])

@@ -8,11 +8,11 @@ import pytest
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
 from beam_runner_runtime.bundles import neighbour_wait
-from beam_runner_runtime.bundles.neighbour_wait import NeighbourWait
-from beam_runner_runtime.channel.messages import NeighbourAwaited
+from beam_runner_runtime.bundles.neighbour_wait import NeighbourRetry
+from beam_runner_runtime.channel.messages import NeighbourWaitStatus
 
 STORE = NeighbourUnavailable("the data store at s3://b", "no answer")
-AWAITED = NeighbourAwaited("the data store at s3://b", "no answer")
+AWAITED = NeighbourWaitStatus("the data store at s3://b", "no answer")
 
 
 @pytest.fixture(autouse=True)
@@ -35,37 +35,37 @@ class Work:
 
 
 def test_wait_returns_result_of_last_call_after_neighbour_returns() -> None:
-    told: list[NeighbourAwaited] = []
-    assert NeighbourWait(told.append, 60.0, lambda: True, Path("x"))(Work(STORE, STORE)) == 3
-    assert told == [AWAITED, AWAITED, NeighbourAwaited()]
+    told: list[NeighbourWaitStatus] = []
+    assert NeighbourRetry(told.append, 60.0, lambda: True, Path("x"))(Work(STORE, STORE)) == 3
+    assert told == [AWAITED, AWAITED, NeighbourWaitStatus()]
 
 
 def test_wait_for_available_neighbour_reports_no_outage() -> None:
-    told: list[NeighbourAwaited] = []
-    assert NeighbourWait(told.append, 60.0, lambda: True, Path("x"))(Work()) == 1
+    told: list[NeighbourWaitStatus] = []
+    assert NeighbourRetry(told.append, 60.0, lambda: True, Path("x"))(Work()) == 1
     assert told == []
 
 
 def test_wait_for_neighbour_raises_after_limit() -> None:
-    told: list[NeighbourAwaited] = []
+    told: list[NeighbourWaitStatus] = []
     work = Work(*[STORE] * 1000)
     began = time.monotonic()
     with pytest.raises(NeighbourUnavailable, match="the data store at s3://b is unavailable"):
-        NeighbourWait(told.append, 0.1, lambda: True, Path("x"))(work)
+        NeighbourRetry(told.append, 0.1, lambda: True, Path("x"))(work)
     assert 0.1 <= time.monotonic() - began < 30
     assert 2 < work.calls < 1000
-    assert told[-1] == NeighbourAwaited(), "the wait has ended"
+    assert told[-1] == NeighbourWaitStatus(), "the wait has ended"
 
 
 def test_wait_raises_at_once_if_job_has_ended() -> None:
     work = Work(STORE, STORE)
     with pytest.raises(NeighbourUnavailable):
-        NeighbourWait(lambda _: None, 60.0, lambda: False, Path("x"))(work)
+        NeighbourRetry(lambda _: None, 60.0, lambda: False, Path("x"))(work)
     assert work.calls == 1
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), OSError(errno.ENOENT, "no such file")])
 def test_wait_raises_other_errors_unchanged(error: Exception) -> None:
     with pytest.raises(type(error)) as raised:
-        NeighbourWait(lambda _: None, 60.0, lambda: True, Path("x"))(Work(error))
+        NeighbourRetry(lambda _: None, 60.0, lambda: True, Path("x"))(Work(error))
     assert raised.value is error

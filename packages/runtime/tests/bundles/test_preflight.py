@@ -9,31 +9,35 @@ import pytest
 from beam_runner_storage.stores.probe import create_mark
 from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
 
-from beam_runner_runtime.bundles.preflight import Needs, find_problem
+from beam_runner_runtime.bundles.preflight import BundleRequirements, find_unmet_requirement
 from beam_runner_runtime.channel.endpoints import KNOCK
 from beam_runner_runtime.channel.messages import Endpoint
-from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.place import ChannelAddress
 from beam_runner_runtime.channel.server import ChannelServer
 
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    server = ChannelServer(ChannelPlace(), lambda job_id: None, lambda number: None)
+    server = ChannelServer(ChannelAddress(), lambda job_id: None, lambda number: None)
     server.start()
     yield server.endpoints.of(KNOCK)
     server.stop()
 
 
 def test_matching_environment_has_no_trouble(endpoint: Endpoint) -> None:
-    assert find_problem(Needs(endpoint, NO_STORE)) == ""
+    assert find_unmet_requirement(BundleRequirements(endpoint, NO_STORE)) == ""
 
 
 def test_different_versions_are_named(endpoint: Endpoint) -> None:
     versions = {"apache-beam": "2.1", "no-such-package": "7"}
-    assert find_problem(Needs(endpoint, NO_STORE, versions)).endswith("spark.archives")
-    assert " and 2.1 on the server" in find_problem(Needs(endpoint, NO_STORE, versions))
+    assert find_unmet_requirement(BundleRequirements(endpoint, NO_STORE, versions)).endswith(
+        "spark.archives"
+    )
+    assert " and 2.1 on the server" in find_unmet_requirement(
+        BundleRequirements(endpoint, NO_STORE, versions)
+    )
     del versions["apache-beam"]
-    missing = find_problem(Needs(endpoint, NO_STORE, versions))
+    missing = find_unmet_requirement(BundleRequirements(endpoint, NO_STORE, versions))
     assert "no-such-package is missing on the executor and 7 on the server" in missing
 
 
@@ -57,10 +61,10 @@ def test_full_disk_is_named_if_data_goes_to_store(
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(scratch))
     store = StoreSpec(f"file://{tmp_path / 'store'}")
     create_mark(store)
-    needs = Needs(endpoint, store)
-    assert find_problem(needs) == ""
+    needs = BundleRequirements(endpoint, store)
+    assert find_unmet_requirement(needs) == ""
     with files_of_at_most(room):
-        told = find_problem(needs)
+        told = find_unmet_requirement(needs)
     assert told.startswith(f"Can't write to {scratch} (")
     assert "SPARK_LOCAL_DIRS" in told
     assert list(scratch.iterdir()) == []
@@ -70,6 +74,8 @@ def test_missing_data_folder_is_named(
     endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "missing"))
-    told = find_problem(Needs(endpoint, StoreSpec(f"file://{tmp_path / 'store'}")))
+    told = find_unmet_requirement(
+        BundleRequirements(endpoint, StoreSpec(f"file://{tmp_path / 'store'}"))
+    )
     assert told.startswith(f"Can't write to {tmp_path / 'missing'} (")
     assert "No such file or directory" in told

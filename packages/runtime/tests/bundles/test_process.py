@@ -20,24 +20,24 @@ from waiting import wait_until
 from worker_doubles import FakeHarness
 
 from beam_runner_runtime.bundles.bundle import LocalBundle
-from beam_runner_runtime.bundles.temporary import temporary_files_in
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, UserFailure
+from beam_runner_runtime.bundles.temporary import redirect_temporary_files
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, UserFailure
 from beam_runner_runtime.channel.messages import (
+    AbandonBundle,
     BundleReply,
-    Closed,
     CloseLane,
     EndJob,
-    Finalize,
+    FinalizeBundles,
     FromServer,
-    GiveUp,
     LeaveLoop,
-    Logged,
+    LogBatch,
     LoopReply,
     RunBundle,
     RunLoop,
     SplitReply,
     SplitRequest,
-    TearDown,
+    TearDownDoFns,
+    WorkerClosed,
 )
 
 READING = plan_of([stage("read")])
@@ -79,7 +79,7 @@ def test_process_reports_stage_that_cannot_be_built(
     served = serve(FakeHarness(nothing))
     served.environment.error = error
     served.tell(order())
-    assert served.channel.next() == BundleBroke(Attempt(7, 1), failure, reason)
+    assert served.channel.next() == BundleFailure(Attempt(7, 1), failure, reason)
     served.environment.error = None
     served.tell(order(8))
     assert served.channel.next().done.bundle == 8
@@ -144,7 +144,7 @@ def test_abandoned_bundle_stops_if_process_must_not_be_killed(
     monkeypatch.setattr(LocalBundle, "embedded", embedded)
     served, harness = running(serve, splits=[BundleSplit(0, 1)])
     harness.split_now.set()
-    served.tell(GiveUp())
+    served.tell(AbandonBundle())
     # The process handles requests in order: it answers this request, about a bundle that doesn't
     # run, after the first.
     served.tell(SplitRequest(Attempt(8, 1), 0.5))
@@ -153,7 +153,7 @@ def test_abandoned_bundle_stops_if_process_must_not_be_killed(
     harness.go_on.set()
 
 
-@pytest.mark.parametrize("command", [LeaveLoop(), GiveUp()])
+@pytest.mark.parametrize("command", [LeaveLoop(), AbandonBundle()])
 def test_loop_left_before_its_start_runs_no_bundle(
     serve: Serve, tmp_path: Path, command: FromServer
 ) -> None:
@@ -203,7 +203,7 @@ def test_failing_split_does_not_stop_process(serve: Serve) -> None:
     harness.go_on.set()
     assert isinstance(served.channel.next(), BundleReply)
     served.tell(EndJob())
-    assert served.channel.next() == Closed((("stage", 1),))
+    assert served.channel.next() == WorkerClosed((("stage", 1),))
 
 
 def test_callbacks_run_once_for_committed_bundles(serve: Serve) -> None:
@@ -213,9 +213,9 @@ def test_callbacks_run_once_for_committed_bundles(serve: Serve) -> None:
         assert served.channel.next().done.finalize
     assert served.harness.finalized == []
     for attempts in ((Attempt(2, 1),), (Attempt(2, 1), Attempt(9, 1), Attempt(1, 1))):
-        served.tell(Finalize(attempts))
+        served.tell(FinalizeBundles(attempts))
     served.tell(EndJob())
-    assert served.channel.next() == Closed((("stage", 2),))
+    assert served.channel.next() == WorkerClosed((("stage", 2),))
     assert served.harness.finalized == ["1-2-1", "1-1-1"]
 
 
@@ -225,7 +225,7 @@ def test_callback_store_has_limited_size(serve: Serve, monkeypatch: pytest.Monke
     for number in range(4):
         served.tell(order(number))
         served.channel.next()
-    served.tell(Finalize(tuple(Attempt(number, 1) for number in range(4))))
+    served.tell(FinalizeBundles(tuple(Attempt(number, 1) for number in range(4))))
     served.tell(EndJob())
     served.channel.next()
     assert served.harness.finalized == ["1-2-1", "1-3-1"]
@@ -238,7 +238,7 @@ def test_teardown_waits_for_running_bundle(serve: Serve) -> None:
     assert served.environment.closed == 0
     harness.go_on.set()
     assert isinstance(served.channel.next(), BundleReply)
-    assert served.channel.next() == Closed((("stage", 1),))
+    assert served.channel.next() == WorkerClosed((("stage", 1),))
     assert served.environment.closed == 1
     served.process.close()
     assert served.environment.closed == 1
@@ -248,10 +248,10 @@ def test_process_after_teardown_stays_until_end_of_job(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     served.tell(order())
     served.channel.next()
-    served.tell(TearDown())
+    served.tell(TearDownDoFns())
     wait_until(lambda: served.environment.closed != 0, SECONDS)
     served.tell(EndJob())
-    assert served.channel.next() == Closed((("stage", 1),))
+    assert served.channel.next() == WorkerClosed((("stage", 1),))
     assert served.environment.closed == 1
 
 
@@ -269,19 +269,19 @@ def test_process_logs_go_to_server(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     record = LogRecord(Severity.INFO, 1, "text")
     served.process.stages.log([record])
-    assert served.channel.next() == Logged((record,))
+    assert served.channel.next() == LogBatch((record,))
 
 
 def test_temporary_files_go_to_job_folder_and_default_is_restored(tmp_path: Path) -> None:
     usual = tempfile.gettempdir()
     folder = tmp_path / "job"
-    with temporary_files_in(folder):
+    with redirect_temporary_files(folder):
         assert Path(tempfile.mkdtemp()).parent == folder
     assert tempfile.gettempdir() == usual
 
 
 def test_temporary_folder_is_restored_after_error(tmp_path: Path) -> None:
     usual = tempfile.gettempdir()
-    with pytest.raises(RuntimeError), temporary_files_in(tmp_path):
+    with pytest.raises(RuntimeError), redirect_temporary_files(tmp_path):
         raise RuntimeError
     assert tempfile.gettempdir() == usual

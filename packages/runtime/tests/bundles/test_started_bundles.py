@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from beam_runner_runtime.bundles.started_bundles import BegunBundles
+from beam_runner_runtime.bundles.started_bundles import StartedBundleCounts
 
 
 def test_changed_bundle_counts_are_reported_once() -> None:
-    begun = BegunBundles()
+    begun = StartedBundleCounts()
     for stage in ("b", "a", "b"):
         begun.note(stage)
     assert begun.take_untold() == (("a", 1), ("b", 2))

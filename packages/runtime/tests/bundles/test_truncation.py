@@ -23,8 +23,8 @@ from worker_doubles import FakeHarness, Transform
 
 from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import FolderData
-from beam_runner_runtime.bundles.truncation import Truncation
-from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.bundles.truncation import InputTruncator
+from beam_runner_runtime.channel.attempts import BundleFailure
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 
 STAGE = stage("stage", "in", splittable=True)
@@ -64,7 +64,7 @@ def running(
     plan: TruncationPlan = ASKED,
 ) -> LocalBundle:
     order = RunBundle(bundle_of(*inputs, stage="stage"), "1-7-1")
-    truncation = Truncation(plan, Sdk(transform), BundleSideInputs((), folder), folder)
+    truncation = InputTruncator(plan, Sdk(transform), BundleSideInputs((), folder), folder)
     stores = ShardStores(folder)
     return LocalBundle(
         work_of(PLAN, "stage"), order, harness, stores, FolderData(folder), None, truncation
@@ -107,7 +107,7 @@ def test_truncated_restrictions_list_their_original_windows(tmp_path: Path) -> N
     (given, *_) = GIVEN
     windows = frozenset({GLOBAL_WINDOW})
     data = attrs.evolve(given.data, facts=attrs.evolve(given.data.facts, windows=windows))
-    truncation = Truncation(ASKED, Sdk(shorter), BundleSideInputs((), tmp_path), tmp_path)
+    truncation = InputTruncator(ASKED, Sdk(shorter), BundleSideInputs((), tmp_path), tmp_path)
     (left,) = truncation.truncate([attrs.evolve(given, data=data)], "name")
     assert (left.data.facts.windows, left.data.facts.count) == (windows, 1)
 
@@ -149,5 +149,5 @@ def test_sdk_error_in_truncation_fails_bundle(tmp_path: Path) -> None:
         raise BundleError("Source", "ValueError: no", "trace")
 
     reply = running(tmp_path, GIVEN, FakeHarness(lambda values: {}), transform=broken).run()
-    assert isinstance(reply, BundleBroke) and reply.failure is not None
+    assert isinstance(reply, BundleFailure) and reply.failure is not None
     assert reply.failure.transform == "Source"

@@ -21,31 +21,36 @@ from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.log_records import LogRecord, Severity
 
 from beam_runner_runtime.channel import server as server_module
-from beam_runner_runtime.channel.client import ChannelClient, knock, open_channel, stand_by
-from beam_runner_runtime.channel.endpoints import KNOCK, to_job, to_stand_by
+from beam_runner_runtime.channel.client import (
+    ChannelClient,
+    check_server_reachable,
+    open_channel,
+    wait_for_lane,
+)
+from beam_runner_runtime.channel.endpoints import KNOCK, make_job_scope, make_stand_by_scope
 from beam_runner_runtime.channel.identity import make_identity
 from beam_runner_runtime.channel.messages import (
-    Beat,
-    Closed,
+    ConfirmExit,
     EndJob,
     Endpoint,
-    ExitNow,
+    ExitProcess,
     FromServer,
     FromWorker,
-    Goodbye,
-    Hello,
+    Heartbeat,
     JobWork,
-    Logged,
+    LogBatch,
+    WorkerClosed,
+    WorkerHello,
 )
-from beam_runner_runtime.channel.place import ChannelError, ChannelPlace
-from beam_runner_runtime.channel.process_identity import process_start_of
+from beam_runner_runtime.channel.place import ChannelAddress, ChannelError
+from beam_runner_runtime.channel.process_identity import read_process_identity
 from beam_runner_runtime.channel.server import SERVICE, ChannelServer, WorkerLink
-from beam_runner_runtime.channel.stand_by import LaneRef, ServeLane, StandByOrder, StandDown
+from beam_runner_runtime.channel.stand_by import EndStandBy, LaneRef, ServeLane, StandByOrder
 from beam_runner_runtime.channel.wire import encode_message
 
 SECONDS = 60
 CONTEXT = JobContext(job_id="job-1", job_name="name", options_json="{}", environments={})
-ORDERS = {1: ServeLane("job-1", 3), 2: StandDown()}
+ORDERS = {1: ServeLane("job-1", 3), 2: EndStandBy()}
 WORK = JobWork(JobPlan(CONTEXT, {}, {}), 4, StoreSpec("folder"))
 
 
@@ -83,14 +88,14 @@ def job() -> FakeJob:
 @pytest.fixture(params=["plain", "encrypted"])
 def server(job: FakeJob, request: pytest.FixtureRequest) -> Iterator[ChannelServer]:
     identity = make_identity() if request.param == "encrypted" else None
-    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, ORDERS.__getitem__, identity)
+    server = ChannelServer(ChannelAddress(), {"job-1": job}.get, ORDERS.__getitem__, identity)
     server.start()
     yield server
     server.stop()
 
 
 def job_endpoint(server: ChannelServer, job_id: str = "job-1") -> Endpoint:
-    return server.endpoints.of(to_job(job_id))
+    return server.endpoints.of(make_job_scope(job_id))
 
 
 @pytest.fixture
@@ -107,7 +112,7 @@ class Attached:
     lost: queue.SimpleQueue[bool] = attrs.field(factory=queue.SimpleQueue)
 
     def attach(self) -> None:
-        hello = Hello("job-1", "host", 42)
+        hello = WorkerHello("job-1", "host", 42)
         self.client.attach(hello, self.commands.put, lambda: self.lost.put(True))
 
 
@@ -164,7 +169,7 @@ def test_channel_unpickles_no_message_without_token(server: ChannelServer, job: 
     assert job.heard.empty()
 
 
-@pytest.mark.parametrize("said", [pickle.dumps(Exploding()), b"", encode_message(Closed())])
+@pytest.mark.parametrize("said", [pickle.dumps(Exploding()), b"", encode_message(WorkerClosed())])
 def test_worker_without_hello_is_ignored(server: ChannelServer, job: FakeJob, said: bytes) -> None:
     metadata = (("authorization", f"Bearer {job_endpoint(server).token}"),)
     with open_channel(job_endpoint(server)) as channel:
@@ -183,8 +188,8 @@ def test_worker_with_unexpected_message_is_disconnected(
     server: ChannelServer, job: FakeJob
 ) -> None:
     process = subprocess.Popen(["sleep", "600"])
-    hello = Hello("job-1", "host", process.pid, process_start_of(process.pid))
-    said = iter([encode_message(hello), encode_message(Beat()), pickle.dumps(Exploding())])
+    hello = WorkerHello("job-1", "host", process.pid, read_process_identity(process.pid))
+    said = iter([encode_message(hello), encode_message(Heartbeat()), pickle.dumps(Exploding())])
     metadata = (("authorization", f"Bearer {job_endpoint(server).token}"),)
     try:
         with open_channel(job_endpoint(server)) as channel:
@@ -198,25 +203,29 @@ def test_worker_with_unexpected_message_is_disconnected(
 
 
 def test_standby_worker_gets_order(server: ChannelServer) -> None:
-    first, second, third = (server.endpoints.of(to_stand_by(number)) for number in (1, 2, 3))
-    assert stand_by(first, 1) == LaneRef(job_endpoint(server), "job-1", 3)
-    assert stand_by(second, 2) == StandDown()
+    first, second, third = (
+        server.endpoints.of(make_stand_by_scope(number)) for number in (1, 2, 3)
+    )
+    assert wait_for_lane(first, 1) == LaneRef(job_endpoint(server), "job-1", 3)
+    assert wait_for_lane(second, 2) == EndStandBy()
     with pytest.raises(HarnessError, match="StandByOrder"):
-        stand_by(third, 3)
+        wait_for_lane(third, 3)
     with pytest.raises(HarnessError, match="token"):
-        stand_by(attrs.evolve(first, token="wrong"), 1)
+        wait_for_lane(attrs.evolve(first, token="wrong"), 1)
 
 
 def test_standby_worker_polls_until_order_arrives(job: FakeJob) -> None:
-    orders: list[StandByOrder] = [None, None, StandDown()]
-    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, lambda number: orders.pop(0))
+    orders: list[StandByOrder] = [None, None, EndStandBy()]
+    server = ChannelServer(ChannelAddress(), {"job-1": job}.get, lambda number: orders.pop(0))
     server.start()
-    assert stand_by(server.endpoints.of(to_stand_by(1)), 1) == StandDown()
+    assert wait_for_lane(server.endpoints.of(make_stand_by_scope(1)), 1) == EndStandBy()
     server.stop()
     assert orders == []
 
 
-@pytest.mark.parametrize("opens", [to_job("job-2"), to_stand_by(1), KNOCK, "job/job-"])
+@pytest.mark.parametrize(
+    "opens", [make_job_scope("job-2"), make_stand_by_scope(1), KNOCK, "job/job-"]
+)
 def test_worker_with_wrong_token_gets_no_job(
     server: ChannelServer, job: FakeJob, opens: str
 ) -> None:
@@ -232,14 +241,14 @@ def test_worker_with_wrong_token_gets_no_job(
     assert job.heard.empty()
 
 
-@pytest.mark.parametrize("opens", [to_job("job-1"), to_stand_by(2), KNOCK])
+@pytest.mark.parametrize("opens", [make_job_scope("job-1"), make_stand_by_scope(2), KNOCK])
 def test_worker_with_wrong_token_gets_no_lane(server: ChannelServer, opens: str) -> None:
     with pytest.raises(HarnessError, match=f"grants access to {opens}, not to stand-by/1"):
-        stand_by(server.endpoints.of(opens), 1)
+        wait_for_lane(server.endpoints.of(opens), 1)
 
 
 def test_token_of_one_job_cannot_be_changed_to_another_job(server: ChannelServer) -> None:
-    endpoint = server.endpoints.of(to_job("job-2"))
+    endpoint = server.endpoints.of(make_job_scope("job-2"))
     changed = attrs.evolve(endpoint, token=endpoint.token.replace("job-2", "job-1"))
     with pytest.raises(HarnessError, match="token is missing or wrong"):
         ChannelClient(changed, "job-1").job_work()
@@ -253,28 +262,30 @@ def test_token_is_hidden_in_text(server: ChannelServer) -> None:
 
 def test_knock_returns_reason_of_refusal(server: ChannelServer) -> None:
     endpoint = server.endpoints.of(KNOCK)
-    assert knock(endpoint, SECONDS) == ""
-    assert "token" in knock(attrs.evolve(endpoint, token="wrong"), SECONDS)
+    assert check_server_reachable(endpoint, SECONDS) == ""
+    assert "token" in check_server_reachable(attrs.evolve(endpoint, token="wrong"), SECONDS)
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         nowhere = f"127.0.0.1:{closed.getsockname()[1]}"
-        assert "refused" in knock(attrs.evolve(endpoint, address=nowhere), SECONDS)
+        assert "refused" in check_server_reachable(attrs.evolve(endpoint, address=nowhere), SECONDS)
 
 
 def test_knock_on_silent_server_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = Endpoint(f"127.0.0.1:{silent.getsockname()[1]}", "token")
-        assert knock(endpoint, 0.2) == "no answer within 0.2 s"
+        assert check_server_reachable(endpoint, 0.2) == "no answer within 0.2 s"
 
 
 def test_channel_refuses_other_certificates_and_plain_text(job: FakeJob) -> None:
-    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, ORDERS.get, make_identity())
+    server = ChannelServer(ChannelAddress(), {"job-1": job}.get, ORDERS.get, make_identity())
     server.start()
     try:
         other = make_identity().certificate.decode()
         endpoint = server.endpoints.of(KNOCK)
-        assert "andshake" in knock(attrs.evolve(endpoint, certificate=other), SECONDS)
-        assert knock(attrs.evolve(endpoint, certificate=""), SECONDS)
+        assert "andshake" in check_server_reachable(
+            attrs.evolve(endpoint, certificate=other), SECONDS
+        )
+        assert check_server_reachable(attrs.evolve(endpoint, certificate=""), SECONDS)
         assert "BEGIN" not in f"{endpoint} {server.endpoints}"
     finally:
         server.stop()
@@ -283,11 +294,11 @@ def test_channel_refuses_other_certificates_and_plain_text(job: FakeJob) -> None
 def test_servers_share_no_port(server: ChannelServer) -> None:
     port = int(server.endpoints.address.rpartition(":")[2])
     with pytest.raises(ChannelError, match=f"127.0.0.1:{port}: the port is taken.*--channel-port"):
-        ChannelServer(ChannelPlace(port=port), lambda job_id: None, ORDERS.__getitem__)
+        ChannelServer(ChannelAddress(port=port), lambda job_id: None, ORDERS.__getitem__)
 
 
 def test_executors_get_advertised_address(job: FakeJob) -> None:
-    place = ChannelPlace(advertised_host="server.example", advertised_port=50000)
+    place = ChannelAddress(advertised_host="server.example", advertised_port=50000)
     server = ChannelServer(place, {"job-1": job}.get, ORDERS.__getitem__)
     server.stop()
     assert server.endpoints.address == "server.example:50000"
@@ -299,16 +310,16 @@ def test_messages_arrive_in_order_and_disconnect_is_detected(
     attached = Attached(client)
     attached.attach()
     link = job.heard.get(timeout=SECONDS)
-    assert link.hello == Hello("job-1", "host", 42)
-    said = [Logged((LogRecord(Severity.INFO, 0, str(n)),)) for n in range(100)]
+    assert link.hello == WorkerHello("job-1", "host", 42)
+    said = [LogBatch((LogRecord(Severity.INFO, 0, str(n)),)) for n in range(100)]
     for message in said:
         client.send(message)
     assert [job.heard.get(timeout=SECONDS) for _ in said] == said
-    client.send(Beat())
-    for told in (Beat(begun=(("stage", 1),)), Closed((("stage", 2),))):
+    client.send(Heartbeat())
+    for told in (Heartbeat(begun=(("stage", 1),)), WorkerClosed((("stage", 2),))):
         client.send(told)
         assert job.heard.get(timeout=SECONDS) == told
-    assert attached.commands.get(timeout=SECONDS) == Goodbye()
+    assert attached.commands.get(timeout=SECONDS) == ConfirmExit()
     assert attached.lost.empty()
     client._channel.close()  # as at the exit of the process
     assert job.heard.get(timeout=SECONDS) == "detached"
@@ -319,9 +330,9 @@ def test_commands_reach_worker(client: ChannelClient, job: FakeJob) -> None:
     attached.attach()
     link = job.heard.get(timeout=SECONDS)
     link.send(EndJob())
-    link.send(ExitNow())
+    link.send(ExitProcess())
     assert attached.commands.get(timeout=SECONDS) == EndJob()
-    assert attached.commands.get(timeout=SECONDS) == ExitNow()
+    assert attached.commands.get(timeout=SECONDS) == ExitProcess()
 
 
 def test_server_loss_is_detected(
@@ -337,7 +348,7 @@ def test_server_loss_is_detected(
 def test_worker_of_removed_job_is_refused(server: ChannelServer) -> None:
     stranger = ChannelClient(job_endpoint(server, "gone"), "gone")
     lost: queue.SimpleQueue[bool] = queue.SimpleQueue()
-    stranger.attach(Hello("gone", "host", 1), lambda command: None, lambda: lost.put(True))
+    stranger.attach(WorkerHello("gone", "host", 1), lambda command: None, lambda: lost.put(True))
     assert lost.get(timeout=SECONDS)
 
 
@@ -358,7 +369,7 @@ def test_silent_peer_is_detected(job: FakeJob, monkeypatch: pytest.MonkeyPatch) 
         (name, 1000 if value == 10_000 else value) for name, value in server_module.OPTIONS
     )
     monkeypatch.setattr(server_module, "OPTIONS", soon)
-    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, ORDERS.__getitem__)
+    server = ChannelServer(ChannelAddress(), {"job-1": job}.get, ORDERS.__getitem__)
     server.start()
     endpoint = job_endpoint(server)
     process = subprocess.Popen([sys.executable, "-c", CLIENT, endpoint.address, endpoint.token])
@@ -377,8 +388,10 @@ def test_process_that_ignores_exit_message_is_killed(job: FakeJob) -> None:
     deaf, hears = subprocess.Popen(["sleep", "600"]), subprocess.Popen(["sleep", "0.2"])
     try:
         for process in (deaf, hears):
-            link = WorkerLink(Hello("job-1", "host", process.pid, process_start_of(process.pid)))
-            link.send(ExitNow())
+            link = WorkerLink(
+                WorkerHello("job-1", "host", process.pid, read_process_identity(process.pid))
+            )
+            link.send(ExitProcess())
         assert deaf.wait(60) == -9
         assert hears.wait(60) == 0
     finally:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam_runner_runtime.channel.place import ChannelPlace, is_loopback, parse_advertised
+from beam_runner_runtime.channel.place import ChannelAddress, is_loopback, parse_advertised
 
 
 @pytest.mark.parametrize(
@@ -21,9 +21,9 @@ from beam_runner_runtime.channel.place import ChannelPlace, is_loopback, parse_a
 )
 def test_loopback_hosts_are_recognized(host: str, means_itself: bool) -> None:
     assert is_loopback(host) is means_itself
-    assert ChannelPlace(host).is_private is means_itself
+    assert ChannelAddress(host).is_private is means_itself
     # For example, other machines connect through a tunnel.
-    assert not ChannelPlace(host, advertised_host="server.example").is_private
+    assert not ChannelAddress(host, advertised_host="server.example").is_private
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_unusable_advertised_address_is_refused(text: str) -> None:
 
 
 def test_grpc_addresses_are_parsed() -> None:
-    assert ChannelPlace("::", 5).binding == "[::]:5"
-    assert ChannelPlace("[::]", 5).binding == "[::]:5"
-    assert ChannelPlace("0.0.0.0").address(7) == "0.0.0.0:7"
-    assert ChannelPlace("::", 0, "::1").address(7) == "[::1]:7"
-    assert ChannelPlace("::", 0, "name", 8).address(7) == "name:8"
+    assert ChannelAddress("::", 5).binding == "[::]:5"
+    assert ChannelAddress("[::]", 5).binding == "[::]:5"
+    assert ChannelAddress("0.0.0.0").address(7) == "0.0.0.0:7"
+    assert ChannelAddress("::", 0, "::1").address(7) == "[::1]:7"
+    assert ChannelAddress("::", 0, "name", 8).address(7) == "name:8"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from beam_runner_runtime.channel.process_identity import kill, process_start_of
+from beam_runner_runtime.channel.process_identity import kill_process, read_process_identity
 
-pytestmark = pytest.mark.skipif(not process_start_of(1), reason="needs /proc")
+pytestmark = pytest.mark.skipif(not read_process_identity(1), reason="needs /proc")
 
 
 @pytest.fixture
@@ -22,12 +22,12 @@ def running() -> Iterator[subprocess.Popen[bytes]]:
 
 def test_kill_ends_only_process_with_same_birth(running: subprocess.Popen[bytes]) -> None:
     other = subprocess.Popen(["true"])
-    birth = process_start_of(other.pid)
+    birth = read_process_identity(other.pid)
     other.wait()
-    assert process_start_of(other.pid) == ""
+    assert read_process_identity(other.pid) == ""
     for wrong in ("", birth.replace(birth.split()[-1], "1"), "boot pid:[1] 1"):
-        kill(running.pid, wrong)
+        kill_process(running.pid, wrong)
     assert running.poll() is None
-    kill(running.pid, process_start_of(running.pid))
+    kill_process(running.pid, read_process_identity(running.pid))
     assert running.wait(60) == -9
-    kill(running.pid, birth)  # the process doesn't exist
+    kill_process(running.pid, birth)  # the process doesn't exist

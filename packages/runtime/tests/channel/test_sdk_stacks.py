@@ -5,7 +5,7 @@ import threading
 from apache_beam.runners.worker.worker_status import thread_dump
 from beam_runner_worker.fnapi.status import SdkStatus
 
-from beam_runner_runtime.channel.sdk_stacks import sdk_stacks
+from beam_runner_runtime.channel.sdk_stacks import parse_harness_stacks
 
 GO = """goroutine 7 [running]:
 runtime/pprof.writeGoroutineStacks({0x1, 0x2})
@@ -31,7 +31,7 @@ def test_python_sdk_threads_have_stack_lines() -> None:
     for thread in threads:
         thread.start()
     try:
-        found = sdk_stacks([SdkStatus("env", 17, thread_dump())])
+        found = parse_harness_stacks([SdkStatus("env", 17, thread_dump())])
     finally:
         waiting.set()
     (stack,) = [one for one in found if any(f.function == "blocks_here" for f in one.frames)]
@@ -43,7 +43,7 @@ def test_python_sdk_threads_have_stack_lines() -> None:
 
 
 def test_goroutines_have_stack_lines() -> None:
-    _, stack = sdk_stacks([SdkStatus("go", None, GO)])
+    _, stack = parse_harness_stacks([SdkStatus("go", None, GO)])
     assert (stack.thread, stack.pid) == ("goroutine 42, sleep, 2 minutes", 0)
     assert [one.function for one in stack.frames] == [
         "main.run in goroutine 1",
@@ -54,4 +54,4 @@ def test_goroutines_have_stack_lines() -> None:
 
 
 def test_texts_without_stacks_have_no_threads() -> None:
-    assert sdk_stacks([SdkStatus("java", 1, "all is well\n    here")]) == ()
+    assert parse_harness_stacks([SdkStatus("java", 1, "all is well\n    here")]) == ()

@@ -16,7 +16,7 @@ def test_waiting_thread_is_reported_with_its_line() -> None:
     thread = threading.Thread(target=wait_for_it, name="the-one", daemon=True)
     thread.start()
     try:
-        found = {stack.thread: stack for stack in stacks.threads()}
+        found = {stack.thread: stack for stack in stacks.list_thread_stacks()}
     finally:
         go.set()
         thread.join()

@@ -19,7 +19,7 @@ from beam_runner_worker.log_records import LogRecord, Severity
 
 from beam_runner_runtime.channel import attempts, messages, wire
 from beam_runner_runtime.channel.attempts import Attempt, UserFailure
-from beam_runner_runtime.channel.messages import BundleReply, FromWorker, Goodbye
+from beam_runner_runtime.channel.messages import BundleReply, ConfirmExit, FromWorker
 from beam_runner_runtime.channel.wire import decode_message, decode_request, encode_request
 
 INFOS = (MonitoringInfo("urn", "type", (("NAME", "half \ud800 a letter"),), b"\x01"),)
@@ -35,22 +35,22 @@ FAILURE = UserFailure("Map", "ValueError: no", "trace", "7")
 MESSAGES: dict[str, FromWorker] = {
     type(message).__name__: message
     for message in (
-        messages.Hello("job-1", "host", 42, "birth"),
+        messages.WorkerHello("job-1", "host", 42, "birth"),
         messages.LaneOpened(3),
         messages.BundleProgressed(Attempt(1, 2), 0.5, 700, INFOS, None, True, True),
         REPLY,
-        attempts.BundleBroke(Attempt(1, 2), FAILURE, "gone"),
+        attempts.BundleFailure(Attempt(1, 2), FAILURE, "gone"),
         attempts.SectionRefusal(Attempt(1, 2), "a checkpoint"),
         messages.LoopProgress(1, (REPLY, REPLY.done)),
         messages.LoopReply(1, (REPLY,), Attempt(1, 2), True),
-        messages.LoopBroke(1, "OSError: why \ud800"),
-        messages.NeighbourAwaited("the data store at s3://b", "no answer"),
+        messages.LoopFailure(1, "OSError: why \ud800"),
+        messages.NeighbourWaitStatus("the data store at s3://b", "no answer"),
         messages.SplitReply(SplitDone(1, 2, (), ())),
-        messages.Logged((LogRecord(Severity.WARN, 5, "text"),)),
+        messages.LogBatch((LogRecord(Severity.WARN, 5, "text"),)),
         messages.ExternalWorkerStarted("localhost:1", "1-2"),
-        messages.Beat((("stage", 2),)),
-        messages.Stacks(1, (ThreadStack("h", 1, "t\udfff", (StackFrame("f.py", 1, "f", ""),)),)),
-        messages.Closed((("stage", 2),)),
+        messages.Heartbeat((("stage", 2),)),
+        messages.StackDump(1, (ThreadStack("h", 1, "t\udfff", (StackFrame("f.py", 1, "f", ""),)),)),
+        messages.WorkerClosed((("stage", 2),)),
     )
 }
 
@@ -61,8 +61,8 @@ def test_messages_survive_round_trip(name: str) -> None:
 
 
 def test_severities_survive_round_trip() -> None:
-    logged = decode_message(wire.encode_message(MESSAGES["Logged"]))
-    assert isinstance(logged, messages.Logged)
+    logged = decode_message(wire.encode_message(MESSAGES["LogBatch"]))
+    assert isinstance(logged, messages.LogBatch)
     assert logged.records[0].severity is Severity.WARN
 
 
@@ -92,8 +92,8 @@ def test_malformed_bytes_are_refused(data: bytes) -> None:
 
 
 def test_server_messages_from_worker_are_refused() -> None:
-    with pytest.raises(RecordFormatError, match="Goodbye"):
-        decode_message(wire._REGISTRY.encode(Goodbye()))
+    with pytest.raises(RecordFormatError, match="ConfirmExit"):
+        decode_message(wire._REGISTRY.encode(ConfirmExit()))
 
 
 def test_requests_survive_round_trip() -> None:

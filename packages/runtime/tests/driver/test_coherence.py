@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 from small_jobs import rig_of
 
-from beam_runner_runtime.driver.coherence import Incoherent, check
+from beam_runner_runtime.driver.coherence import DriverStateError, check_bundle_placement
 
 
 def test_bundle_without_owner_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = rig_of(tmp_path)
-    check(rig.coordinator)
+    check_bundle_placement(rig.coordinator)
     monkeypatch.setattr(rig.coordinator.lanes, "held", set)
-    with pytest.raises(Incoherent, match=r"job-1 open, but neither run nor wait: \[\d"):
-        check(rig.coordinator)
+    with pytest.raises(DriverStateError, match=r"job-1 open, but neither run nor wait: \[\d"):
+        check_bundle_placement(rig.coordinator)
 
 
 def test_attempt_with_two_owners_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,5 +25,5 @@ def test_attempt_with_two_owners_is_found(tmp_path: Path, monkeypatch: pytest.Mo
             self.attempt = attempt
 
     monkeypatch.setattr(rig.coordinator.sections, "running", lambda: iter([Section()]))
-    with pytest.raises(Incoherent, match="on a lane and in a section"):
-        check(rig.coordinator)
+    with pytest.raises(DriverStateError, match="on a lane and in a section"):
+        check_bundle_placement(rig.coordinator)

@@ -23,10 +23,10 @@ from small_jobs import rig_of
 from small_plans import encoded
 
 from beam_runner_runtime.channel.attempts import Attempt
-from beam_runner_runtime.channel.messages import BundleProgressed, Hello
+from beam_runner_runtime.channel.messages import BundleProgressed, WorkerHello
 from beam_runner_runtime.driver import condition as module
-from beam_runner_runtime.driver.condition import STILL_SECONDS, JobCondition
-from beam_runner_runtime.driver.processes import Silence
+from beam_runner_runtime.driver.condition import STILL_SECONDS, JobMonitor
+from beam_runner_runtime.driver.processes import SilentProcess
 
 
 class Watch:
@@ -36,7 +36,7 @@ class Watch:
         self.rig = rig
         self.reporter = Reporter()
         self.processes = FakeProcesses()
-        self.condition = JobCondition(rig.plan, self.reporter, self.processes)
+        self.condition = JobMonitor(rig.plan, self.reporter, self.processes)
         self.start = rig.coordinator.moved
 
     def look(self, seconds: float) -> list[str]:
@@ -132,7 +132,7 @@ def test_retried_attempt_is_reported_once(tmp_path: Path) -> None:
     watch.look(3)
     (told,) = [text for importance, text, _ in watch.reporter.messages]
     assert told.startswith("attempt 1 at a bundle failed and will be retried: ValueError: x [")
-    other = JobCondition(rig.plan, watch.reporter, FakeProcesses())
+    other = JobMonitor(rig.plan, watch.reporter, FakeProcesses())
     other.look(rig.ledger, rig.coordinator)
     assert len(watch.reporter.messages) == 1
 
@@ -223,12 +223,12 @@ def test_stream_that_waits_for_clock_only_reports_no_wait(tmp_path: Path) -> Non
 
 def test_unresponsive_process_is_named_with_its_step(tmp_path: Path) -> None:
     watch = Watch(rig_of(tmp_path))
-    watch.processes.silent = [Silence(Hello("job", "there", 7), 9.4, "see")]
+    watch.processes.silent = [SilentProcess(WorkerHello("job", "there", 7), 9.4, "see")]
     (text,) = watch.look(STILL_SECONDS + 1)
     (wait, *_) = watch.condition.waits
     assert (wait.kind, wait.steps) == (WaitKind.PROCESS, ("the see step",))
     assert render(wait) in text
-    watch.processes.silent = [Silence(Hello("job", "there", 8), 20, "")]
+    watch.processes.silent = [SilentProcess(WorkerHello("job", "there", 8), 20, "")]
     (text,) = watch.look(4 * STILL_SECONDS)
     (wait, *_) = watch.condition.waits
     assert (wait.pid, wait.steps, wait.seconds) == (8, (), 20)

@@ -24,17 +24,17 @@ from small_jobs import (
 )
 from worker_doubles import FakeWorker, attempts_given, seen_in
 
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, UserFailure
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, UserFailure
 from beam_runner_runtime.channel.messages import (
     BundleProgressed,
     BundleReply,
-    ExitNow,
-    Finalize,
+    ExitProcess,
+    FinalizeBundles,
     RunBundle,
     RunLoop,
 )
-from beam_runner_runtime.driver.slots import Slots
-from beam_runner_runtime.memory import KillWatch
+from beam_runner_runtime.driver.slots import ClusterSlots
+from beam_runner_runtime.memory import OutOfMemoryDetector
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
@@ -48,7 +48,7 @@ def test_job_runs_to_its_end(tmp_path: Path, cores: int, loop_bytes: int) -> Non
 
 def test_cores_that_arrive_during_job_are_used(tmp_path: Path) -> None:
     cores = [1]
-    rig = rig_of(tmp_path, limits={"parallelism": 8}, slots=Slots(cores=lambda: cores[0]))
+    rig = rig_of(tmp_path, limits={"parallelism": 8}, slots=ClusterSlots(cores=lambda: cores[0]))
     assert len(rig.starting) == 1
     rig.coordinator.lanes.run(
         [
@@ -155,7 +155,7 @@ def test_workers_that_always_die_end_job(tmp_path: Path, how: str, loop_bytes: i
 def test_job_with_workers_killed_by_system_reports_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(KillWatch, "hint", lambda watch: "; killed for want of memory")
+    monkeypatch.setattr(OutOfMemoryDetector, "hint", lambda watch: "; killed for want of memory")
     rig = rig_of(tmp_path)
     while rig.ledger.end is None:
         rig.open_lanes()
@@ -238,8 +238,8 @@ def test_reply_of_abandoned_attempt_is_ignored(tmp_path: Path) -> None:
     rig.heard(second, second.run(again))
     rig.heard(first, first.run(order))
     rig.coordinator.work()
-    assert Finalize((Attempt(order.bundle.number, 2),)) in second.history
-    assert not any(isinstance(command, Finalize) for command in first.history)
+    assert FinalizeBundles((Attempt(order.bundle.number, 2),)) in second.history
+    assert not any(isinstance(command, FinalizeBundles) for command in first.history)
     rig.run()
     assert seen(rig) == EXPECTED
 
@@ -278,7 +278,7 @@ def test_cancel_ends_job(tmp_path: Path, when: str, loop_bytes: int) -> None:
     if when == "while it runs":
         (worker,) = rig.workers
         # The process of the loop must exit first, because the loop knows more than the ledger.
-        assert (ExitNow() in worker.told) == (loop_bytes == LOOP_BYTES)
+        assert (ExitProcess() in worker.told) == (loop_bytes == LOOP_BYTES)
         rig.lose(worker)
         rig.coordinator.work()
     assert rig.ledger.end == FinishJob(Outcome.CANCELLED)
@@ -292,7 +292,7 @@ def test_running_bundles_are_known_after_job_failure(tmp_path: Path) -> None:
     order = one.told.popleft()
     attempt = order.attempt
     failure = UserFailure("See", "ValueError: no", "trace")
-    rig.heard(one, BundleBroke(attempt, failure))
+    rig.heard(one, BundleFailure(attempt, failure))
     rig.coordinator.work()
     assert isinstance(rig.ledger.end, FailJob)
     assert rig.coordinator.lanes.close() == [other]

@@ -18,7 +18,7 @@ from small_jobs import DONE, EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS, rig_of, see
 from worker_doubles import FakeWorker, values_of
 
 from beam_runner_runtime.channel.messages import LoopReply
-from beam_runner_runtime.driver.failure_reports import failed_bundles
+from beam_runner_runtime.driver.failure_reports import describe_failed_bundles
 
 MANY = 6
 PATIENT: dict[str, Any] = {
@@ -146,7 +146,7 @@ def test_record_of_failed_bundle_names_step_element_attempts_and_next_attempt(
     rig = rig_of(tmp_path, limits={**PATIENT, "pauses": Pauses(60_000, 60_000)})
     fails_first(rig, 1, MINE)
     rig.run(until=lambda: bool(rig.ledger.retries()))
-    (record,) = failed_bundles(rig.ledger, rig.plan, rig.coordinator.clock.now())
+    (record,) = describe_failed_bundles(rig.ledger, rig.plan, rig.coordinator.clock.now())
     assert (record.stage, record.steps, record.attempts) == ("see", ("the see step",), 1)
     assert (record.kind, record.step) == (FailureCause.USER_CODE, "Outer/Inner")
     assert (record.error, record.element) == ("ValueError: no", "('k', 1)")

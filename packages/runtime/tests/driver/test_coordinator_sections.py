@@ -27,18 +27,18 @@ from beam_runner_runtime.channel.messages import (
     BundleProgressed,
     BundleReply,
     CloseLane,
-    Hello,
     RunBundle,
     RunLoop,
+    WorkerHello,
 )
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver import condition as condition_module
 from beam_runner_runtime.driver import orphan_files as litter_module
-from beam_runner_runtime.driver.condition import STILL_SECONDS, JobCondition
-from beam_runner_runtime.driver.observing import JobObserving
-from beam_runner_runtime.driver.reporting import end_text
+from beam_runner_runtime.driver.condition import STILL_SECONDS, JobMonitor
+from beam_runner_runtime.driver.observing import JobSnapshots
+from beam_runner_runtime.driver.reporting import format_ending
 from beam_runner_runtime.sections import running as sections_module
-from beam_runner_runtime.sections.ends import SectionEnd, Tasks
+from beam_runner_runtime.sections.ends import SectionEnd, TaskCounts
 
 LOOP_BYTES = 1 << 20
 DONE = FinishJob(Outcome.DONE)
@@ -132,7 +132,7 @@ def test_section_with_external_failure_is_retried(tmp_path: Path, breaks: int) -
         return
     rig.run()
     assert isinstance(rig.ledger.end, FailJob)
-    said = end_text(rig.ledger.end, rig.ledger.last_failure, PLAN)
+    said = format_ending(rig.ledger.end, rig.ledger.last_failure, PLAN)
     assert "failed 4 times" in said
     titles = [PLAN.stages[stage].spec.title for stage in ("read", "count")]
     assert f"section of {titles[0]} to {titles[1]}: Spark lost it" in said
@@ -144,7 +144,7 @@ def test_section_user_error_names_its_transform(tmp_path: Path) -> None:
     rig.sections.answer = lambda order: broken(order, failure)
     rig.run()
     assert isinstance(rig.ledger.end, FailJob)
-    said = end_text(rig.ledger.end, rig.ledger.last_failure, PLAN)
+    said = format_ending(rig.ledger.end, rig.ledger.last_failure, PLAN)
     assert said.startswith("ValueError: no [while running 'Outer/Inner']")
     assert len(rig.sections.history) == 1
 
@@ -268,7 +268,7 @@ def test_metrics_of_running_section_combine_its_processes(tmp_path: Path) -> Non
     assert isinstance(reply, BundleReply)
     once = seen_in(reply.metrics)
     for number in (1, 2, 2):
-        link = WorkerLink(Hello("job-1", "host", number))
+        link = WorkerLink(WorkerHello("job-1", "host", number))
         rig.coordinator.heard(link, BundleProgressed(order.attempt, 0.5, 1, reply.metrics))
     with patch.object(rig.coordinator.ledger, "apply") as applied:
         rig.coordinator.work()
@@ -285,9 +285,9 @@ def test_running_sections_are_shown_in_observations(
 ) -> None:
     monkeypatch.setattr(sections_module, "LOOK_SECONDS", 0.0)
     rig = rig_of(tmp_path)
-    rig.sections.tasks = Tasks(3, 1, 4)
+    rig.sections.tasks = TaskCounts(3, 1, 4)
     rig.coordinator.work()
-    observing = JobObserving(rig.plan, tuple, str)
+    observing = JobSnapshots(rig.plan, tuple, str)
     observing.look(rig.coordinator, (), 0.0)
     (bundle,) = observing.execution().bundles
     assert (bundle.stage, bundle.steps) == ("read", ("the read step", "the count step"))
@@ -296,7 +296,7 @@ def test_running_sections_are_shown_in_observations(
     assert (bundle.tasks, bundle.tasks_done) == (4, 3)
     assert rig.ledger.opened().keys() == {"read", "count"}
     reporter = Reporter()
-    condition = JobCondition(rig.plan, reporter, FakeProcesses())
+    condition = JobMonitor(rig.plan, reporter, FakeProcesses())
     later = rig.coordinator.moved + STILL_SECONDS + 1
     with patch.object(condition_module.time, "monotonic", lambda: later):
         condition.look(rig.ledger, rig.coordinator)

@@ -24,7 +24,7 @@ from small_plans import plan_of, stage
 from worker_doubles import seen_in
 
 from beam_runner_runtime.driver import coordinator as coordinator_module
-from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.ledger import JobLedger
 
 VALUES = [b"a1", b"a2", b"b1", b"b2", b"c1", b"d1"]
 PLAN = plan_of(
@@ -88,8 +88,8 @@ def crashes(monkeypatch: pytest.MonkeyPatch) -> Crashes:
     monkeypatch.setattr(written, "INLINE_BYTES", 0)
     around(Journal, "append", "before append", "after append")
     around(Journal, "snapshot", "before snapshot", "after snapshot")
-    around(Ledger, "apply", "before apply", "after apply")
-    around(Ledger, "take_garbage", "before files go", None)
+    around(JobLedger, "apply", "before apply", "after apply")
+    around(JobLedger, "take_garbage", "before files go", None)
     around(_ServersDriver, "execute", "before commands", "after commands")
     monkeypatch.setattr(coordinator_module, "Driver", _ServersDriver)
     return crashes

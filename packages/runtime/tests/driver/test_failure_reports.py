@@ -16,7 +16,7 @@ from beam_runner_runtime.channel.attempts import FailedStep, LostProcess
 from beam_runner_runtime.driver.failure_reports import (
     MOST_MESSAGES,
     FailureMessages,
-    failed_bundles,
+    describe_failed_bundles,
 )
 
 STREAM: dict[str, Any] = {
@@ -38,7 +38,7 @@ def test_message_of_failure_names_step_element_attempt_and_pause_once() -> None:
     (line,) = messages.look(job.ledger, 500, skips=False)
     said = "attempt 1 at a bundle of 'the read step' failed and will be retried in 4 s: "
     assert line.text == said + TRACE
-    (record,) = failed_bundles(job.ledger, CHAIN, 500)
+    (record,) = describe_failed_bundles(job.ledger, CHAIN, 500)
     assert line.record == record
     assert (record.kind, record.step, record.element) == (FailureCause.USER_CODE, "Step", "'x'")
     assert (record.attempts, record.next_in) == (1, 3.5)
@@ -84,4 +84,4 @@ def test_many_simultaneous_failures_are_counted() -> None:
     lines = messages.look(job.ledger, 0, skips=False)
     assert len(lines) == MOST_MESSAGES + 1
     assert lines[-1].text == f"{len(found) - MOST_MESSAGES} more bundles failed at the same time"
-    assert len(failed_bundles(job.ledger, CHAIN, 0)) <= 50
+    assert len(describe_failed_bundles(job.ledger, CHAIN, 0)) <= 50

@@ -12,8 +12,8 @@ from fake_links import LOOP, FakeLink, bundle, given, opened
 
 from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.driver import lanes as lanes_module
-from beam_runner_runtime.driver.lanes import Lanes
-from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.driver.lanes import LaneDispatcher
+from beam_runner_runtime.driver.slots import ClusterSlots, JobSlots
 from beam_runner_runtime.tuning import TUNING
 
 
@@ -26,11 +26,17 @@ def is_source(one: Bundle) -> bool:
     return one.number >= 100
 
 
-def at_work(*numbers: int) -> tuple[Lanes, list[FakeLink]]:
+def at_work(*numbers: int) -> tuple[LaneDispatcher, list[FakeLink]]:
     """Returns lanes that run exactly these bundles."""
     count = len(numbers)
-    lanes = Lanes(
-        lambda _: None, lambda b: b, lambda: LOOP, count, count, JobSlots(Slots(), "job"), is_source
+    lanes = LaneDispatcher(
+        lambda _: None,
+        lambda b: b,
+        lambda: LOOP,
+        count,
+        count,
+        JobSlots(ClusterSlots(), "job"),
+        is_source,
     )  # type: ignore[arg-type,return-value]
     links = [FakeLink() for _ in numbers]
     lanes.run([bundle(number) for number in numbers])

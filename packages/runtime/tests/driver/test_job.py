@@ -20,13 +20,13 @@ from small_plans import values_of
 from worker_doubles import SHARDS, seen_in
 
 from beam_runner_runtime.channel.messages import (
-    ExitNow,
-    Finalize,
-    Hello,
-    Logged,
+    ExitProcess,
+    FinalizeBundles,
+    LogBatch,
+    WorkerHello,
 )
 from beam_runner_runtime.channel.server import WorkerLink
-from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.driver.slots import ClusterSlots, JobSlots
 from beam_runner_runtime.shutdown.limits import LIMITS
 
 
@@ -129,7 +129,7 @@ def test_job_is_cancelled_before_start(new: New) -> None:
 
 
 def test_job_waits_for_its_turn_until_another_has_ended(new: New) -> None:
-    server = new(slots=Slots(1))
+    server = new(slots=ClusterSlots(1))
     other = JobSlots(server.slots, "other")
     assert other.take_turn(lambda: None)
     server.start()
@@ -141,7 +141,7 @@ def test_job_waits_for_its_turn_until_another_has_ended(new: New) -> None:
 
 
 def test_job_waiting_for_its_turn_can_be_cancelled(new: New) -> None:
-    server = new(slots=Slots(1))
+    server = new(slots=ClusterSlots(1))
     assert JobSlots(server.slots, "other").take_turn(lambda: None)
     server.start()
     server.job.cancel()
@@ -158,7 +158,7 @@ def test_job_end_is_reported_to_spark_before_running_processes(
     send = WorkerLink.send
 
     def sent(link: WorkerLink, command: Any) -> None:
-        if isinstance(command, ExitNow):
+        if isinstance(command, ExitProcess):
             told.append("process")
         send(link, command)
 
@@ -235,14 +235,14 @@ def test_job_callbacks_run_only_after_commit(new: New, monkeypatch: pytest.Monke
     append = Journal.append
 
     def appended(journal: Journal, entries: Any) -> None:
-        assert not any(isinstance(command, Finalize) for command in server.spark.told)
+        assert not any(isinstance(command, FinalizeBundles) for command in server.spark.told)
         append(journal, entries)
         order.append("append")
 
     monkeypatch.setattr(Journal, "append", appended)
     server.run()
     assert order == ["append"]
-    assert any(isinstance(command, Finalize) for command in server.spark.told)
+    assert any(isinstance(command, FinalizeBundles) for command in server.spark.told)
 
 
 # Failures of Spark, the disk and the journal.
@@ -340,7 +340,7 @@ def test_job_process_gets_all_settings(new: New) -> None:
 
 def test_job_logs_become_messages(new: New) -> None:
     server = new()
-    link = WorkerLink(Hello("job-1", "host", 1))
+    link = WorkerLink(WorkerHello("job-1", "host", 1))
     records = (
         LogRecord(Severity.WARN, 0, "careful", transform_id="T"),
         LogRecord(Severity.ERROR, 0, "bad", trace="Traceback"),
@@ -348,7 +348,7 @@ def test_job_logs_become_messages(new: New) -> None:
         LogRecord(Severity.INFO, 0, "control channel established"),
         LogRecord(Severity.UNSPECIFIED, 0, "what"),
     )
-    server.job.received(link, Logged(records))
+    server.job.received(link, LogBatch(records))
     assert server.reporter.messages == [
         (Importance.WARNING, "careful", "T", "host:1"),
         (Importance.ERROR, "bad\nTraceback", "", "host:1"),

@@ -24,7 +24,7 @@ from servers import NO_LOOP, Server
 from small_jobs import EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS
 
 from beam_runner_runtime.driver import patient_journal
-from beam_runner_runtime.driver.recovery import recover
+from beam_runner_runtime.driver.recovery import recover_ledger
 from beam_runner_runtime.shutdown.limits import LIMITS
 
 AWAY = NeighbourUnavailable("the disk of /state", "disk is full")
@@ -211,7 +211,7 @@ def test_failed_stream_retains_its_ledger_and_needed_files(new: New) -> None:
     assert any(
         "the state of this stream is kept until" in text for _, text, _ in server.reporter.messages
     )
-    ledger = recover(server.journal)
+    ledger = recover_ledger(server.journal)
     assert isinstance(ledger.end, FailJob)
     assert {path.name for path in server.folder.iterdir()} == set(ledger.files()) != set()
     work = [one for record in ledger._scheduler.state.bundles.values() for one in record.work]
@@ -231,7 +231,7 @@ def test_cancelled_stream_retains_its_state(new: New) -> None:
     server.job.cancel()
     assert server.wait() is JobState.CANCELLED
     assert server.store.kept().keys() == {"job-1"}
-    assert len(recover(server.journal)._scheduler.state.bundles) > 0
+    assert len(recover_ledger(server.journal)._scheduler.state.bundles) > 0
 
 
 @pytest.mark.parametrize(

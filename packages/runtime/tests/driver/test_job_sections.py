@@ -14,7 +14,7 @@ from beam_runner_model.jobs import JobState
 from section_doubles import EXPECTED, PLAN, TRANSFORMS, broken, refused
 from servers import SECONDS, FakeSpark, Server
 
-from beam_runner_runtime.channel.messages import Hello, RunBundle
+from beam_runner_runtime.channel.messages import RunBundle, WorkerHello
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.sections.ends import SectionEnd
 from beam_runner_runtime.shutdown.limits import LIMITS
@@ -82,7 +82,7 @@ def test_section_messages_of_workers_reach_only_its_runner(new: New) -> None:
     def section(spark: FakeSpark, order: RunBundle) -> SectionEnd:
         said = broken(order)
         spark.hears.append(said)
-        spark.job.received(WorkerLink(Hello("job-1", "host", 1)), said)
+        spark.job.received(WorkerLink(WorkerHello("job-1", "host", 1)), said)
         return refused(order)
 
     server.spark.section = section

@@ -23,9 +23,14 @@ from beam_runner_storage.journal.store import JournalStore
 from ledger_jobs import CHAIN, Job, rows
 
 from beam_runner_runtime.driver import journal_codec
-from beam_runner_runtime.driver.journal_codec import REGISTRY, Kept, encode_entries, entries_of
-from beam_runner_runtime.driver.ledger import Ledger
-from beam_runner_runtime.driver.recovery import recover
+from beam_runner_runtime.driver.journal_codec import (
+    REGISTRY,
+    DecodedJournal,
+    decode_entries,
+    encode_entries,
+)
+from beam_runner_runtime.driver.ledger import JobLedger
+from beam_runner_runtime.driver.recovery import recover_ledger
 from beam_runner_runtime.forms import CONSTANTS, FORMS, SHARED
 
 DATA = Path(__file__).parents[1] / "older_versions"
@@ -43,7 +48,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JournalSto
 @pytest.mark.parametrize("store", ["state-0.1-records"], indirect=True)
 def test_jobs_of_version_with_records_are_continued(store: JournalStore) -> None:
     assert store.damage == ()
-    bounded, keyed = (recover(store.journal(job_id)) for job_id in ("bounded", "keyed"))
+    bounded, keyed = (recover_ledger(store.journal(job_id)) for job_id in ("bounded", "keyed"))
     assert [(b.number, b.attempt, b.stage) for b in bounded.open_bundles] == [
         (1, 2, "end"),
         (3, 2, "end"),
@@ -63,10 +68,10 @@ def test_jobs_of_version_with_records_are_continued(store: JournalStore) -> None
 @pytest.mark.parametrize("store", ["state-0.1-records"], indirect=True)
 def test_job_of_another_version_gets_limits_of_current_version(store: JournalStore) -> None:
     limits = Limits(user_attempts=None, pauses=Pauses(5, 9))
-    changed = recover(store.journal("keyed"), lambda ledger: limits)
+    changed = recover_ledger(store.journal("keyed"), lambda ledger: limits)
     assert changed.limits == limits
     other = Limits(user_attempts=7)
-    assert recover(store.journal("keyed"), lambda ledger: other).limits == limits, (
+    assert recover_ledger(store.journal("keyed"), lambda ledger: other).limits == limits, (
         "written by this version"
     )
 
@@ -89,10 +94,10 @@ def test_changed_layout_starts_with_snapshot(
 
     newer = RecordRegistry({**REGISTRY._classes, "More": More}, REGISTRY._shared)
     monkeypatch.setattr(journal_codec, "REGISTRY", newer)
-    ledger = recover(journal)
+    ledger = recover_ledger(journal)
     journal.append([encode_entries([Tick(5)])])
     recovered = journal.recover()
-    again = Kept(recovered.snapshot or b"")
+    again = DecodedJournal(recovered.snapshot or b"")
     assert again.ledger.open == {bundle.number: bundle for bundle in ledger.open_bundles}
     assert [again.entries(blob) for blob in recovered.entries] == [(Tick(5),)]
     store.close()
@@ -105,7 +110,7 @@ def test_open_bundles_of_lost_server_are_retried(tmp_path: Path) -> None:
     journal = store.journal("job")
     journal.snapshot(job.ledger.snapshot())
     for attempt in (2, 3):
-        (bundle,) = recover(journal).open_bundles
+        (bundle,) = recover_ledger(journal).open_bundles
         assert bundle == attrs.evolve(*job.ledger.open_bundles, attempt=attempt)
     store.close()
 
@@ -116,21 +121,23 @@ def test_snapshot_stores_shared_objects_once() -> None:
     job.commit(first, *(rows("f", number) for number in range(50)))
     snapshot = job.ledger.snapshot()
     assert snapshot.count(b"\xa1f") < 250
-    assert Ledger.of_state(Kept(snapshot).ledger).open_bundles == job.ledger.open_bundles
+    assert (
+        JobLedger.of_state(DecodedJournal(snapshot).ledger).open_bundles == job.ledger.open_bundles
+    )
 
 
 def test_malformed_bytes_are_refused() -> None:
     job = Job(CHAIN)
     snapshot = job.ledger.snapshot()
     entry = encode_entries(job.entries)
-    assert list(entries_of(entry)) == job.entries
+    assert list(decode_entries(entry)) == job.entries
     bad: Any
     for bad in (b"", b"x", pickle.dumps(1), snapshot[:-1], snapshot[:100], entry):
         with pytest.raises(RecordFormatError):
-            Kept(bad)
+            DecodedJournal(bad)
     for bad in (b"", b"x", pickle.dumps(1), entry[:-1], snapshot):
         with pytest.raises(RecordFormatError):
-            entries_of(bad)
+            decode_entries(bad)
 
 
 def test_snapshot_of_another_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +146,7 @@ def test_snapshot_of_another_format_is_refused(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(
         RecordFormatError, match="scheduler state has the format of another version"
     ):
-        Kept(snapshot)
+        DecodedJournal(snapshot)
 
 
 @attrs.frozen

@@ -22,10 +22,10 @@ import pytest
 from fake_links import LOOP, FakeLink, bundle, given, opened
 
 from beam_runner_runtime.channel.attempts import Attempt
-from beam_runner_runtime.channel.messages import CloseLane, ExitNow
+from beam_runner_runtime.channel.messages import CloseLane, ExitProcess
 from beam_runner_runtime.driver import lanes as lanes_module
-from beam_runner_runtime.driver.lanes import Lanes, Loss
-from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.driver.lanes import LaneDispatcher, LostWork
+from beam_runner_runtime.driver.slots import ClusterSlots, JobSlots
 from beam_runner_runtime.tuning import TUNING
 
 
@@ -39,13 +39,13 @@ class Cluster:
     started: list[int] = attrs.field(factory=list)
 
     def lanes(self) -> Any:
-        return Lanes(
+        return LaneDispatcher(
             self.started.append,
             lambda bundle: bundle,
             lambda: LOOP,
             self.cores,
             self.most,
-            JobSlots(Slots(), "job"),
+            JobSlots(ClusterSlots(), "job"),
         )
 
 
@@ -110,7 +110,7 @@ def test_reply_to_another_bundle_does_not_free_lane(cluster: Cluster) -> None:
     assert given(link) == [1]
 
 
-def blocked_lane(cluster: Cluster) -> tuple[Lanes, FakeLink]:
+def blocked_lane(cluster: Cluster) -> tuple[LaneDispatcher, FakeLink]:
     """Returns a cluster of one core whose lane runs and reports bundle 0, while bundles 1 to 4 wait."""
     cluster.cores, cluster.most = 1, 3
     lanes = cluster.lanes()
@@ -218,8 +218,13 @@ def looping(cluster: Cluster) -> tuple[Any, FakeLink]:
 
 
 STATES = [starting, idle, running, looping]
-NOTHING = Loss()
-LOSSES = {starting: NOTHING, idle: NOTHING, running: Loss(bundle(5)), looping: Loss(loop=True)}
+NOTHING = LostWork()
+LOSSES = {
+    starting: NOTHING,
+    idle: NOTHING,
+    running: LostWork(bundle(5)),
+    looping: LostWork(loop=True),
+}
 
 
 def takes_the_next(lanes: Any, link: FakeLink) -> bool:
@@ -380,7 +385,7 @@ def test_bundle_running_when_loop_is_left_belongs_to_its_lane(cluster: Cluster) 
 def test_loop_is_aborted_if_running_or_not_started(cluster: Cluster) -> None:
     lanes, link = looping(cluster)
     assert lanes.abort_loop()
-    assert link.told == [LOOP, ExitNow()]
+    assert link.told == [LOOP, ExitProcess()]
     lanes = cluster.lanes()
     lanes.run_loop()
     assert not lanes.abort_loop()

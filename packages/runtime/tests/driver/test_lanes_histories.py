@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from beam_runner_runtime.channel.attempts import Attempt
-from beam_runner_runtime.driver.lanes import Lanes, Loss
-from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.driver.lanes import LaneDispatcher, LostWork
+from beam_runner_runtime.driver.slots import ClusterSlots, JobSlots
 
 
 def order(one: Bundle) -> Any:
@@ -32,8 +32,13 @@ class AnyHistory(RuleBasedStateMachine):
     @initialize(cores=st.integers(1, 3), more=st.integers(0, 2))
     def begin(self, cores: int, more: int) -> None:
         self.most = cores + more
-        self.lanes: Any = Lanes(
-            self.started.append, order, lambda: LOOP, cores, self.most, JobSlots(Slots(), "job")
+        self.lanes: Any = LaneDispatcher(
+            self.started.append,
+            order,
+            lambda: LOOP,
+            cores,
+            self.most,
+            JobSlots(ClusterSlots(), "job"),
         )
 
     @rule(count=st.integers(1, 4))
@@ -43,7 +48,7 @@ class AnyHistory(RuleBasedStateMachine):
         self.next += count
         self.lanes.run(bundles)
 
-    def give_back(self, loss: Loss) -> None:
+    def give_back(self, loss: LostWork) -> None:
         if loss.bundle is not None:
             assert loss.bundle.number in self.out
             self.out.discard(loss.bundle.number)

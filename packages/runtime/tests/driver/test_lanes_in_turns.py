@@ -13,8 +13,8 @@ from fake_links import LOOP, FakeLink, bundle, given, opened
 
 from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.driver import lanes as lanes_module
-from beam_runner_runtime.driver.lanes import Lanes
-from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.driver.lanes import LaneDispatcher
+from beam_runner_runtime.driver.slots import ClusterSlots, JobSlots
 from beam_runner_runtime.tuning import TUNING
 
 
@@ -27,8 +27,8 @@ class Job:
     link: FakeLink = attrs.field(factory=FakeLink)
 
     def lanes(self) -> Any:
-        slots = JobSlots(Slots(), "job")
-        lanes = Lanes(
+        slots = JobSlots(ClusterSlots(), "job")
+        lanes = LaneDispatcher(
             self.started.append, lambda one: one, lambda: LOOP, 2, 8, slots, takes_turns=True
         )
         lanes.run([bundle(n) for n in range(4)])

@@ -27,8 +27,8 @@ from sample_buffers import buffer
 from small_plans import plan_of, stage
 
 from beam_runner_runtime.channel.attempts import Attempt
-from beam_runner_runtime.driver.journal_codec import Kept, Tally
-from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.journal_codec import DecodedJournal, Tally
+from beam_runner_runtime.driver.ledger import JobLedger
 
 # Commits count once.
 
@@ -210,7 +210,7 @@ def test_residual_in_separate_file_holds_that_file() -> None:
     job.apply(Tick(2000))
     (bundle,) = job.open("end")
     job.commit(bundle, residuals=(Residual(bundle.inputs[0].data),))
-    assert list(Ledger.of_state(Kept(job.ledger.snapshot()).ledger).files()) == ["p2"]
+    assert list(JobLedger.of_state(DecodedJournal(job.ledger.snapshot()).ledger).files()) == ["p2"]
     job.commit(*job.open("end"))
     assert job.ledger.take_garbage() == ["p2"]
 

@@ -19,8 +19,8 @@ from ledger_jobs import (
 )
 
 from beam_runner_runtime.channel.attempts import Attempt, FailedStep
-from beam_runner_runtime.driver.journal_codec import Kept, encode_entries, entries_of
-from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.journal_codec import DecodedJournal, decode_entries, encode_entries
+from beam_runner_runtime.driver.ledger import JobLedger
 
 
 def history() -> Job:
@@ -75,7 +75,7 @@ def paused_history() -> Job:
     return job
 
 
-def look(ledger: Ledger) -> dict[str, Any]:
+def look(ledger: JobLedger) -> dict[str, Any]:
     """Returns all data that a server reads from a ledger."""
     return {
         "open": ledger.open_bundles,
@@ -91,9 +91,9 @@ def look(ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def restored(snapshot: bytes) -> Ledger:
+def restored(snapshot: bytes) -> JobLedger:
     """Returns the ledger restored from a snapshot."""
-    return Ledger.of_state(Kept(snapshot).ledger)
+    return JobLedger.of_state(DecodedJournal(snapshot).ledger)
 
 
 @pytest.mark.parametrize("make", [history, keyed_history, failed_history, paused_history])
@@ -104,7 +104,7 @@ def test_replay_from_any_entry_produces_same_ledger(make: Any) -> None:
     ledger = restored(job.begun)
     for entry in job.entries:
         snapshot = ledger.snapshot()
-        (kept,) = entries_of(encode_entries([entry]))
+        (kept,) = decode_entries(encode_entries([entry]))
         assert kept == entry
         ledger.apply(kept)
         again = restored(snapshot)

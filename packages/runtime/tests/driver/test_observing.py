@@ -13,10 +13,15 @@ from beam_runner_model.observation import BundlePlace, StackFrame, ThreadStack
 from small_jobs import rig_of
 
 from beam_runner_runtime.channel.attempts import Attempt
-from beam_runner_runtime.channel.messages import BundleProgressed, DumpStacks, Hello, Stacks
+from beam_runner_runtime.channel.messages import (
+    BundleProgressed,
+    DumpStacks,
+    StackDump,
+    WorkerHello,
+)
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver import observing as module
-from beam_runner_runtime.driver.observing import ASKED_SECONDS, JobObserving
+from beam_runner_runtime.driver.observing import ASKED_SECONDS, JobSnapshots
 from beam_runner_runtime.shutdown.limits import LIMITS
 
 STACK = ThreadStack("host", 1, "main", (StackFrame("a.py", 3, "f"),))
@@ -24,7 +29,7 @@ STACK = ThreadStack("host", 1, "main", (StackFrame("a.py", 3, "f"),))
 
 def test_running_bundle_is_shown_with_its_process(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
-    observing = JobObserving(rig.plan, tuple, lambda: "http://spark")
+    observing = JobSnapshots(rig.plan, tuple, lambda: "http://spark")
     rig.open_lanes()
     observing.look(rig.coordinator, (), 0.0)
     (bundle,) = observing.execution().bundles
@@ -46,7 +51,7 @@ def test_running_bundle_is_shown_with_its_process(tmp_path: Path) -> None:
 def test_bundle_waiting_for_its_harness_is_shown_as_waiting(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     stages = {name: attrs.evolve(one, embedded=False) for name, one in rig.plan.stages.items()}
-    observing = JobObserving(attrs.evolve(rig.plan, stages=stages), tuple, str)
+    observing = JobSnapshots(attrs.evolve(rig.plan, stages=stages), tuple, str)
     rig.open_lanes()
     (lane,) = rig.coordinator.lanes.busy()
     assert lane.link is not None
@@ -60,7 +65,7 @@ def test_bundle_waiting_for_its_harness_is_shown_as_waiting(tmp_path: Path) -> N
 
 
 def test_observations_are_collected_on_request(tmp_path: Path) -> None:
-    observing = JobObserving(rig_of(tmp_path).plan, tuple, str)
+    observing = JobSnapshots(rig_of(tmp_path).plan, tuple, str)
     assert not observing.is_asked
     observing.execution()
     assert observing.is_asked
@@ -70,15 +75,15 @@ def test_observations_are_collected_on_request(tmp_path: Path) -> None:
 
 
 def test_stacks_come_from_responding_processes(tmp_path: Path) -> None:
-    links = [WorkerLink(Hello("job", "host", number)) for number in range(2)]
-    observing = JobObserving(rig_of(tmp_path).plan, lambda: links, str)
+    links = [WorkerLink(WorkerHello("job", "host", number)) for number in range(2)]
+    observing = JobSnapshots(rig_of(tmp_path).plan, lambda: links, str)
 
     def answer() -> Iterator[None]:
         while True:
             request = links[0]._commands.get()
             assert isinstance(request, DumpStacks)
-            observing.answered(links[0], Stacks(request.request - 1, (STACK, STACK)))
-            observing.answered(links[0], Stacks(request.request, (STACK,)))
+            observing.answered(links[0], StackDump(request.request - 1, (STACK, STACK)))
+            observing.answered(links[0], StackDump(request.request, (STACK,)))
             yield
 
     answering = answer()

@@ -9,7 +9,7 @@ from beam_runner_storage.stores.spec import StoreSpec
 from clocks import Clock, clock_of
 
 from beam_runner_runtime.channel.attempts import Attempt
-from beam_runner_runtime.channel.messages import Hello
+from beam_runner_runtime.channel.messages import WorkerHello
 from beam_runner_runtime.driver import orphan_files as module
 from beam_runner_runtime.driver.job_folder import JobFolder
 from beam_runner_runtime.driver.orphan_files import QUIET_SECONDS, OrphanFiles
@@ -61,7 +61,7 @@ def test_litter_that_is_missing_is_no_error(tmp_path: Path, clock: Clock) -> Non
 
 
 def test_litter_folders_of_exited_processes_are_deleted(tmp_path: Path, clock: Clock) -> None:
-    one, other = Hello("job", "here", 1), Hello("job", "here", 11)
+    one, other = WorkerHello("job", "here", 1), WorkerHello("job", "here", 11)
     for hello in (one, other):
         (tmp_path / hello.folder / "staged").mkdir(parents=True)
     litter = OrphanFiles(JobFolder(StoreSpec(str(tmp_path))), 1)

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from beam_runner_runtime.channel.messages import (
-    Beat,
-    Closed,
     EndJob,
-    ExitNow,
+    ExitProcess,
     ExternalWorkerStarted,
-    Hello,
+    Heartbeat,
     LaneOpened,
-    TearDown,
+    TearDownDoFns,
+    WorkerClosed,
+    WorkerHello,
 )
-from beam_runner_runtime.channel.process_identity import process_start_of
+from beam_runner_runtime.channel.process_identity import read_process_identity
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.channel.vitals import VitalsWriter
 from beam_runner_runtime.driver import processes
@@ -31,7 +31,7 @@ from beam_runner_runtime.shutdown.limits import LIMITS
 
 
 def link(pid: int) -> WorkerLink:
-    return WorkerLink(Hello("job", "host", pid))
+    return WorkerLink(WorkerHello("job", "host", pid))
 
 
 def told(worker: WorkerLink) -> list[Any]:
@@ -45,7 +45,7 @@ def test_job_without_processes_ends_at_once() -> None:
     assert time.monotonic() - started < 60
 
 
-@pytest.mark.parametrize(("abort", "command"), [(False, EndJob()), (True, ExitNow())])
+@pytest.mark.parametrize(("abort", "command"), [(False, EndJob()), (True, ExitProcess())])
 def test_processes_are_all_notified_and_awaited(abort: bool, command: Any) -> None:
     ours = JobProcesses(Path())
     workers = [link(1), link(2)]
@@ -65,7 +65,7 @@ def test_processes_can_tear_down_before_exit() -> None:
     ours.tear_down()
     threading.Timer(0.1, ours.detached, (worker,)).start()
     assert ours.end(abort=False, seconds=60)
-    assert told(worker) == [TearDown(), EndJob()]
+    assert told(worker) == [TearDownDoFns(), EndJob()]
 
 
 def test_process_that_stays_is_reported() -> None:
@@ -79,7 +79,7 @@ def test_late_process_is_dismissed() -> None:
     ours.end(abort=False, seconds=1)
     late = link(3)
     ours.attached(late)
-    assert told(late) == [ExitNow()]
+    assert told(late) == [ExitProcess()]
 
 
 def test_external_workers_are_stopped_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,11 +105,11 @@ def test_begun_bundles_of_current_and_lost_processes_add_up() -> None:
     for one in (first, second):
         ours.attached(one)
     assert not ours.heard(first, LaneOpened(1))
-    assert ours.heard(first, Beat(begun=(("read", 1), ("see", 1))))
-    assert ours.heard(second, Beat(begun=(("read", 5),)))
-    assert ours.heard(first, Beat(begun=(("read", 2),)))
+    assert ours.heard(first, Heartbeat(begun=(("read", 1), ("see", 1))))
+    assert ours.heard(second, Heartbeat(begun=(("read", 5),)))
+    assert ours.heard(first, Heartbeat(begun=(("read", 2),)))
     assert ours.begun == {"read": 7, "see": 1}
-    assert ours.heard(first, Closed((("read", 3), ("see", 1))))
+    assert ours.heard(first, WorkerClosed((("read", 3), ("see", 1))))
     ours.detached(first)
     assert ours.begun == {"read": 8, "see": 1}
 
@@ -119,7 +119,7 @@ def test_unexpected_process_exits_are_counted() -> None:
     closed, lost, aborted = link(1), link(2), link(3)
     for one in (closed, lost, aborted):
         ours.attached(one)
-    ours.heard(closed, Closed())
+    ours.heard(closed, WorkerClosed())
     for one in (closed, lost):
         ours.detached(one)
     assert ours.lost == 1
@@ -137,7 +137,7 @@ def running() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def silent_link(ours: JobProcesses, process: subprocess.Popen[bytes]) -> WorkerLink:
-    worker = WorkerLink(Hello("job", "host", process.pid, process_start_of(process.pid)))
+    worker = WorkerLink(WorkerHello("job", "host", process.pid, read_process_identity(process.pid)))
     ours.attached(worker)
     assert ours.look() == []
     worker.heard -= LIMITS.silent_seconds

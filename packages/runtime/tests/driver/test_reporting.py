@@ -13,7 +13,7 @@ from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
 from beam_runner_planner import _protos
 from small_jobs import PLAN
 
-from beam_runner_runtime.driver.reporting import end_text
+from beam_runner_runtime.driver.reporting import format_ending
 
 
 def of_unknown_coder() -> str:
@@ -28,7 +28,7 @@ def of_unknown_coder() -> str:
 
 def told(cause: str, kind: FailureKind) -> str:
     end = FailJob("failed", "see", (cause,))
-    return end_text(end, BundleFailed(1, 1, cause, kind), PLAN)
+    return format_ending(end, BundleFailed(1, 1, cause, kind), PLAN)
 
 
 @pytest.mark.parametrize("kind", [FailureKind.USER, FailureKind.OUTSIDE])

@@ -27,22 +27,22 @@ from beam_runner_model.window_fns import FixedWindows, GlobalWindows
 from beam_runner_model.windows import GLOBAL_WINDOW
 from beam_runner_planner.plan import Elements, JobPlan
 
-from beam_runner_runtime.driver.scheduling import graph_of, roots_of
+from beam_runner_runtime.driver.scheduling import make_root_outputs, make_scheduler_graph
 
 every_sample = pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)
 
 
 def started(plan: JobPlan) -> tuple[GraphSpec, list[str]]:
     """Returns the graph, and the stages with bundles at the start."""
-    graph = graph_of(plan)
-    commands = Scheduler(graph).handle(Start(0, roots_of(plan)))
+    graph = make_scheduler_graph(plan)
+    commands = Scheduler(graph).handle(Start(0, make_root_outputs(plan)))
     return graph, [command.stage for command in commands if isinstance(command, OpenBundles)]
 
 
 def run(plan: JobPlan) -> tuple[list[Bundle], Outcome]:
     """Returns all bundles of a job in which no stage has output, and the end of the job."""
-    scheduler = Scheduler(graph_of(plan))
-    waiting = deque(scheduler.handle(Start(0, roots_of(plan))))
+    scheduler = Scheduler(make_scheduler_graph(plan))
+    waiting = deque(scheduler.handle(Start(0, make_root_outputs(plan))))
     bundles = []
     while waiting:
         command = waiting.popleft()
@@ -62,7 +62,7 @@ def test_scheduler_finishes_plan(build: samples.Build) -> None:
     plan = samples.plan_of(build)
     bundles, outcome = run(plan)
     assert outcome is Outcome.DONE
-    assert [stage.name for stage in graph_of(plan).stages] == list(plan.stages)
+    assert [stage.name for stage in make_scheduler_graph(plan).stages] == list(plan.stages)
     fed = {stage.stage_id for stage in plan.stages.values() if stage.input_buffer is None}
     scripted = {
         step.buffer_id
@@ -76,7 +76,7 @@ def test_scheduler_finishes_plan(build: samples.Build) -> None:
 
 def test_impulse_is_one_inline_row() -> None:
     plan = samples.plan_of(samples.map_only)
-    (root, *_) = roots_of(plan)
+    (root, *_) = make_root_outputs(plan)
     assert isinstance(root.data.ref, InlineRows)
     ((kind, row),) = root.data.ref.rows
     assert kind is RowKind.ELEMENTS and row.endswith(plan.stages["stage0"].impulse)
@@ -86,7 +86,9 @@ def test_impulse_is_one_inline_row() -> None:
 
 
 def test_impulses_are_distinguished() -> None:
-    refs = [root.data.ref for root in roots_of(samples.plan_of(samples.flatten_then_group))]
+    refs = [
+        root.data.ref for root in make_root_outputs(samples.plan_of(samples.flatten_then_group))
+    ]
     assert len(refs) == len(set(refs)) == 2
 
 
@@ -124,28 +126,28 @@ def test_reshuffled_elements_are_read_in_order_while_small(
 
 def test_buffer_without_writer_is_root_without_data() -> None:
     plan = samples.plan_of(samples.flatten_of_nothing)
-    assert roots_of(plan) == ()
-    (stage,) = graph_of(plan).stages
-    assert graph_of(plan).roots == stage.inputs
+    assert make_root_outputs(plan) == ()
+    (stage,) = make_scheduler_graph(plan).stages
+    assert make_scheduler_graph(plan).roots == stage.inputs
 
 
 @pytest.mark.parametrize("build", [samples.without_a_source, samples.flatten_of_nothing])
 def test_job_without_data_ends_at_once(build: samples.Build) -> None:
     plan = samples.plan_of(build)
-    commands = Scheduler(graph_of(plan)).handle(Start(0, roots_of(plan)))
+    commands = Scheduler(make_scheduler_graph(plan)).handle(Start(0, make_root_outputs(plan)))
     assert FinishJob(Outcome.DONE) in commands
 
 
 def test_output_written_twice_is_one_collection() -> None:
     plan = samples.plan_of(samples.flatten_of_siblings)
     (writer,) = (s for s in plan.stages.values() if len(s.outputs) == 2)
-    spec = next(s for s in graph_of(plan).stages if s.name == writer.stage_id)
+    spec = next(s for s in make_scheduler_graph(plan).stages if s.name == writer.stage_id)
     assert len(spec.outputs) == 1
 
 
 def test_side_inputs_have_separate_names() -> None:
     plan = samples.plan_of(samples.side_inputs)
-    specs = [side for stage in graph_of(plan).stages for side in stage.side_inputs]
+    specs = [side for stage in make_scheduler_graph(plan).stages for side in stage.side_inputs]
     assert len(specs) == 3
     assert {side.collection for side in specs} <= set(plan.buffers)
 

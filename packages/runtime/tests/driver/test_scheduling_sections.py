@@ -16,23 +16,23 @@ from beam_runner_planner.plan import JobPlan, TestStreamPlan, TruncationPlan
 from sample_buffers import buffer
 from small_plans import plan_of, stage
 
-from beam_runner_runtime.driver.scheduling import graph_of, roots_of
+from beam_runner_runtime.driver.scheduling import make_root_outputs, make_scheduler_graph
 
 every_sample = pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)
 
 
 def spanning(plan: JobPlan) -> set[str]:
     """Returns the stages that can be part of a section. Without sections, no stage can."""
-    assert not any(one.spans for one in graph_of(plan).stages)
-    return {one.name for one in graph_of(plan, sections=True).stages if one.spans}
+    assert not any(one.spans for one in make_scheduler_graph(plan).stages)
+    return {one.name for one in make_scheduler_graph(plan, sections=True).stages if one.spans}
 
 
 @every_sample
 def test_scheduler_with_sections_finishes_plan(build: samples.Build) -> None:
     plan = samples.plan_of(build)
-    graph = graph_of(plan, sections=True)
+    graph = make_scheduler_graph(plan, sections=True)
     scheduler = Scheduler(graph)
-    waiting = deque(scheduler.handle(Start(0, roots_of(plan))))
+    waiting = deque(scheduler.handle(Start(0, make_root_outputs(plan))))
     seen: set[str] = set()
     while waiting:
         command = waiting.popleft()

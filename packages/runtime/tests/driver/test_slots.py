@@ -13,8 +13,8 @@ from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.channel.messages import CloseLane, LeaveLoop
 from beam_runner_runtime.driver import lanes as lanes_module
 from beam_runner_runtime.driver import slots as module
-from beam_runner_runtime.driver.lanes import Lanes
-from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.driver.lanes import LaneDispatcher
+from beam_runner_runtime.driver.slots import ClusterSlots, JobSlots
 from beam_runner_runtime.tuning import TUNING
 
 
@@ -23,7 +23,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock_of(module, monkeypatch)
 
 
-def _holding(slots: Slots, job_id: str, lanes: int) -> JobSlots:
+def _holding(slots: ClusterSlots, job_id: str, lanes: int) -> JobSlots:
     job = JobSlots(slots, job_id)
     for lane in range(lanes):
         job.started(lane)
@@ -32,7 +32,7 @@ def _holding(slots: Slots, job_id: str, lanes: int) -> JobSlots:
 
 
 def test_job_is_notified_when_others_need_or_get_slot(clock: Clock) -> None:
-    slots = Slots(5)
+    slots = ClusterSlots(5)
     job, other = _holding(slots, "mine", 4), JobSlots(slots, "other")
     for lane, come in enumerate((other.opened, other.ended)):
         other.started(lane)
@@ -51,7 +51,7 @@ def test_job_is_notified_when_others_need_or_get_slot(clock: Clock) -> None:
 
 
 def test_waiting_jobs_are_woken_as_other_jobs_end(clock: Clock) -> None:
-    slots = Slots(1)
+    slots = ClusterSlots(1)
     first, second, third = (JobSlots(slots, name) for name in ("first", "second", "third"))
     woken: list[str] = []
     assert first.take_turn(lambda: woken.append("first"))
@@ -68,13 +68,13 @@ def test_waiting_jobs_are_woken_as_other_jobs_end(clock: Clock) -> None:
 def test_lane_is_released_only_after_work(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs progress even if Spark starts a lane more slowly than other jobs wait."""
     monkeypatch.setattr(lanes_module, "time", clock)
-    slots = Slots()
+    slots = ClusterSlots()
     other = JobSlots(slots, "other")
     other.started(0)
     clock.now += 1
     started: list[int] = []
     sent: list[object] = []
-    lanes = Lanes(
+    lanes = LaneDispatcher(
         started.append, lambda bundle: bundle, lambda: "loop", 2, 8, JobSlots(slots, "mine")
     )
     link: Any = Mock(send=sent.append)
@@ -96,9 +96,11 @@ def test_lanes_next_to_blocked_lanes_leave_slots_to_other_jobs(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lanes_module, "time", clock)
-    slots = Slots(7)
+    slots = ClusterSlots(7)
     started: list[int] = []
-    lanes = Lanes(started.append, lambda one: one, lambda: "loop", 2, 8, JobSlots(slots, "mine"))
+    lanes = LaneDispatcher(
+        started.append, lambda one: one, lambda: "loop", 2, 8, JobSlots(slots, "mine")
+    )
     lanes.run([bundle(n) for n in range(20)])
     for number in range(20):
         if number in started:
@@ -114,16 +116,16 @@ def test_lanes_next_to_blocked_lanes_leave_slots_to_other_jobs(
 
 def test_job_gets_its_default_lanes_regardless_of_free_slots(clock: Clock) -> None:
     started: list[int] = []
-    slots = JobSlots(Slots(1), "mine")
-    lanes = Lanes(started.append, lambda one: one, lambda: "loop", 2, 8, slots)
+    slots = JobSlots(ClusterSlots(1), "mine")
+    lanes = LaneDispatcher(started.append, lambda one: one, lambda: "loop", 2, 8, slots)
     lanes.run([bundle(n) for n in range(5)])
     assert started == [0, 1], "Spark has them wait"
 
 
 def test_loop_is_asked_once_for_its_lane_when_another_job_has_none(clock: Clock) -> None:
-    slots = Slots()
+    slots = ClusterSlots()
     job = JobSlots(slots, "mine")
-    lanes: Any = Lanes(Mock(), Mock(), Mock(), 2, 8, job)
+    lanes: Any = LaneDispatcher(Mock(), Mock(), Mock(), 2, 8, job)
     lanes.run_loop()
     link = FakeLink()
     opened(lanes, 0, link)

@@ -10,8 +10,8 @@ from beam_runner_storage.journal.journal import Journal
 from rig import Rig
 from small_jobs import DONE, LOOP_BYTES, rig_of, running
 
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, UserFailure
-from beam_runner_runtime.driver.story import story
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, UserFailure
+from beam_runner_runtime.driver.story import reconstruct_bundle_story
 
 FAILURE = UserFailure("see", "ValueError: no", "Traceback", "'a'")
 
@@ -28,7 +28,7 @@ def kinds(found: BundleStory) -> list[StoryKind]:
 def test_story_of_committed_bundle_has_its_lane_and_data(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
     number = order.bundle.number
-    before = story(journal_of(rig), number)
+    before = reconstruct_bundle_story(journal_of(rig), number)
     assert before.status is StoryStatus.OPEN
     assert kinds(before) == [StoryKind.PLANNED]
     (read,) = before.happened[0].reads
@@ -36,7 +36,7 @@ def test_story_of_committed_bundle_has_its_lane_and_data(tmp_path: Path) -> None
     worker.told.appendleft(order)
     rig.run()
     assert rig.ledger.end == DONE
-    (first, last) = (story(journal_of(rig), n) for n in (0, number))
+    (first, last) = (reconstruct_bundle_story(journal_of(rig), n) for n in (0, number))
     assert kinds(first) == [StoryKind.SNAPSHOT, StoryKind.COMMITTED]
     assert [(one.name, one.elements) for one in first.happened[1].writes] == [("values", 4)]
     assert last.status is StoryStatus.COMMITTED
@@ -48,9 +48,9 @@ def test_story_of_committed_bundle_has_its_lane_and_data(tmp_path: Path) -> None
 
 def test_story_of_failed_attempt_has_error_step_and_lane(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
-    rig.coordinator.heard(worker, BundleBroke(Attempt.of(order.bundle), FAILURE))
+    rig.coordinator.heard(worker, BundleFailure(Attempt.of(order.bundle), FAILURE))
     rig.coordinator.work()
-    found = story(journal_of(rig), order.bundle.number)
+    found = reconstruct_bundle_story(journal_of(rig), order.bundle.number)
     failed = found.happened[1]
     assert failed.kind is StoryKind.FAILED
     assert failed.failure is not None
@@ -66,7 +66,7 @@ def test_story_of_lost_attempt_names_process_and_next_attempt(tmp_path: Path) ->
     rig, worker, order = running(tmp_path)
     rig.lose(worker)
     rig.run()
-    found = story(journal_of(rig), order.bundle.number)
+    found = reconstruct_bundle_story(journal_of(rig), order.bundle.number)
     assert kinds(found) == [
         StoryKind.PLANNED,
         StoryKind.FAILED,
@@ -85,7 +85,7 @@ def test_story_of_bundles_in_loop_names_its_lane(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
     rig.run()
     assert rig.ledger.end == DONE
-    found = story(journal_of(rig), 1)
+    found = reconstruct_bundle_story(journal_of(rig), 1)
     assert found.status is StoryStatus.COMMITTED
     assert found.happened[-1].lane == 0
 
@@ -94,12 +94,12 @@ def test_story_of_unknown_bundle_names_last_bundle(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     rig.run()
     last = rig.ledger.next_bundle - 1
-    found = story(journal_of(rig), last + 1)
+    found = reconstruct_bundle_story(journal_of(rig), last + 1)
     assert found.status is StoryStatus.UNKNOWN
     assert render_story(found) == [
         f"the job has no bundle {last + 1}: the last one is bundle {last}"
     ]
-    assert story(journal_of(rig), -1).status is StoryStatus.UNKNOWN
+    assert reconstruct_bundle_story(journal_of(rig), -1).status is StoryStatus.UNKNOWN
 
 
 def test_story_of_bundle_before_snapshot_is_compacted(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_story_of_bundle_before_snapshot_is_compacted(tmp_path: Path) -> None:
     rig.run()
     journal = journal_of(rig)
     journal.snapshot(rig.ledger.snapshot())
-    found = story(journal, 0)
+    found = reconstruct_bundle_story(journal, 0)
     assert found.status is StoryStatus.COMPACTED
     assert found.first_entry > 0
     (line,) = render_story(found)
@@ -118,7 +118,7 @@ def test_story_of_bundle_open_at_snapshot_starts_at_snapshot(tmp_path: Path) -> 
     rig, _, order = running(tmp_path)
     journal = journal_of(rig)
     journal.snapshot(rig.ledger.snapshot())
-    found = story(journal, order.bundle.number)
+    found = reconstruct_bundle_story(journal, order.bundle.number)
     assert found.status is StoryStatus.OPEN
     assert kinds(found) == [StoryKind.SNAPSHOT]
     assert found.happened[0].reads
@@ -128,6 +128,6 @@ def test_story_without_journal_reports_missing_journal(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     journal = journal_of(rig)
     journal.delete()
-    found = story(journal, 0)
+    found = reconstruct_bundle_story(journal, 0)
     assert found.status is StoryStatus.NO_JOURNAL
     assert "--keep-failed-streams" in render_story(found)[0]

@@ -8,8 +8,13 @@ import pytest
 from beam_runner_engine.scheduler.policy import SectionFacts, SectionPolicy
 from beam_runner_engine.scheduler.specs import Limits, Pauses
 
-from beam_runner_runtime.driver.tuning import RetrySettings, shards_for, tuning_of, with_retries
-from beam_runner_runtime.job_options import Bulk, JobWishes
+from beam_runner_runtime.driver.tuning import (
+    RetrySettings,
+    choose_job_tuning,
+    count_key_shards,
+    set_retry_limits,
+)
+from beam_runner_runtime.job_options import BulkMode, RunnerOptions
 
 RETRIES = RetrySettings()
 
@@ -25,38 +30,40 @@ def plan(*, streaming: bool = False, turns: bool = False, endless: bool = False)
 def test_shard_count_is_large_for_small_shards_within_limit(
     cores: int, many: int, few: int
 ) -> None:
-    assert shards_for(cores, few=False) == many
-    assert shards_for(cores, few=True) == few
+    assert count_key_shards(cores, few=False) == many
+    assert count_key_shards(cores, few=True) == few
 
 
 def test_tuning_follows_plan() -> None:
-    bounded = tuning_of(plan(), 2, RetrySettings(3), JobWishes())
+    bounded = choose_job_tuning(plan(), 2, RetrySettings(3), RunnerOptions())
     assert (bounded.shards, bounded.limits.user_attempts) == (16, 3)
     assert bounded.policy.checkpoint_after == 10_000
-    stream = tuning_of(plan(streaming=True), 2, RETRIES, JobWishes())
+    stream = choose_job_tuning(plan(streaming=True), 2, RETRIES, RunnerOptions())
     assert (stream.shards, stream.policy.checkpoint_after) == (4, 500)
     assert not stream.policy.halves_restrictions
-    assert not tuning_of(plan(turns=True), 2, RETRIES, JobWishes()).policy.spreads
+    assert not choose_job_tuning(plan(turns=True), 2, RETRIES, RunnerOptions()).policy.spreads
 
 
 @pytest.mark.parametrize(
     ("server", "job", "shares_data", "has_sections"),
     [
-        (Bulk.AUTO, None, True, False),
-        (Bulk.AUTO, None, False, True),
-        (Bulk.NEVER, None, False, False),
-        (Bulk.ALWAYS, None, True, True),
-        (Bulk.ALWAYS, Bulk.NEVER, False, False),
-        (Bulk.ALWAYS, Bulk.AUTO, True, False),
-        (Bulk.NEVER, Bulk.AUTO, False, True),
-        (Bulk.NEVER, Bulk.ALWAYS, True, True),
+        (BulkMode.AUTO, None, True, False),
+        (BulkMode.AUTO, None, False, True),
+        (BulkMode.NEVER, None, False, False),
+        (BulkMode.ALWAYS, None, True, True),
+        (BulkMode.ALWAYS, BulkMode.NEVER, False, False),
+        (BulkMode.ALWAYS, BulkMode.AUTO, True, False),
+        (BulkMode.NEVER, BulkMode.AUTO, False, True),
+        (BulkMode.NEVER, BulkMode.ALWAYS, True, True),
     ],
 )
 def test_sections_follow_job_option_unless_data_has_no_other_way(
-    server: Bulk, job: Bulk | None, shares_data: bool, has_sections: bool
+    server: BulkMode, job: BulkMode | None, shares_data: bool, has_sections: bool
 ) -> None:
-    wishes = JobWishes(bulk=job)
-    policy = tuning_of(plan(), 2, RETRIES, wishes, server, shares_data=shares_data).section_policy
+    wishes = RunnerOptions(bulk=job)
+    policy = choose_job_tuning(
+        plan(), 2, RETRIES, wishes, server, shares_data=shares_data
+    ).section_policy
     assert (policy is not None) is has_sections
     little = SectionFacts(("read", "group"), 1, 1, None, 1, 8)
     assert policy is None or policy.opens(little)
@@ -70,18 +77,22 @@ def test_sections_follow_job_option_unless_data_has_no_other_way(
 def test_sections_with_shared_folder_are_used_for_large_or_unknown_data(
     work: int | None, size: int, *, opens: bool
 ) -> None:
-    def policy(bulk: Bulk) -> SectionPolicy | None:
-        return tuning_of(plan(), 2, RETRIES, JobWishes(), bulk, on_cluster=True).section_policy
+    def policy(bulk: BulkMode) -> SectionPolicy | None:
+        return choose_job_tuning(
+            plan(), 2, RETRIES, RunnerOptions(), bulk, on_cluster=True
+        ).section_policy
 
-    found = policy(Bulk.AUTO)
+    found = policy(BulkMode.AUTO)
     assert found is not None
     assert found.opens(SectionFacts(("read", "group"), 1, size, work, 1, 8)) is opens
-    assert policy(Bulk.NEVER) is None
+    assert policy(BulkMode.NEVER) is None
 
 
 def test_sections_have_many_exchanges_if_output_per_exchange_is_limited() -> None:
     def exchanges(*, shares_data: bool) -> int:
-        tuning = tuning_of(plan(), 2, RETRIES, JobWishes(), Bulk.ALWAYS, shares_data=shares_data)
+        tuning = choose_job_tuning(
+            plan(), 2, RETRIES, RunnerOptions(), BulkMode.ALWAYS, shares_data=shares_data
+        )
         return tuning.limits.section_exchanges
 
     assert exchanges(shares_data=True) == 4
@@ -90,18 +101,18 @@ def test_sections_have_many_exchanges_if_output_per_exchange_is_limited() -> Non
 
 @pytest.mark.parametrize("streaming", [True, False])
 def test_job_options_override_tuning(streaming: bool) -> None:
-    asked = JobWishes(task_attempts=5, key_shards=7, checkpoint_interval=1_000)
-    tuning = tuning_of(plan(streaming=streaming), 2, RETRIES, asked)
+    asked = RunnerOptions(task_attempts=5, key_shards=7, checkpoint_interval=1_000)
+    tuning = choose_job_tuning(plan(streaming=streaming), 2, RETRIES, asked)
     assert (tuning.shards, tuning.limits.user_attempts) == (7, 5)
     assert tuning.policy.checkpoint_after == 1_000
 
 
-def limits_of(wishes: JobWishes, retries: RetrySettings, *, endless: bool) -> Limits:
-    return with_retries(Limits(), plan(endless=endless), retries, wishes)
+def limits_of(wishes: RunnerOptions, retries: RetrySettings, *, endless: bool) -> Limits:
+    return set_retry_limits(Limits(), plan(endless=endless), retries, wishes)
 
 
 def test_endless_job_has_no_last_attempt_and_waits_without_limit() -> None:
-    limits = limits_of(JobWishes(), RetrySettings(3, None, 60), endless=True)
+    limits = limits_of(RunnerOptions(), RetrySettings(3, None, 60), endless=True)
     assert (limits.user_attempts, limits.outside_attempts, limits.outage_limit) == (None,) * 3
     assert limits.pauses == Pauses(1_000, 120_000)
 
@@ -110,8 +121,8 @@ def test_endless_job_has_no_last_attempt_and_waits_without_limit() -> None:
 def test_endless_job_with_last_attempt_has_equal_loss_limit_and_at_least_four(
     attempts: int, outside: int
 ) -> None:
-    by_server = limits_of(JobWishes(), RetrySettings(3, attempts), endless=True)
-    by_job = limits_of(JobWishes(task_attempts=attempts), RetrySettings(3, 7), endless=True)
+    by_server = limits_of(RunnerOptions(), RetrySettings(3, attempts), endless=True)
+    by_job = limits_of(RunnerOptions(task_attempts=attempts), RetrySettings(3, 7), endless=True)
     for limits in (by_server, by_job):
         assert (limits.user_attempts, limits.outside_attempts) == (attempts, outside)
         assert limits.pauses.shortest
@@ -119,8 +130,8 @@ def test_endless_job_with_last_attempt_has_equal_loss_limit_and_at_least_four(
 
 
 def test_bounded_job_has_last_attempt_no_pauses_and_wait_limit() -> None:
-    limits = limits_of(JobWishes(), RetrySettings(3, None, 1.5), endless=False)
+    limits = limits_of(RunnerOptions(), RetrySettings(3, None, 1.5), endless=False)
     assert (limits.user_attempts, limits.outside_attempts, limits.outage_limit) == (3, 4, 1_500)
     assert limits.pauses == Pauses(0, 0)
-    asked = limits_of(JobWishes(task_attempts=5), RetrySettings(3, None, None), endless=False)
+    asked = limits_of(RunnerOptions(task_attempts=5), RetrySettings(3, None, None), endless=False)
     assert (asked.user_attempts, asked.outage_limit) == (5, None)

@@ -12,10 +12,10 @@ from beam_runner_planner.plan import JobPlan
 from beam_runner_storage.unavailable import NeighbourUnavailable
 from small_jobs import rig_of
 
-from beam_runner_runtime.channel.messages import Hello
+from beam_runner_runtime.channel.messages import WorkerHello
 from beam_runner_runtime.driver.patient_journal import Outage
-from beam_runner_runtime.driver.processes import Silence
-from beam_runner_runtime.driver.waiting import job_waits, neighbour_wait
+from beam_runner_runtime.driver.processes import SilentProcess
+from beam_runner_runtime.driver.waiting import find_job_waits, make_neighbour_wait
 
 
 def plan_with_side_input(tmp_path: Path) -> JobPlan:
@@ -29,14 +29,14 @@ def plan_with_side_input(tmp_path: Path) -> JobPlan:
 def test_side_input_wait_names_reader_and_producer(tmp_path: Path) -> None:
     wait = Wait(WaitKind.SIDE_INPUT, "see", count=1, side_input="Look up:side0")
     plan = plan_with_side_input(tmp_path)
-    *_, found = job_waits(rig_of(tmp_path / "2").coordinator, plan, (), [wait])
+    *_, found = find_job_waits(rig_of(tmp_path / "2").coordinator, plan, (), [wait])
     assert found == attrs.evolve(wait, steps=("Look up",), givers=("the read step",))
 
 
 def test_many_waits_of_same_kind_in_stage_become_few_records(tmp_path: Path) -> None:
     timers = [Wait(WaitKind.TIMER, "see", shard=shard, until=9) for shard in range(100)]
     rig = rig_of(tmp_path)
-    found = job_waits(rig.coordinator, rig.plan, (), timers)
+    found = find_job_waits(rig.coordinator, rig.plan, (), timers)
     shards = [wait.shard for wait in found if wait.kind is WaitKind.TIMER]
     assert shards == [0, 1, 2]
 
@@ -46,14 +46,14 @@ def test_stage_of_many_steps_is_named_by_first_and_last_step(tmp_path: Path) -> 
     see = rig.plan.stages["see"]
     many = attrs.evolve(see, spec=attrs.evolve(see.spec, name=" + ".join("abcdefgh")))
     plan = attrs.evolve(rig.plan, stages={**rig.plan.stages, "see": many})
-    *_, found = job_waits(rig.coordinator, plan, (), [Wait(WaitKind.BUNDLES, "see", count=1)])
+    *_, found = find_job_waits(rig.coordinator, plan, (), [Wait(WaitKind.BUNDLES, "see", count=1)])
     assert found.steps == ("a", "...", "h")
 
 
 def test_unresponsive_process_comes_first_with_its_steps(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
-    silent = Silence(Hello("job", "there", 7), 9.44, "see")
-    first, *_ = job_waits(rig.coordinator, rig.plan, [silent], rig.ledger.waits())
+    silent = SilentProcess(WorkerHello("job", "there", 7), 9.44, "see")
+    first, *_ = find_job_waits(rig.coordinator, rig.plan, [silent], rig.ledger.waits())
     assert first == Wait(
         WaitKind.PROCESS, "see", ("the see step",), host="there", pid=7, seconds=9.4
     )
@@ -62,7 +62,7 @@ def test_unresponsive_process_comes_first_with_its_steps(tmp_path: Path) -> None
 def test_outage_reports_its_start_and_deadline() -> None:
     now = time.monotonic()
     outage = Outage(NeighbourUnavailable("the disk", "full"), now - 60, now + 5)
-    found = neighbour_wait(outage, 1_000)
+    found = make_neighbour_wait(outage, 1_000)
     assert (found.kind, found.neighbour, found.reason) == (WaitKind.NEIGHBOUR, "the disk", "full")
     assert round(found.seconds) == 60
     assert found.until is not None

@@ -12,8 +12,8 @@ from rig import Rig
 from servers import Reporter
 from small_jobs import DONE, EXPECTED, LOOP_BYTES, rig_of, seen
 
-from beam_runner_runtime.channel.messages import Doing, ExitNow, RunBundle, RunLoop
-from beam_runner_runtime.driver.watch import JobWatch
+from beam_runner_runtime.channel.messages import ExitProcess, RunBundle, RunLoop, WorkerActivity
+from beam_runner_runtime.driver.watch import JobWatchdog
 from beam_runner_runtime.shutdown.limits import LIMITS
 
 LIMIT = 0.05
@@ -32,7 +32,7 @@ class Watched:
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self.reporter = Reporter()
-        self.watch = JobWatch("job-1", self.reporter, lambda: [STACK])
+        self.watch = JobWatchdog("job-1", self.reporter, lambda: [STACK])
 
     def look(self) -> None:
         """Checks the job repeatedly for more than twice the limit."""
@@ -55,9 +55,9 @@ class Watched:
 
 
 @pytest.mark.parametrize("loop", [False, True], ids=["lane", "loop"])
-@pytest.mark.parametrize("doing", [Doing.IDLE, Doing.LOOP, Doing.ORDER])
+@pytest.mark.parametrize("doing", [WorkerActivity.IDLE, WorkerActivity.LOOP, WorkerActivity.ORDER])
 def test_watch_order_forgotten_by_process_is_run_by_another_process(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, loop: bool, doing: Doing
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, loop: bool, doing: WorkerActivity
 ) -> None:
     watched = Watched(rig_of(tmp_path, **({"loop_bytes": LOOP_BYTES} if loop else {})))
     rig = watched.rig
@@ -68,20 +68,20 @@ def test_watch_order_forgotten_by_process_is_run_by_another_process(
     assert isinstance(order, RunLoop if loop else RunBundle)
     worker.doing = doing
     watched.look()
-    assert worker.told.popleft() == ExitNow()
+    assert worker.told.popleft() == ExitProcess()
     (text,) = watched.texts
     assert watched.reporter.messages[0][0] is Importance.WARNING
     assert text.startswith(f"Python worker 1000 on host got a bundle, but {doing.value}")
     assert "This is a defect of the runner" in text
     (record,) = [one for one in caplog.records if one.levelname == "ERROR"]
     assert "thread 'loop' of process 7 on host:\n  loop.py:3 in run: wait()" in record.getMessage()
-    worker.doing = Doing.BUNDLE
+    worker.doing = WorkerActivity.BUNDLE
     rig.lose(worker)
     watched.finish()
 
 
-@pytest.mark.parametrize("doing", [Doing.BUNDLE, Doing.NEIGHBOUR])
-def test_watch_process_at_work_is_left_alone(tmp_path: Path, doing: Doing) -> None:
+@pytest.mark.parametrize("doing", [WorkerActivity.BUNDLE, WorkerActivity.NEIGHBOUR])
+def test_watch_process_at_work_is_left_alone(tmp_path: Path, doing: WorkerActivity) -> None:
     watched = Watched(rig_of(tmp_path))
     watched.rig.begin()
     watched.rig.open_lanes()
@@ -89,7 +89,7 @@ def test_watch_process_at_work_is_left_alone(tmp_path: Path, doing: Doing) -> No
     worker.doing = doing
     watched.look()
     assert watched.texts == []
-    assert not any(isinstance(one, ExitNow) for one in worker.told)
+    assert not any(isinstance(one, ExitProcess) for one in worker.told)
     watched.finish()
 
 
@@ -98,7 +98,7 @@ def test_watch_silent_process_is_left_alone(tmp_path: Path) -> None:
     watched.rig.begin()
     watched.rig.open_lanes()
     worker = watched.rig.workers[0]
-    worker.doing, worker.heard = Doing.IDLE, time.monotonic() - 3600
+    worker.doing, worker.heard = WorkerActivity.IDLE, time.monotonic() - 3600
     watched.look()
     assert watched.texts == []
     watched.finish()
@@ -111,12 +111,14 @@ def test_watch_reply_received_during_wait_is_no_defect(tmp_path: Path, loop: boo
     rig.begin()
     rig.open_lanes()
     taken = time.monotonic()
-    rig.workers[0].doing = Doing.IDLE  # the reply has arrived, and the job waits for its journal
+    rig.workers[
+        0
+    ].doing = WorkerActivity.IDLE  # the reply has arrived, and the job waits for its journal
     time.sleep(4 * LIMIT)
     watched.watch.look(rig.coordinator, taken)
     assert watched.texts == []
-    assert not any(isinstance(one, ExitNow) for one in rig.workers[0].told)
-    rig.workers[0].doing = Doing.BUNDLE
+    assert not any(isinstance(one, ExitProcess) for one in rig.workers[0].told)
+    rig.workers[0].doing = WorkerActivity.BUNDLE
     watched.finish()
 
 

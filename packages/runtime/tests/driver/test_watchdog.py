@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from beam_runner_runtime.channel.messages import Doing
-from beam_runner_runtime.driver.watchdog import Claim, Since, defects, is_defect
+from beam_runner_runtime.channel.messages import WorkerActivity
+from beam_runner_runtime.driver.watchdog import (
+    AssignedWork,
+    ConditionTimer,
+    find_abandoned_work,
+    is_abandoned,
+)
 from beam_runner_runtime.shutdown.limits import LIMITS
 
 NOW = 10_000.0
@@ -17,41 +22,41 @@ EVER = 9_000.0
     ("doing", "given", "said", "moved", "heard", "defect"),
     [
         # The process waits for an order, although it received an order long ago.
-        (Doing.IDLE, LONG, LONG, LONG, 1, True),
-        (Doing.IDLE, LONG, LONG, 0, 1, True),
-        (Doing.IDLE, SHORT, LONG, LONG, 1, False),
-        (Doing.IDLE, LONG, SHORT, LONG, 1, False),
+        (WorkerActivity.IDLE, LONG, LONG, LONG, 1, True),
+        (WorkerActivity.IDLE, LONG, LONG, 0, 1, True),
+        (WorkerActivity.IDLE, SHORT, LONG, LONG, 1, False),
+        (WorkerActivity.IDLE, LONG, SHORT, LONG, 1, False),
         # User code can take any amount of time.
-        (Doing.BUNDLE, EVER, EVER, EVER, 1, False),
+        (WorkerActivity.BUNDLE, EVER, EVER, EVER, 1, False),
         # A store or a disk is unavailable.
-        (Doing.NEIGHBOUR, EVER, EVER, EVER, 1, False),
+        (WorkerActivity.NEIGHBOUR, EVER, EVER, EVER, 1, False),
         # The process is between bundles: a defect only if no bundle is committed either.
-        (Doing.LOOP, LONG, LONG, LONG, 1, True),
-        (Doing.LOOP, LONG, LONG, SHORT, 1, False),
-        (Doing.LOOP, LONG, SHORT, LONG, 1, False),
-        (Doing.ORDER, LONG, LONG, LONG, 1, True),
-        (Doing.ORDER, LONG, LONG, SHORT, 1, False),
+        (WorkerActivity.LOOP, LONG, LONG, LONG, 1, True),
+        (WorkerActivity.LOOP, LONG, LONG, SHORT, 1, False),
+        (WorkerActivity.LOOP, LONG, SHORT, LONG, 1, False),
+        (WorkerActivity.ORDER, LONG, LONG, LONG, 1, True),
+        (WorkerActivity.ORDER, LONG, LONG, SHORT, 1, False),
         # A silent process may be stopped, or in C code that holds Python's lock.
-        (Doing.IDLE, LONG, LONG, LONG, 11, False),
-        (Doing.LOOP, LONG, LONG, LONG, 11, False),
+        (WorkerActivity.IDLE, LONG, LONG, LONG, 11, False),
+        (WorkerActivity.LOOP, LONG, LONG, LONG, 11, False),
     ],
 )
 def test_claim_of_idle_process_is_defect(
-    doing: Doing, given: float, said: float, moved: float, heard: float, defect: bool
+    doing: WorkerActivity, given: float, said: float, moved: float, heard: float, defect: bool
 ) -> None:
-    claim = Claim(NOW - given, doing, NOW - said, NOW - heard)
-    assert is_defect(claim, NOW - moved, NOW) is defect
-    found = defects([("a", claim)], NOW - moved, NOW)
+    claim = AssignedWork(NOW - given, doing, NOW - said, NOW - heard)
+    assert is_abandoned(claim, NOW - moved, NOW) is defect
+    found = find_abandoned_work([("a", claim)], NOW - moved, NOW)
     assert found == (["a"] if defect else [])
 
 
-@pytest.mark.parametrize("doing", list(Doing))
-def test_claim_just_given_is_no_defect(doing: Doing) -> None:
-    assert not is_defect(Claim(NOW, doing, 0.0, NOW), 0.0, NOW)
+@pytest.mark.parametrize("doing", list(WorkerActivity))
+def test_claim_just_given_is_no_defect(doing: WorkerActivity) -> None:
+    assert not is_abandoned(AssignedWork(NOW, doing, 0.0, NOW), 0.0, NOW)
 
 
 def test_since_counts_from_first_true_observation() -> None:
-    since = Since()
+    since = ConditionTimer()
     assert since.seconds(is_so=False, now=1.0) == 0.0
     assert since.seconds(is_so=True, now=2.0) == 0.0
     assert since.seconds(is_so=True, now=5.0) == 3.0

@@ -15,7 +15,11 @@ from small_jobs import DONE, EXPECTED, rig_of, seen, text
 
 from beam_runner_runtime.driver.job_folder import JobFolder
 from beam_runner_runtime.driver.settings import JobSettings
-from beam_runner_runtime.driver.watermark_checks import VARIABLE, are_checked, first_overtaken
+from beam_runner_runtime.driver.watermark_checks import (
+    VARIABLE,
+    are_watermark_checks_enabled,
+    find_overtaken_data,
+)
 
 
 class Finding(WatermarkChecker):
@@ -54,7 +58,7 @@ def test_ledger_without_watch_reports_no_violation() -> None:
     job = Job(CHAIN)
     (read,) = job.open("read")
     job.commit(read, rows("a", 0))
-    assert first_overtaken(job.ledger) == ""
+    assert find_overtaken_data(job.ledger) == ""
 
 
 def test_workers_get_watermark_check_setting(tmp_path: Path) -> None:
@@ -69,8 +73,8 @@ def test_server_checks_watermarks_if_enabled_by_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert not are_checked()
+    assert not are_watermark_checks_enabled()
     monkeypatch.setenv(VARIABLE, "")
-    assert not are_checked()
+    assert not are_watermark_checks_enabled()
     monkeypatch.setenv(VARIABLE, "1")
-    assert are_checked()
+    assert are_watermark_checks_enabled()

@@ -5,7 +5,7 @@ from typing import Any
 
 from small_jobs import rig_of
 
-from beam_runner_runtime.channel.messages import NeighbourAwaited
+from beam_runner_runtime.channel.messages import NeighbourWaitStatus
 from beam_runner_runtime.driver.failure_reports import OutageMessages
 from beam_runner_runtime.driver.worker_outages import WorkerOutages
 
@@ -20,14 +20,14 @@ def told(outages: WorkerOutages) -> list[tuple[str, str, float]]:
 
 def test_worker_outages_list_each_neighbour_once_from_first_wait() -> None:
     outages = WorkerOutages()
-    outages.told(FIRST, NeighbourAwaited(STORE, "refused"), 10.0)
-    outages.told(SECOND, NeighbourAwaited(STORE, "no answer"), 12.0)
+    outages.told(FIRST, NeighbourWaitStatus(STORE, "refused"), 10.0)
+    outages.told(SECOND, NeighbourWaitStatus(STORE, "no answer"), 12.0)
     assert told(outages) == [(STORE, "refused", 10.0)]
-    outages.told(FIRST, NeighbourAwaited(STORE, "no answer"), 15.0)
+    outages.told(FIRST, NeighbourWaitStatus(STORE, "no answer"), 15.0)
     assert told(outages) == [(STORE, "no answer", 10.0)]
-    outages.told(FIRST, NeighbourAwaited(DISK, "full"), 20.0)
+    outages.told(FIRST, NeighbourWaitStatus(DISK, "full"), 20.0)
     assert told(outages) == [(STORE, "no answer", 12.0), (DISK, "full", 20.0)]
-    outages.told(FIRST, NeighbourAwaited(), 21.0)
+    outages.told(FIRST, NeighbourWaitStatus(), 21.0)
     outages.gone(SECOND)
     outages.gone(SECOND)
     assert told(outages) == []
@@ -35,13 +35,13 @@ def test_worker_outages_list_each_neighbour_once_from_first_wait() -> None:
 
 def test_outage_start_and_end_messages_are_logged_once() -> None:
     outages, messages = WorkerOutages(), OutageMessages()
-    outages.told(FIRST, NeighbourAwaited(STORE, "refused"), 10.0)
+    outages.told(FIRST, NeighbourWaitStatus(STORE, "refused"), 10.0)
     (text,) = messages.look(outages.current(), 10.5)
     assert text.startswith(f"the job waits for {STORE}, which has been unavailable for ")
     assert text.endswith(": refused")
-    outages.told(FIRST, NeighbourAwaited(STORE, "no answer"), 40.0)
+    outages.told(FIRST, NeighbourWaitStatus(STORE, "no answer"), 40.0)
     assert messages.look(outages.current(), 41.0) == []
-    outages.told(FIRST, NeighbourAwaited(), 70.0)
+    outages.told(FIRST, NeighbourWaitStatus(), 70.0)
     assert messages.look(outages.current(), 70.0) == [
         f"the job no longer waits for {STORE}, after 60 s"
     ]
@@ -53,7 +53,7 @@ def test_lost_waiting_process_ends_its_outage(tmp_path: Path) -> None:
     rig.begin()
     rig.open_lanes()
     worker = rig.workers[0]
-    rig.heard(worker, NeighbourAwaited(STORE, "refused"))
+    rig.heard(worker, NeighbourWaitStatus(STORE, "refused"))
     (outage,) = rig.coordinator.outages.current()
     assert outage.away.neighbour == STORE
     rig.lose(worker)

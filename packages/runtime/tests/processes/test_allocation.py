@@ -60,11 +60,11 @@ pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other
 
 
 def test_allocated_pieces_reuse_freed_memory() -> None:
-    assert max(_faults("pieces", "allocation.settle()")) < 50
+    assert max(_faults("pieces", "allocation.tune_allocator()")) < 50
     assert max(_faults("pieces")) > 200
 
 
 def test_section_memory_is_reused_by_next_task() -> None:
-    kept = _faults("task", "allocation.settle(); allocation.keep(200 << 20)")
+    kept = _faults("task", "allocation.tune_allocator(); allocation.retain_freed_memory(200 << 20)")
     assert max(kept) < 1_000
-    assert max(_faults("task", "allocation.settle()")) > 5_000
+    assert max(_faults("task", "allocation.tune_allocator()")) > 5_000

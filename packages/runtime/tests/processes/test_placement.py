@@ -22,16 +22,16 @@ from waiting import wait_until_gone
 
 from beam_runner_runtime.channel.attempts import Attempt, SectionRefusal
 from beam_runner_runtime.channel.messages import RunBundle
-from beam_runner_runtime.processes.placement import PlainPlacement
+from beam_runner_runtime.processes.placement import ProcessPlacement
 from beam_runner_runtime.sections.ends import SectionEnd
 
 SLOTS = 2
 
 
 @pytest.fixture
-def placement(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlainPlacement]:
+def placement(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessPlacement]:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    placement = PlainPlacement(cores=1)
+    placement = ProcessPlacement(cores=1)
     placement.slots = SLOTS
     placement.start()
     yield placement
@@ -39,7 +39,7 @@ def placement(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlainPlacement]:
 
 
 @pytest.fixture
-def place(placement: PlainPlacement, tmp_path: Path) -> Iterator[PlacedJobs]:
+def place(placement: ProcessPlacement, tmp_path: Path) -> Iterator[PlacedJobs]:
     with served(placement) as jobs:
         yield PlacedJobs(placement, jobs, tmp_path)
 
@@ -64,7 +64,7 @@ def test_waiting_lane_is_cancelled_without_process(place: PlacedJobs) -> None:
     assert other.ended.empty()
 
 
-def test_exited_process_is_not_awaited(placement: PlainPlacement, place: PlacedJobs) -> None:
+def test_exited_process_is_not_awaited(placement: ProcessPlacement, place: PlacedJobs) -> None:
     """Otherwise the response takes 20 s, and a stopping server waits for it."""
     (number,) = placement._workers
     asked = threading.Thread(target=placement.order, args=(number,))
@@ -75,7 +75,7 @@ def test_exited_process_is_not_awaited(placement: PlainPlacement, place: PlacedJ
 
 
 def test_placement_leaves_no_process_after_stop(
-    placement: PlainPlacement, place: PlacedJobs
+    placement: ProcessPlacement, place: PlacedJobs
 ) -> None:
     worker = place.job("job").open(0).hello.pid
     started = [worker, parent(worker), parent(parent(worker))]
@@ -89,7 +89,7 @@ def test_placement_leaves_no_process_after_stop(
 
 @pytest.mark.parametrize("of_parent", [False, True], ids=["parent", "its reaper"])
 def test_lost_worker_parent_is_restarted(
-    placement: PlainPlacement, place: PlacedJobs, of_parent: bool
+    placement: ProcessPlacement, place: PlacedJobs, of_parent: bool
 ) -> None:
     """Other workers serve its lanes."""
     job = place.job("job")
@@ -105,7 +105,7 @@ def test_lost_worker_parent_is_restarted(
 
 
 def test_workers_requested_from_lost_parent_are_started(
-    placement: PlainPlacement, place: PlacedJobs
+    placement: ProcessPlacement, place: PlacedJobs
 ) -> None:
     other, job = place.job("other"), place.job("job")
     os.kill(parent(other.open(0).hello.pid), signal.SIGKILL)
@@ -119,7 +119,7 @@ def test_worker_parent_killed_during_start_is_restarted(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     before = set(children(os.getpid()))
-    placement = PlainPlacement(cores=1)
+    placement = ProcessPlacement(cores=1)
     starting = threading.Thread(target=placement.start)
     starting.start()
     try:
@@ -137,7 +137,7 @@ def test_worker_parent_killed_during_start_is_restarted(
 def test_sections_are_refused_so_that_their_stages_run_separately() -> None:
     told: list[SectionEnd] = []
     order = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0), "name")
-    job = PlainPlacement(cores=1).job("job", "name")
+    job = ProcessPlacement(cores=1).job("job", "name")
     work: Any = "of the job"
     job.start_section(order, work, "A to B", told.append)
     (refusal,) = told
@@ -147,7 +147,7 @@ def test_sections_are_refused_so_that_their_stages_run_separately() -> None:
 
 
 def test_placement_can_be_killed_during_start() -> None:
-    placement = PlainPlacement(cores=1)
+    placement = ProcessPlacement(cores=1)
     killer = threading.Timer(0.3, placement.kill)
     killer.start()
     with pytest.raises(Unavailable, match="did not start"):
@@ -159,4 +159,4 @@ def test_placement_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "executable", "/bin/false")
     text = "did not start: it ended with exit code 1, 3 times before it was ready"
     with pytest.raises(Unavailable, match=text):
-        PlainPlacement(cores=1).start()
+        ProcessPlacement(cores=1).start()

@@ -14,7 +14,9 @@ from waiting import wait_until, wait_until_gone
 
 from beam_runner_runtime.processes import reaper
 
-pytestmark = pytest.mark.skipif(not reaper.is_possible(), reason="Linux alone has subreapers")
+pytestmark = pytest.mark.skipif(
+    not reaper.is_reaper_supported(), reason="Linux alone has subreapers"
+)
 
 # Blocks in C code with Python's lock, so that no signal handler runs.
 BLOCKED = "import ctypes; ctypes.PyDLL(None).sleep(600)"
@@ -45,7 +47,7 @@ def run():
     time.sleep(600)
 
 note("reaper")
-reaper.watch_over(run, [int(sys.argv[2])])
+reaper.run_with_reaper(run, [int(sys.argv[2])])
 """
 
 

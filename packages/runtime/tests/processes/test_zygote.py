@@ -19,7 +19,7 @@ from waiting import wait_until_gone
 from beam_runner_runtime.processes import reaper
 from beam_runner_runtime.processes.zygote import NAME
 
-pytestmark = pytest.mark.skipif(not reaper.is_possible(), reason="Linux alone can do that")
+pytestmark = pytest.mark.skipif(not reaper.is_reaper_supported(), reason="Linux alone can do that")
 
 # A server that forwards its input to its zygote, and prints the zygote's responses.
 SERVER = """

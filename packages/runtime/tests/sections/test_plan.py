@@ -11,7 +11,7 @@ from beam_runner_model.times import MIN_TIMESTAMP
 from sample_buffers import buffer
 from small_plans import plan_of, stage
 
-from beam_runner_runtime.sections.plan import SectionPlan, shares
+from beam_runner_runtime.sections.plan import SectionPlan, distribute_input
 
 SHARDS = 8
 
@@ -36,7 +36,7 @@ def plan_from(
         SectionPart("count", (), (), MIN_TIMESTAMP),
     ]
     section = SectionPlan.of(plan, parts, SHARDS)
-    dealt = shares(plan, section.levels[0][0], section.tasks[0])
+    dealt = distribute_input(plan, section.levels[0][0], section.tasks[0])
     return section, [[str(one.data.ref) for one in own] for own in dealt]
 
 
@@ -73,5 +73,5 @@ def test_restrictions_are_dealt_by_declared_size() -> None:
         Input(Data(f"{number}", DataFacts(1, 10, 0, work=work))) for number, work in enumerate(said)
     )
     section = SectionPlan.of(plan, [SectionPart("read", inputs, (), MIN_TIMESTAMP)], SHARDS)
-    dealt = shares(plan, section.levels[0][0], 3)
+    dealt = distribute_input(plan, section.levels[0][0], 3)
     assert [[one.data.ref for one in own] for own in dealt] == [["1"], ["3"], ["0", "2", "4"]]

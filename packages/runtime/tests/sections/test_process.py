@@ -13,7 +13,7 @@ from beam_runner_urns import metrics as urns
 
 from beam_runner_runtime.channel.attempts import Attempt, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleProgressed, BundleReply
-from beam_runner_runtime.sections.process import SectionProcess, section_process
+from beam_runner_runtime.sections.process import SectionProcess, get_section_process
 
 ATTEMPT = Attempt(7, 1)
 
@@ -55,8 +55,8 @@ def test_section_bundle_progress_includes_finished_bundles(process: Any) -> None
 
 
 def test_section_process_is_same_object_per_process(process: Any) -> None:
-    assert section_process(process) is section_process(process)
-    assert section_process(process) is not section_process(Process())  # type: ignore[arg-type]
+    assert get_section_process(process) is get_section_process(process)
+    assert get_section_process(process) is not get_section_process(Process())  # type: ignore[arg-type]
 
 
 def test_section_process_sends_messages_and_warnings_to_server(process: Any) -> None:

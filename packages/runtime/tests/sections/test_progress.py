@@ -11,7 +11,7 @@ from beam_runner_engine.scheduler.events import BundleDone
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_urns import metrics as urns
 
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure
 from beam_runner_runtime.channel.messages import BundleProgressed, BundleReply
 from beam_runner_runtime.sections import progress as section_progress_module
 from beam_runner_runtime.sections.progress import SectionProgress
@@ -111,7 +111,7 @@ def test_section_progress_of_short_bundles_is_reported_periodically(
 def test_section_progress_excludes_failed_bundles(
     progress: SectionProgress, told: list[BundleProgressed]
 ) -> None:
-    broken = BundleBroke(FIRST, None, "lost")
+    broken = BundleFailure(FIRST, None, "lost")
     assert progress.ended(broken) is broken
     assert counted(of(progress, Running(FIRST))) == 3
     assert told == []

@@ -16,17 +16,17 @@ from worker_doubles import harnesses
 
 from beam_runner_runtime.channel.attempts import (
     Attempt,
-    BundleBroke,
+    BundleFailure,
     FailedStep,
     SectionRefusal,
     UserFailure,
 )
 from beam_runner_runtime.channel.messages import JobWork, RunBundle
 from beam_runner_runtime.driver import slots as slots_module
-from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.driver.slots import ClusterSlots, JobSlots
 from beam_runner_runtime.sections import running as module
-from beam_runner_runtime.sections.ends import Tasks
-from beam_runner_runtime.sections.running import LOOK_SECONDS, Sections
+from beam_runner_runtime.sections.ends import TaskCounts
+from beam_runner_runtime.sections.running import LOOK_SECONDS, SectionRunner
 
 
 def section(number: int = 1, attempt: int = 1) -> Bundle:
@@ -39,12 +39,12 @@ class Running:
 
     def __init__(self, place: Path, width: int = 2) -> None:
         self.host = FakeSections(PLAN, harnesses(PLAN, {}), place)
-        self.slots = Slots(4)
+        self.slots = ClusterSlots(4)
         self.other = JobSlots(self.slots, "other")
         for lane in range(4):
             self.other.started(lane)
             self.other.opened(lane)
-        self.sections = Sections(
+        self.sections = SectionRunner(
             self.host,
             PLAN,
             lambda bundle: RunBundle(bundle, "name"),
@@ -83,7 +83,7 @@ def test_running_section_takes_slots_as_spark_starts_tasks(tmp_path: Path, clock
     running = Running(tmp_path)
     running.sections.run([section(1), section(2)])
     held = running.slots.places._held
-    running.host.tasks = Tasks(0, 3, 9)
+    running.host.tasks = TaskCounts(0, 3, 9)
     clock.now += LOOK_SECONDS
     running.sections.look()
     assert len(held["mine"]) == 3
@@ -98,10 +98,10 @@ def test_running_section_progress_is_polled_periodically(tmp_path: Path, clock: 
     clock.now += LOOK_SECONDS
     assert not running.sections.look(), "no section runs"
     running.sections.run([section()])
-    running.host.tasks = Tasks(1, 2, 9)
+    running.host.tasks = TaskCounts(1, 2, 9)
     assert running.sections.look()
     assert (running.sections.tasks.done, running.sections.tasks.known) == (1, 9)
-    running.host.tasks = Tasks(2, 2, 9)
+    running.host.tasks = TaskCounts(2, 2, 9)
     assert not running.sections.look(), "it has just looked"
     clock.now += LOOK_SECONDS
     assert running.sections.look()
@@ -117,13 +117,13 @@ def test_running_section_progress_is_polled_periodically(tmp_path: Path, clock: 
         (SectionRefusal(Attempt(1, 2), "why"), SectionRefused(1, 2, "why")),
         (SectionRefusal(Attempt(1, 2), "why", ran=True), SectionRefused(1, 2, "why", ran=True)),
         (
-            BundleBroke(Attempt(1, 2), None, "lost"),
+            BundleFailure(Attempt(1, 2), None, "lost"),
             BundleFailed(
                 1, 2, "section of the read step to the end step: lost", FailureKind.OUTSIDE
             ),
         ),
         (
-            BundleBroke(Attempt(1, 2), UserFailure("Count", "no", "")),
+            BundleFailure(Attempt(1, 2), UserFailure("Count", "no", "")),
             BundleFailed(
                 1,
                 2,

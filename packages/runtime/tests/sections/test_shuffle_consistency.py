@@ -18,8 +18,8 @@ from section_runs import SHARDS, Host, Parcels, Run, order_of
 from beam_runner_runtime.sections.replies import SectionReply
 from beam_runner_runtime.sections.shuffle_consistency import (
     ExchangeError,
-    mixed_level,
-    refusal_text,
+    find_mixed_level,
+    format_refusal,
 )
 
 
@@ -70,15 +70,15 @@ def test_different_exchange_versions_are_detected(run: Any) -> None:
     level = level_of(one, "key")
     reply = mixed(one, level)
     assert reply.end is None
-    assert mixed_level(reply, one.tasks) == level + 1
+    assert find_mixed_level(reply, one.tasks) == level + 1
     names = one.prepared.plan.name(level)
-    assert refusal_text(names).startswith(f"Spark mixed two versions of the output of {names}")
+    assert format_refusal(names).startswith(f"Spark mixed two versions of the output of {names}")
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_attempts_with_equal_bytes_are_one_version(run: Any, level: int) -> None:
     one = run(fixed_keys)
-    assert mixed_level(mixed(one, level), one.tasks) is None
+    assert find_mixed_level(mixed(one, level), one.tasks) is None
 
 
 def test_consumer_repeated_with_different_input_is_detected(run: Any) -> None:
@@ -95,7 +95,7 @@ def test_consumer_repeated_with_different_input_is_detected(run: Any) -> None:
             after[shard].append(parcel)
     for level in range(random + 2, one.levels):
         after = one.level(level, after)
-    assert mixed_level(one.gathered(after[0]), one.tasks) == random + 1
+    assert find_mixed_level(one.gathered(after[0]), one.tasks) == random + 1
 
 
 def of_kind(kind: ShuffleBlockKind, some: list[bytes]) -> list[bytes]:

@@ -25,11 +25,11 @@ from beam_runner_urns import metrics as metric_urns
 from plans import Build, plan_of
 from section_runs import SHARDS, Host, Parcels, Run, order_of
 
-from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
+from beam_runner_runtime.channel.attempts import BundleFailure, SectionRefusal
 from beam_runner_runtime.sections import task as section_task_module
 from beam_runner_runtime.sections.inbox import SectionInbox
 from beam_runner_runtime.sections.replies import SectionReply
-from beam_runner_runtime.sections.shuffle_consistency import mixed_level
+from beam_runner_runtime.sections.shuffle_consistency import find_mixed_level
 from beam_runner_runtime.sections.task_bundles import TaskFailedError
 
 FOUND: list[Any] = []
@@ -171,7 +171,7 @@ def hosts(tmp_path: Path) -> Iterator[Any]:
 
 def assert_whole(run: Run, reply: SectionReply) -> None:
     assert reply.end is None
-    assert mixed_level(reply, run.tasks) is None
+    assert find_mixed_level(reply, run.tasks) is None
 
 
 @pytest.mark.parametrize("budget", [1 << 30, 2000], ids=["in memory", "in files"])
@@ -179,7 +179,7 @@ def assert_whole(run: Run, reply: SectionReply) -> None:
 def test_section_produces_expected_output(
     build: Build, budget: int, hosts: Any, found: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(section_task_module, "section_budget", lambda: budget)
+    monkeypatch.setattr(section_task_module, "compute_section_budget", lambda: budget)
     plan = plan_of(build)
     run = Run(hosts(plan), order_of(plan))
     assert_whole(run, run.all())
@@ -251,7 +251,7 @@ def test_section_tasks_repeat_their_bytes(
     build: Build, budget: int, seed: int, hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bytes don't depend on the order of Spark's input, or on the attempt."""
-    monkeypatch.setattr(section_task_module, "section_budget", lambda: budget)
+    monkeypatch.setattr(section_task_module, "compute_section_budget", lambda: budget)
     plan = plan_of(build)
     host = hosts(plan)
     host.budget = budget
@@ -326,7 +326,7 @@ def test_section_with_failing_user_code_ends(hosts: Any, found: list[Any]) -> No
     plan = plan_of(build)
     run = Run(hosts(plan), order_of(plan))
     reply = run.all()
-    assert isinstance(reply.end, BundleBroke)
+    assert isinstance(reply.end, BundleFailure)
     assert reply.end.failure is not None
     assert (reply.end.failure.transform, reply.end.failure.summary) == ("bad", "ValueError: seven")
     assert run.host.told == [reply.end]
@@ -339,7 +339,7 @@ def test_section_task_with_external_failure_is_reported_during_spark_retry(
     plan = plan_of(grouped)
     order = order_of(plan)
     run = Run(hosts(plan), order)
-    broken = BundleBroke(order.attempt, None, "HarnessError: it is gone")
+    broken = BundleFailure(order.attempt, None, "HarnessError: it is gone")
     monkeypatch.setattr(run.host, "run_bundle", lambda order, stores, data: broken)
     with pytest.raises(TaskFailedError, match=r"^Create/FlatMap.*: HarnessError: it is gone$"):
         run.all()
@@ -355,7 +355,7 @@ def test_section_ends_with_name_of_unavailable_neighbour(
     order = order_of(plan)
     run = Run(hosts(plan), order)
     store = "the data store at s3://b"
-    broken = BundleBroke(order.attempt, None, "away", FailureKind.UNAVAILABLE, store)
+    broken = BundleFailure(order.attempt, None, "away", FailureKind.UNAVAILABLE, store)
     monkeypatch.setattr(run.host, "run_bundle", lambda order, stores, data: broken)
     assert run.all().end == broken
     assert set(run.host.told) == {broken}
@@ -374,7 +374,7 @@ def test_section_ends_with_name_of_full_disk_in_task(
     with pytest.raises(OSError, match="No space left"):
         run.all()
     (told,) = set(run.host.told)
-    assert isinstance(told, BundleBroke)
+    assert isinstance(told, BundleFailure)
     assert told.kind is FailureKind.UNAVAILABLE
     assert told.neighbour.startswith("the disk of ")
 

@@ -26,7 +26,7 @@ from beam_runner_runtime.channel.attempts import SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
 from beam_runner_runtime.sections import task_bundles as module
 from beam_runner_runtime.sections.plan import SectionPlan
-from beam_runner_runtime.sections.task_bundles import TaskBundles
+from beam_runner_runtime.sections.task_bundles import TaskBundleRunner
 
 PLAN = plan_of(
     [
@@ -89,7 +89,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def bundles_of(host: Host, place: int, data: Sequence[Data]) -> TaskBundles:
+def bundles_of(host: Host, place: int, data: Sequence[Data]) -> TaskBundleRunner:
     """Returns the bundles of a task that reads `data` for the stage at `place`."""
     parts = [SectionPart(name, (), (), MIN_TIMESTAMP) for name in PLAN.stages]
     times = (MIN_TIMESTAMP, MAX_TIMESTAMP, MIN_TIMESTAMP, host.clock.ms)
@@ -97,7 +97,7 @@ def bundles_of(host: Host, place: int, data: Sequence[Data]) -> TaskBundles:
     plan = SectionPlan.of(PLAN, parts, 1)
     found = plan.levels[place][0]
     rows: Any = SimpleNamespace(source=0, outbox=SimpleNamespace(overflows=False))
-    return TaskBundles(
+    return TaskBundleRunner(
         host, section, "task", [(found, [Input(d) for d in data])], rows, lambda: True
     )
 

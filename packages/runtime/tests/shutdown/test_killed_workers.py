@@ -17,19 +17,19 @@ import attrs
 import pytest
 from waiting import wait_until
 
-from beam_runner_runtime.channel.endpoints import to_job
+from beam_runner_runtime.channel.endpoints import make_job_scope
 from beam_runner_runtime.channel.messages import (
-    Closed,
+    AbandonBundle,
     EndJob,
-    ExitNow,
+    ExitProcess,
     FromServer,
     FromWorker,
-    GiveUp,
-    TearDown,
+    TearDownDoFns,
+    WorkerClosed,
 )
-from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.place import ChannelAddress
 from beam_runner_runtime.channel.server import ChannelServer, WorkerLink
-from beam_runner_runtime.shutdown.detections import Detector, text_of
+from beam_runner_runtime.shutdown.detections import Detector, format_detection
 from beam_runner_runtime.shutdown.kills import KILLS
 from beam_runner_runtime.shutdown.states import WorkerState
 
@@ -37,11 +37,11 @@ FACTOR, SECONDS = 20, 60
 """Factor of the limits in the table on a busy machine, and the minimum limit in seconds."""
 COMMANDS: dict[WorkerState, tuple[FromServer, ...]] = {
     WorkerState.WORKING: (),
-    WorkerState.GIVING_UP: (GiveUp(),),
-    WorkerState.TEARING_DOWN: (GiveUp(), TearDown()),
-    WorkerState.ENDING: (TearDown(), EndJob()),
+    WorkerState.GIVING_UP: (AbandonBundle(),),
+    WorkerState.TEARING_DOWN: (AbandonBundle(), TearDownDoFns()),
+    WorkerState.ENDING: (TearDownDoFns(), EndJob()),
     WorkerState.CLOSED: (EndJob(),),
-    WorkerState.ABORTING: (ExitNow(),),
+    WorkerState.ABORTING: (ExitProcess(),),
 }
 PEER = """
 import json, os, socket, sys, threading
@@ -99,7 +99,7 @@ class Peer:
         for command in COMMANDS[state]:
             self.link.send(command)
         if state is WorkerState.CLOSED:
-            assert self.job.heard.get(timeout=SECONDS) == Closed()
+            assert self.job.heard.get(timeout=SECONDS) == WorkerClosed()
             wait_until(lambda: self.link.state is state, SECONDS, f"{state}")
         assert self.link.state is state
 
@@ -107,12 +107,12 @@ class Peer:
 @pytest.fixture
 def peers() -> Iterator[Any]:
     job = Job()
-    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, lambda number: None)
+    server = ChannelServer(ChannelAddress(), {"job-1": job}.get, lambda number: None)
     server.start()
     running: list[subprocess.Popen[bytes]] = []
 
     def start(kind: str) -> Peer:
-        endpoint = json.dumps(attrs.asdict(server.endpoints.of(to_job("job-1"))))
+        endpoint = json.dumps(attrs.asdict(server.endpoints.of(make_job_scope("job-1"))))
         running.append(subprocess.Popen([sys.executable, "-c", PEER, endpoint, kind]))
         return Peer(job, running[-1], job.links.get(timeout=SECONDS))
 
@@ -136,7 +136,7 @@ def test_killed_worker_is_detected_as_listed_in_table(
     assert time.monotonic() - killed < SECONDS
     assert peer.link.state is WorkerState.GONE
     (row,) = [row for row in KILLS if row.state is state]
-    text = text_of(Detector.CHANNEL, f"{peer.link.name}, {state.name}")
+    text = format_detection(Detector.CHANNEL, f"{peer.link.name}, {state.name}")
     assert (text in caplog.messages) == (Detector.CHANNEL in row.detectors)
 
 
@@ -146,8 +146,8 @@ def test_worker_that_ignores_abort_is_killed_by_timer(
     caplog.set_level(logging.INFO)
     peer = peers("stays")
     told = time.monotonic()
-    peer.link.send(ExitNow())
+    peer.link.send(ExitProcess())
     assert peer.process.wait(SECONDS) == -signal.SIGKILL
     limit = Detector.ABORT.value.seconds
     assert limit <= time.monotonic() - told < max(limit * FACTOR, SECONDS)
-    assert text_of(Detector.ABORT, peer.link.name) in caplog.messages
+    assert format_detection(Detector.ABORT, peer.link.name) in caplog.messages

@@ -6,10 +6,10 @@ import pytest
 
 from beam_runner_runtime.channel import messages
 from beam_runner_runtime.shutdown import states
-from beam_runner_runtime.shutdown.causes import Event, ShutdownMessage
+from beam_runner_runtime.shutdown.causes import ShutdownMessage, StateEvent
 from beam_runner_runtime.shutdown.detections import Detector
 from beam_runner_runtime.shutdown.kills import KILLS
-from beam_runner_runtime.shutdown.life import VARIABLE, Life, UnexpectedTransition
+from beam_runner_runtime.shutdown.life import VARIABLE, StateMachine, UnexpectedTransition
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.shutdown.states import JobPhase, WorkerState
 from beam_runner_runtime.shutdown.transitions import TRANSITIONS
@@ -20,7 +20,7 @@ KINDS = [
     if isinstance(one, type) and one.__doc__ != enum.Enum.__doc__
 ]
 STATES = [state for kind in KINDS if issubclass(kind, enum.Enum) for state in kind]
-WITHOUT_PROCESS = (states.JobPhase, states.SectionLife)
+WITHOUT_PROCESS = (states.JobPhase, states.SectionState)
 NEVER_KILLED = {"GONE", "LOST"}
 
 
@@ -82,18 +82,18 @@ def test_limits_after_abort_leave_time_for_preceding_kill() -> None:
 def test_life_with_unlisted_transition_raises_in_tests_and_stays(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    life = Life(WorkerState.TEARING_DOWN, "worker process 7")
+    life = StateMachine(WorkerState.TEARING_DOWN, "worker process 7")
     monkeypatch.setenv(VARIABLE, "1")
     with pytest.raises(UnexpectedTransition, match="7 is TEARING_DOWN and can't take WORK_SENT"):
-        life.take(Event.WORK_SENT)
+        life.take(StateEvent.WORK_SENT)
     monkeypatch.delenv(VARIABLE)
-    assert life.take(Event.WORK_SENT) is WorkerState.TEARING_DOWN
+    assert life.take(StateEvent.WORK_SENT) is WorkerState.TEARING_DOWN
     assert life.state is WorkerState.TEARING_DOWN
     assert "this is a defect of the runner" in caplog.text
 
 
 def test_life_of_job_accepts_end_in_order_and_at_once() -> None:
-    life = Life(JobPhase.WAITING, "job")
-    for cause in (Event.BEGUN, Event.IN_ORDER, Event.LATE, Event.ALL_GONE):
+    life = StateMachine(JobPhase.WAITING, "job")
+    for cause in (StateEvent.BEGUN, StateEvent.IN_ORDER, StateEvent.LATE, StateEvent.ALL_GONE):
         life.take(cause)
     assert life.state is JobPhase.GONE

@@ -9,10 +9,10 @@ from typing import Any
 import attrs
 from beam_runner_runtime.channel.place import (
     LOOPBACK,
+    ChannelAddress,
     ChannelError,
-    ChannelPlace,
-    is_every_address,
     is_loopback,
+    is_unspecified_address,
 )
 
 from beam_runner_server import flag_values
@@ -33,7 +33,7 @@ class ChannelWishes:
     port: int = 0
     advertised: tuple[str, int] | None = None
 
-    def place(self, master: str, driver: str, driver_binding: str, *, here: bool) -> ChannelPlace:
+    def place(self, master: str, driver: str, driver_binding: str, *, here: bool) -> ChannelAddress:
         """Returns the address of the channel.
 
         Args:
@@ -48,7 +48,7 @@ class ChannelWishes:
         """
         host = self.host or (LOOPBACK if here else driver_binding)
         # If the server listens on one address, executors can only use that address.
-        own = "" if here or not is_every_address(host) else driver
+        own = "" if here or not is_unspecified_address(host) else driver
         name, port = self.advertised or (own or host, 0)
         if not here and is_loopback(name):
             raise ChannelError(
@@ -57,7 +57,7 @@ class ChannelWishes:
                 " --channel-host and --channel-advertise, or by"
                 " --spark-conf=spark.driver.host=..."
             )
-        return ChannelPlace(host, self.port, name, port)
+        return ChannelAddress(host, self.port, name, port)
 
 
 def add_channel_flags(flag: Callable[..., Any]) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from beam_runner_model.errors import RunnerError, Unavailable
 from beam_runner_model.threads import start_essential
 from beam_runner_runtime import garbage, logs
-from beam_runner_runtime.shutdown.detections import Detector, notice
+from beam_runner_runtime.shutdown.detections import Detector, log_detection
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_storage.stores.ports import StoreError
 
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None, program: Program | None = None)
 
 
 def _run(settings: ServerSettings, name: str) -> int:
-    logs.configure(settings.log_level, settings.log_kind)
+    logs.configure_logging(settings.log_level, settings.log_kind)
     say = _Voice(name)
     signals = _Signals(say)
     try:
@@ -73,7 +73,7 @@ def _run(settings: ServerSettings, name: str) -> int:
     failure = _start(server, signals)
     if failure is None and not signals.received.is_set():
         told = extensions.start(settings.extensions, server.door)
-        garbage.settle()
+        garbage.tune_garbage_collector()
         served = (
             f"{name} serves the Beam Job API at {server.address} "
             f"({server.placement.name}, {server.placement.where})"
@@ -117,7 +117,7 @@ class _Signals:
 
     def on_orphaned(self, reason: str) -> None:
         """Stops the process as SIGTERM does, and ends it at once after a while, because its parent is gone."""
-        notice(Detector.OWNER, f"the server's owner: {reason}")
+        log_detection(Detector.OWNER, f"the server's owner: {reason}")
         self._say.progress(f"exits: {reason}")
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(LIMITS.orphaned_hurry_seconds)
@@ -148,7 +148,7 @@ class _Signals:
 def _bind(settings: ServerSettings, say: _Voice) -> Server:
     """Returns a server that has its port. Imports Beam, which takes seconds, while the platform starts."""
     platform = settings.platform
-    with logs.hushed():
+    with logs.suppress_import_warnings():
         platform.begin()
     try:
         return _bound(settings, say)
@@ -158,7 +158,7 @@ def _bind(settings: ServerSettings, say: _Voice) -> Server:
 
 
 def _bound(settings: ServerSettings, say: _Voice) -> Server:
-    with logs.hushed():
+    with logs.suppress_import_warnings():
         from beam_runner_jobservices.errors import UnguardedAddress
 
         from beam_runner_server.job_server import Server
@@ -211,7 +211,7 @@ def _serve(server: Server, signals: _Signals, idle_limit: float | None) -> str |
     busy = time.monotonic()
     while not signals.received.wait(LIMITS.placement_look_seconds):
         if not server.placement.is_alive:
-            notice(Detector.PLACEMENT, "the placement")
+            log_detection(Detector.PLACEMENT, "the placement")
             return server.placement.loss
         if server.state_failure is not None:
             return server.state_failure
@@ -247,7 +247,7 @@ class _Voice:
 
     def failure(self, text: str) -> int:
         """Writes an error; returns the exit code."""
-        _tell(f"{self._name}: {logs.printable(text)}")
+        _tell(f"{self._name}: {logs.escape_unprintable(text)}")
         return 1
 
     def progress(self, text: str) -> None:

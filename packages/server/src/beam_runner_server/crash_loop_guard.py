@@ -13,7 +13,7 @@ from pathlib import Path
 
 from beam_runner_jobservices.errors import JobRejected
 from beam_runner_model.errors import Unavailable
-from beam_runner_runtime.bundles.failed_attempts import unavailability
+from beam_runner_runtime.bundles.failed_attempts import find_unavailable_neighbour
 from beam_runner_storage.journal.errors import JournalUnavailable
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
@@ -74,7 +74,11 @@ def reporting_unavailable(folder: Path) -> Iterator[None]:
     try:
         yield
     except (JournalUnavailable, NeighbourUnavailable, OSError) as error:
-        away = error if isinstance(error, JournalUnavailable) else unavailability(error, folder)
+        away = (
+            error
+            if isinstance(error, JournalUnavailable)
+            else find_unavailable_neighbour(error, folder)
+        )
         if away is None:
             raise
         raise Unavailable(str(away)) from error

@@ -22,22 +22,22 @@ from beam_runner_planner.file_reads import file_reads
 from beam_runner_planner.ignored_options import without_effect
 from beam_runner_planner.plan import JobPlan
 from beam_runner_planner.translate import translate
-from beam_runner_runtime.bundles.preflight import Needs
+from beam_runner_runtime.bundles.preflight import BundleRequirements
 from beam_runner_runtime.channel.endpoints import KNOCK
 from beam_runner_runtime.channel.identity import make_identity
-from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.place import ChannelAddress
 from beam_runner_runtime.channel.server import ChannelServer
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.driver.job import RunningJob
 from beam_runner_runtime.driver.job_folder import JobFolder
-from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.ledger import JobLedger
 from beam_runner_runtime.driver.ports import Placement
-from beam_runner_runtime.driver.recovery import recover
-from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_runtime.driver.recovery import recover_ledger
+from beam_runner_runtime.driver.scheduling import make_root_outputs
 from beam_runner_runtime.driver.settings import JobSettings
-from beam_runner_runtime.driver.slots import JobSlots, Slots
-from beam_runner_runtime.driver.tuning import RetrySettings, tuning_of, with_retries
-from beam_runner_runtime.job_options import Bulk, WrongOption, job_wishes
+from beam_runner_runtime.driver.slots import ClusterSlots, JobSlots
+from beam_runner_runtime.driver.tuning import RetrySettings, choose_job_tuning, set_retry_limits
+from beam_runner_runtime.job_options import BulkMode, InvalidOptionError, parse_runner_options
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.tuning import TUNING
 from beam_runner_storage.durable.folders import sync_folder
@@ -70,10 +70,10 @@ class ExecutorSettings:
     """
 
     folders: JobFolders
-    channel: ChannelPlace = attrs.field(factory=ChannelPlace)
+    channel: ChannelAddress = attrs.field(factory=ChannelAddress)
     retries: RetrySettings = attrs.field(factory=RetrySettings)
     hides_elements: bool = False
-    bulk: Bulk = Bulk.AUTO
+    bulk: BulkMode = BulkMode.AUTO
     on_cluster: bool = False
     checks_watermarks: bool = False
     keep_seconds: float = 0.0
@@ -101,7 +101,7 @@ class PlacedJobExecutor:
         self._store = store
         self._settings = settings
         self._elsewhere: frozenset[str] = frozenset()
-        self._slots = Slots(placement.slots, lambda: placement.cores)
+        self._slots = ClusterSlots(placement.slots, lambda: placement.cores)
         self._lock = threading.Lock()
         self._jobs: dict[str, RunningJob] = {}
         self._channel = ChannelServer(
@@ -165,7 +165,7 @@ class PlacedJobExecutor:
         Raises:
             Unavailable: a check failed; the text says where, what, and what to do.
         """
-        needs = Needs(self._channel.endpoints.of(KNOCK), self._settings.folders.spec)
+        needs = BundleRequirements(self._channel.endpoints.of(KNOCK), self._settings.folders.spec)
         self._elsewhere = self._placement.try_out(needs) - {socket.gethostname()}
 
     def close(self, *, suspend: bool) -> None:
@@ -201,11 +201,11 @@ class PlacedJobExecutor:
             keep_seconds=self._settings.keep_seconds,
         )
 
-    def _ledger(self, job: JobSpec, journal: Journal, files: JobFolder) -> Ledger:
+    def _ledger(self, job: JobSpec, journal: Journal, files: JobFolder) -> JobLedger:
         """Returns the recovered ledger of a job of an earlier server, or the ledger of a new job."""
         if journal.exists:
             try:
-                ledger = recover(journal, lambda kept: self._limits(kept, job))
+                ledger = recover_ledger(journal, lambda kept: self._limits(kept, job))
             except RecordFormatError as error:
                 raise JobRejected(
                     "Can't resume the job: another version of this program wrote the"
@@ -225,10 +225,10 @@ class PlacedJobExecutor:
             journal.snapshot(ledger.snapshot())
         return ledger
 
-    def _limits(self, ledger: Ledger, job: JobSpec) -> Limits:
+    def _limits(self, ledger: JobLedger, job: JobSpec) -> Limits:
         """Returns this version's retry limits for a job of another version."""
-        wishes = job_wishes(job.options)
-        return with_retries(ledger.limits, ledger.plan, self._settings.retries, wishes)
+        wishes = parse_runner_options(job.options)
+        return set_retry_limits(ledger.limits, ledger.plan, self._settings.retries, wishes)
 
     def _check_tables(self, plan: JobPlan) -> None:
         tables = [s.spec.name for s in plan.stages.values() if s.table is not None]
@@ -252,13 +252,13 @@ class PlacedJobExecutor:
         except UnsupportedPipeline as error:
             raise JobRejected(str(error)) from error
 
-    def _begin(self, job: JobSpec, plan: JobPlan) -> Ledger:
+    def _begin(self, job: JobSpec, plan: JobPlan) -> JobLedger:
         settings = self._settings
         try:
-            wishes = job_wishes(job.options)
-        except WrongOption as error:
+            wishes = parse_runner_options(job.options)
+        except InvalidOptionError as error:
             raise JobRejected(str(error), unsupported=False) from error
-        tuning = tuning_of(
+        tuning = choose_job_tuning(
             plan,
             self._placement.cores,
             settings.retries,
@@ -267,10 +267,10 @@ class PlacedJobExecutor:
             shares_data=settings.folders.spec.keeps,
             on_cluster=settings.on_cluster,
         )
-        ledger = Ledger(plan, tuning.shards, tuning.limits, tuning.policy, tuning.section_policy)
+        ledger = JobLedger(plan, tuning.shards, tuning.limits, tuning.policy, tuning.section_policy)
         # A scripted clock starts at 0, because tests set their timers by it.
         start = 0 if plan.scripts_clock else ProcessingClock().now()
-        ledger.apply(Start(start, roots_of(plan)))
+        ledger.apply(Start(start, make_root_outputs(plan)))
         return ledger
 
     def _forget(self, job: RunningJob) -> None:

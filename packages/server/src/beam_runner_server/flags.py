@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import attrs
-from beam_runner_runtime.job_options import Bulk
+from beam_runner_runtime.job_options import BulkMode
 from beam_runner_storage.stores.spec import StoreSpec
 
 from beam_runner_server import flag_values
@@ -67,7 +67,7 @@ class ServerSettings:
     outage_limit: float | None = DEFAULT_OUTAGE_SECONDS
     keep_failed_streams: float = 0.0
     hide_elements: bool = False
-    bulk: Bulk = Bulk.AUTO
+    bulk: BulkMode = BulkMode.AUTO
     platform: Platform = attrs.field(factory=PlainProcesses)
     log_level: str = "info"
     log_kind: str = "text"
@@ -152,7 +152,7 @@ def settings_of(arguments: Sequence[str], program: Program) -> ServerSettings:
     derived = {
         "data": found.data_dir,
         "channel": channel_wishes(found),
-        "bulk": Bulk(found.bulk),
+        "bulk": BulkMode(found.bulk),
         "platform": platform,
         "extensions": extensions if found.serve_http else (),
     }

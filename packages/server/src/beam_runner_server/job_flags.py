@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from beam_runner_runtime.job_options import Bulk
+from beam_runner_runtime.job_options import BulkMode
 
 from beam_runner_server import flag_values
 
@@ -54,8 +54,8 @@ def add_job_flags(flag: Callable[..., Any]) -> None:
     )
     flag(
         "--bulk",
-        choices=tuple(one.value for one in Bulk),
-        default=Bulk.AUTO.value,
+        choices=tuple(one.value for one in BulkMode),
+        default=BulkMode.AUTO.value,
         help="whether the server runs connected stages of bounded data as one Spark job, with Spark's shuffle between them,"
         " unless the job sets this option; auto does so on other machines, except for small data (default: %(default)s)",
     )

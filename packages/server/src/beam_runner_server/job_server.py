@@ -18,11 +18,11 @@ from beam_runner_jobservices.server import JobServer, RemoteStorage
 from beam_runner_model.errors import Unavailable as NothingToRunOn
 from beam_runner_model.jobs import JobSpec, OptionType, PipelineOption
 from beam_runner_model.stories import BundleStory
-from beam_runner_runtime.channel.place import ChannelPlace
-from beam_runner_runtime.driver.story import story
+from beam_runner_runtime.channel.place import ChannelAddress
+from beam_runner_runtime.driver.story import reconstruct_bundle_story
 from beam_runner_runtime.driver.tuning import RetrySettings
-from beam_runner_runtime.driver.watermark_checks import are_checked
-from beam_runner_runtime.job_options import JOB_OPTIONS, JobChoice, JobOption
+from beam_runner_runtime.driver.watermark_checks import are_watermark_checks_enabled
+from beam_runner_runtime.job_options import JOB_OPTIONS, ChoiceOption, NumericOption
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.versions import BEAM
 from beam_runner_storage.durable.folders import STATE, mark_folder
@@ -129,7 +129,7 @@ class Server:
 
     def _story(self, job_id: str, bundle: int) -> BundleStory:
         try:
-            return story(self._store.journal(job_id), bundle)
+            return reconstruct_bundle_story(self._store.journal(job_id), bundle)
         except (JournalError, RecordFormatError) as error:
             raise NotReady(f"Can't read the journal of job {job_id}: {error}") from error
 
@@ -205,7 +205,7 @@ class Server:
                 self._settings.hide_elements,
                 bulk=self._settings.bulk,
                 on_cluster=not self.placement.is_on_this_machine,
-                checks_watermarks=are_checked(),
+                checks_watermarks=are_watermark_checks_enabled(),
                 keep_seconds=self._settings.keep_failed_streams,
             ),
         )
@@ -216,7 +216,7 @@ class Server:
             raise
         return executor
 
-    def _channel_place(self) -> ChannelPlace:
+    def _channel_place(self) -> ChannelAddress:
         placement = self.placement
         return self._settings.channel.place(
             placement.where,
@@ -324,8 +324,8 @@ class Server:
         return executor if isinstance(executor, NeverBegun) else executor(job, reporter)
 
 
-def _type_of(option: JobOption | JobChoice) -> OptionType:
-    return OptionType.STRING if isinstance(option, JobChoice) else OptionType.INTEGER
+def _type_of(option: NumericOption | ChoiceOption) -> OptionType:
+    return OptionType.STRING if isinstance(option, ChoiceOption) else OptionType.INTEGER
 
 
 def _guard(settings: ServerSettings) -> AccessGuard:

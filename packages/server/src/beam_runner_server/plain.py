@@ -13,7 +13,7 @@ import attrs
 from beam_runner_server import flag_values, story_command
 
 if TYPE_CHECKING:
-    from beam_runner_runtime.processes.placement import PlainPlacement
+    from beam_runner_runtime.processes.placement import ProcessPlacement
     from beam_runner_runtime.processes.zygote import Zygote
 
     from beam_runner_server.placement_service import PlacementService
@@ -39,14 +39,14 @@ class PlainProcesses:
         from beam_runner_runtime.processes import parent, reaper
         from beam_runner_runtime.processes.zygote import Zygote
 
-        if reaper.is_possible():
-            self._zygote = Zygote(parent.serve)
+        if reaper.is_reaper_supported():
+            self._zygote = Zygote(parent.serve_commands)
 
-    def placement(self) -> PlainPlacement:
+    def placement(self) -> ProcessPlacement:
         """Returns the placement."""
-        from beam_runner_runtime.processes.placement import PlainPlacement
+        from beam_runner_runtime.processes.placement import ProcessPlacement
 
-        return PlainPlacement(self.cores, self._zygote)
+        return ProcessPlacement(self.cores, self._zygote)
 
     def kill(self) -> None:
         """Does nothing, because the forked process ends with this one."""

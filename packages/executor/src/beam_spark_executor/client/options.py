@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import (
     PortableOptions,
     SparkRunnerOptions,
 )
-from beam_runner_runtime.job_options import BULK, NUMBERS, Bulk
+from beam_runner_runtime.job_options import BULK, NUMBERS, BulkMode
 
 _MASTER = "spark_master_url"
 _FLAGS = {
@@ -66,7 +66,7 @@ class BeamSparkOptions(PipelineOptions):
         )
         for option in NUMBERS:
             group.add_argument(f"--{option.name}", type=int, metavar="N", help=option.description)
-        words = [one.value for one in Bulk]
+        words = [one.value for one in BulkMode]
         group.add_argument(f"--{BULK.name}", choices=words, help=BULK.description)
 
 

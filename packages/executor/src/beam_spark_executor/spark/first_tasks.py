@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from beam_runner_runtime.bundles.preflight import Needs, find_problem
+from beam_runner_runtime.bundles.preflight import BundleRequirements, find_unmet_requirement
 from beam_spark_io.spark.reasons import reason_of
 from pyspark import SparkContext
 
@@ -38,7 +38,10 @@ def warm_up_cores(context: SparkContext, pools: WorkerPools, limit: float = LIMI
 
 
 def check_executors(
-    context: SparkContext, pools: WorkerPools, needs: Needs, limit: float = LIMIT_SECONDS
+    context: SparkContext,
+    pools: WorkerPools,
+    needs: BundleRequirements,
+    limit: float = LIMIT_SECONDS,
 ) -> frozenset[str]:
     """Warms Spark up, and checks in each task everything that bundles need.
 
@@ -131,6 +134,6 @@ def _do_nothing() -> None:
     """Does nothing, as a Spark task."""
 
 
-def _check_executor(needs: Needs) -> tuple[str, str]:
+def _check_executor(needs: BundleRequirements) -> tuple[str, str]:
     """Yields this host, and the problem that prevents bundles from running here; empty if none."""
-    return socket.gethostname(), find_problem(needs)
+    return socket.gethostname(), find_unmet_requirement(needs)

@@ -37,7 +37,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 def is_supported() -> bool:
     """Returns whether this operating system supports the fork server; otherwise each daemon imports by itself."""
-    return reaper.is_possible()
+    return reaper.is_reaper_supported()
 
 
 def run_daemon_in_fork(prepare: Callable[[], None], run_daemon: Callable[[], None]) -> None:
@@ -53,7 +53,7 @@ def run_daemon_in_fork(prepare: Callable[[], None], run_daemon: Callable[[], Non
     """
     ended = _start_daemon_at_job_server() or _start_daemon_at_java_process(prepare, run_daemon)
     # Only the daemon keeps its end of Spark's pipes, so they close when the daemon exits.
-    reaper.make_silent(0, 1, 2)
+    reaper.redirect_to_null(0, 1, 2)
     select.select([ended], [], [])
 
 
@@ -138,7 +138,9 @@ def _create_fork_server(
         if os.fork() == 0:
             server = _job_server_pid()
             owners = [owner] if server is None else [owner, server]
-            reaper.watch_over(lambda: serve_fork_requests(listener, prepare, run_daemon), owners)
+            reaper.run_with_reaper(
+                lambda: serve_fork_requests(listener, prepare, run_daemon), owners
+            )
 
 
 def _request_fork(name: str) -> int:
@@ -166,7 +168,7 @@ def serve_fork_requests(
     listener: socket.socket, prepare: Callable[[], None], run_daemon: Callable[[], None]
 ) -> NoReturn:
     """Forks a daemon for each connection, until the reaper ends this process; see `run_daemon_in_fork`."""
-    reaper.make_silent(0)
+    reaper.redirect_to_null(0)
     os.dup2(2, 1)  # only the daemon writes to the stream that Spark reads
     prepare()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for daemons
@@ -196,7 +198,7 @@ def _become_daemon(
     """Runs a daemon with the streams, arguments and environment of the process that asked for it."""
     code = 1
     try:
-        reaper.end_with_parent()
+        reaper.exit_with_parent()
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)

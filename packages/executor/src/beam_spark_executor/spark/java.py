@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from beam_runner_model.threads import start_helper
-from beam_runner_runtime.processes.reaper import kill_all
+from beam_runner_runtime.processes.reaper import kill_processes
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
@@ -212,7 +212,7 @@ class JavaProcess:
         """Kills until no process is left, because processes may start others meanwhile."""
         deadline = time.monotonic() + SPARK_LIMITS.java_kill_seconds
         while (left := self.remaining_processes()) and time.monotonic() < deadline:
-            kill_all(left)
+            kill_processes(left)
             time.sleep(_LOOK_SECONDS)
 
     def remaining_processes(self) -> list[int]:

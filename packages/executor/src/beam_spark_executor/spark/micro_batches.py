@@ -21,7 +21,7 @@ from beam_runner_engine.scheduler.events import BundleDone, Residual
 from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_planner.table_specs import StreamSource, WrongTable
-from beam_runner_runtime.bundles.table_rows import ElementsWriter, elements_of
+from beam_runner_runtime.bundles.table_rows import ElementsWriter, read_elements_of_inputs
 from beam_runner_runtime.channel.messages import RunBundle
 from beam_spark_io.spark.frames import stream_of
 from beam_spark_io.spark.kafka import explained
@@ -87,7 +87,7 @@ class MicroBatchReader:
             return write_rows(frame, self._pools, self._slot, order, self._data, buffers, times)
 
         with closing(FileCache.open(self._data.store)) as files:
-            (element,) = elements_of(files, order.bundle.inputs)
+            (element,) = read_elements_of_inputs(files, order.bundle.inputs)
             position = Position.from_bytes(element)
             with explained(source, anew=not position.files):
                 turn = self._run_query(order, source, position, write)

@@ -6,8 +6,8 @@ import contextlib
 import logging
 import subprocess
 
-from beam_runner_runtime.bundles.preflight import Needs
-from beam_runner_runtime.channel.endpoints import Endpoints, to_job
+from beam_runner_runtime.bundles.preflight import BundleRequirements
+from beam_runner_runtime.channel.endpoints import EndpointFactory, make_job_scope
 from beam_runner_runtime.channel.stand_by import StandByOrder
 from beam_runner_runtime.processes.zygote import Zygote
 from beam_runner_runtime.versions import SPARK
@@ -44,7 +44,7 @@ class SparkPlacement:
         self._zygote = zygote
         self._pools: WorkerPools | None = None
         self._stand_bys: StandByKeeper | None = None
-        self._endpoints: Endpoints | None = None
+        self._endpoints: EndpointFactory | None = None
         self._cores: ClusterCores | None = None
 
     @property
@@ -109,13 +109,13 @@ class SparkPlacement:
         if not self._is_cluster:
             warm_up_cores(self._spark.context, self._pools)
 
-    def try_out(self, needs: Needs) -> frozenset[str]:
+    def try_out(self, needs: BundleRequirements) -> frozenset[str]:
         assert self._pools is not None
         if not self._is_cluster:
             return frozenset()
         return check_executors(self._spark.context, self._pools, needs)
 
-    def attach(self, endpoints: Endpoints) -> None:
+    def attach(self, endpoints: EndpointFactory) -> None:
         assert self._pools is not None
         self._endpoints = endpoints
         self._stand_bys = StandByKeeper(self._pools, endpoints, wanted=self._needs_standby)
@@ -129,7 +129,7 @@ class SparkPlacement:
         assert self._pools is not None
         assert self._stand_bys is not None
         assert self._endpoints is not None
-        endpoint = self._endpoints.of(to_job(job_id))
+        endpoint = self._endpoints.of(make_job_scope(job_id))
         stand_bys, cores = self._stand_bys, lambda: self.cores
         return SparkJobs(self._spark, self._pools, stand_bys, endpoint, job_id, cores, name)
 

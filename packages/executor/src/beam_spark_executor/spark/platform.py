@@ -36,7 +36,7 @@ class SparkPlatform:
 
     def fork_ahead(self) -> None:
         """Forks the process from which Spark's Python daemons are forked, if `begin` started Java."""
-        if self._spark is None or not self._spark.pipes or not reaper.is_possible():
+        if self._spark is None or not self._spark.pipes or not reaper.is_reaper_supported():
             return
         from beam_spark_executor.spark import python_daemon
 

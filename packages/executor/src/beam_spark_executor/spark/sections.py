@@ -12,18 +12,18 @@ from pathlib import Path
 import attrs
 from beam_runner_engine.scheduler.events import BundleDone
 from beam_runner_planner.plan import JobPlan
-from beam_runner_runtime.bundles.binding import bind
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
+from beam_runner_runtime.bundles.binding import bind_process
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, Endpoint, FromWorker, RunBundle
-from beam_runner_runtime.memory import section_budget
-from beam_runner_runtime.processes.allocation import keep
+from beam_runner_runtime.memory import compute_section_budget
+from beam_runner_runtime.processes.allocation import retain_freed_memory
 from beam_runner_runtime.sections.ends import SectionEnd
 from beam_runner_runtime.sections.inbox import SectionInbox
-from beam_runner_runtime.sections.plan import SectionPlan, why_not
-from beam_runner_runtime.sections.process import section_process
+from beam_runner_runtime.sections.plan import SectionPlan, explain_refusal
+from beam_runner_runtime.sections.process import get_section_process
 from beam_runner_runtime.sections.replies import SectionReply, merge_replies
-from beam_runner_runtime.sections.shuffle_consistency import mixed_level, refusal_text
-from beam_runner_runtime.sections.task import SectionOrder, SectionTask, prepared_once
+from beam_runner_runtime.sections.shuffle_consistency import find_mixed_level, format_refusal
+from beam_runner_runtime.sections.task import SectionOrder, SectionTask, prepare_section_once
 from beam_runner_runtime.sections.wire import decode_reply, encode_reply
 from beam_spark_io.spark.reasons import error_of_worker, reason_of
 from pyspark import Broadcast, SparkContext, TaskContext
@@ -83,7 +83,7 @@ class SectionRunner:
     _job_id: str
     _plan: JobPlan
     _shards: int
-    _ends: dict[Attempt, BundleBroke | SectionRefusal | None] = attrs.field(
+    _ends: dict[Attempt, BundleFailure | SectionRefusal | None] = attrs.field(
         init=False, factory=dict
     )
 
@@ -96,14 +96,14 @@ class SectionRunner:
             title: name of the job on Spark's pages.
         """
         attempt = order.attempt
-        if reason := why_not(self._plan, order.bundle.parts):
+        if reason := explain_refusal(self._plan, order.bundle.parts):
             return SectionRefusal(attempt, reason)
         stages = SectionPlan.of(self._plan, order.bundle.parts, self._shards)
         self._ends[attempt] = None
         try:
             reply = self._run(order, stages, title)
         except Exception as error:
-            return self._ends[attempt] or BundleBroke(attempt, None, _failure_reason(error))
+            return self._ends[attempt] or BundleFailure(attempt, None, _failure_reason(error))
         finally:
             self._ends.pop(attempt)
         return self._section_result(attempt, stages, reply)
@@ -116,7 +116,7 @@ class SectionRunner:
             Whether the message concerns a running section, so that no other component must handle
             it.
         """
-        if not isinstance(message, BundleBroke | SectionRefusal):
+        if not isinstance(message, BundleFailure | SectionRefusal):
             return False
         if message.attempt not in self._ends:
             return False
@@ -165,11 +165,11 @@ class SectionRunner:
     ) -> SectionEnd:
         if reply.end is not None:
             return reply.end
-        level = mixed_level(reply, stages.tasks)
+        level = find_mixed_level(reply, stages.tasks)
         if level is not None:
-            text = refusal_text(stages.name(max(0, level - 1)))
+            text = format_refusal(stages.name(max(0, level - 1)))
             _LOGGER.warning("job %s: %s", self._job_id, text)
-            return BundleBroke(attempt, None, text)
+            return BundleFailure(attempt, None, text)
         outputs = tuple(output for one in reply.outputs for output in one.outputs)
         done = BundleDone(attempt.bundle, attempt.attempt, outputs)
         return BundleReply(done, None, reply.metrics)
@@ -187,9 +187,9 @@ class _LevelTasks:
 
     def __call__(self, number: int, parcels: Parcels) -> Iterator[tuple[int, bytes]]:
         ref = self.ref
-        keep(section_budget())
-        process = section_process(bind(ref.endpoint, ref.job_id, register_exit_hook))
-        prepared = prepared_once(ref.name, lambda: (process.work.plan, ref.order.value))
+        retain_freed_memory(compute_section_budget())
+        process = get_section_process(bind_process(ref.endpoint, ref.job_id, register_exit_hook))
+        prepared = prepare_section_once(ref.name, lambda: (process.work.plan, ref.order.value))
         context = TaskContext.get()
         assert context is not None
         task = SectionTask(process, prepared, self.level, number, context.taskAttemptId())

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from beam_runner_model.threads import start_helper
-from beam_runner_runtime.memory import memory_limit
+from beam_runner_runtime.memory import read_memory_limit
 from beam_runner_storage.temporary import TemporaryFolder
 from beam_spark_io.sessions import session_here
 from beam_spark_io.spark.reasons import reason_of
@@ -325,7 +325,7 @@ def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
     if master is not None and is_on_this_machine(master):
         variables["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
         try:
-            heap = driver_heap_size(os.cpu_count() or 1, memory_limit())
+            heap = driver_heap_size(os.cpu_count() or 1, read_memory_limit())
         except ValueError as error:
             raise SparkUnavailable(str(error)) from None
         conf.setdefault("spark.driver.memory", heap)

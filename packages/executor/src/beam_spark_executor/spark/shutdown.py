@@ -8,9 +8,9 @@ from __future__ import annotations
 import enum
 
 import attrs
-from beam_runner_runtime.shutdown.causes import Event
-from beam_runner_runtime.shutdown.detections import Detection
-from beam_runner_runtime.shutdown.transitions import ShutdownStep
+from beam_runner_runtime.shutdown.causes import StateEvent
+from beam_runner_runtime.shutdown.detections import DetectionRule
+from beam_runner_runtime.shutdown.transitions import StateTransition
 
 
 @attrs.define
@@ -69,7 +69,7 @@ class ExecutorState(enum.Enum):
 
 
 @attrs.frozen
-class SparkDetection(Detection):
+class SparkDetection(DetectionRule):
     """One row of the table of detections, whose limits are fields of `SPARK_LIMITS`."""
 
     @property
@@ -114,20 +114,20 @@ class SparkDetector(enum.Enum):
 
 
 _J, _D, _E = JavaState, DaemonState, ExecutorState
-SPARK_TRANSITIONS: tuple[ShutdownStep, ...] = (
-    ShutdownStep(_J.STARTING, Event.BEGUN, _J.SERVING),
-    ShutdownStep(_J.STARTING, Event.LATE, _J.GONE),
-    ShutdownStep(_J.STARTING, Event.EXITED, _J.GONE),
-    ShutdownStep(_J.SERVING, Event.STOP_REQUESTED, _J.STOPPING),
-    ShutdownStep(_J.SERVING, Event.EXITED, _J.GONE),
-    ShutdownStep(_J.STOPPING, Event.EXITED, _J.GONE),
-    ShutdownStep(_J.STOPPING, Event.LATE, _J.GONE),
-    ShutdownStep(_D.READY, Event.WORK_DONE, _D.IDLE),
-    ShutdownStep(_D.READY, Event.EXITED, _D.GONE),
-    ShutdownStep(_D.IDLE, Event.WORK_SENT, _D.READY),
-    ShutdownStep(_D.IDLE, Event.LATE, _D.GONE),
-    ShutdownStep(_D.IDLE, Event.EXITED, _D.GONE),
-    ShutdownStep(_E.WORKING, Event.SENT_AWAY, _E.GONE),
-    ShutdownStep(_E.WORKING, Event.EXITED, _E.GONE),
+SPARK_TRANSITIONS: tuple[StateTransition, ...] = (
+    StateTransition(_J.STARTING, StateEvent.BEGUN, _J.SERVING),
+    StateTransition(_J.STARTING, StateEvent.LATE, _J.GONE),
+    StateTransition(_J.STARTING, StateEvent.EXITED, _J.GONE),
+    StateTransition(_J.SERVING, StateEvent.STOP_REQUESTED, _J.STOPPING),
+    StateTransition(_J.SERVING, StateEvent.EXITED, _J.GONE),
+    StateTransition(_J.STOPPING, StateEvent.EXITED, _J.GONE),
+    StateTransition(_J.STOPPING, StateEvent.LATE, _J.GONE),
+    StateTransition(_D.READY, StateEvent.WORK_DONE, _D.IDLE),
+    StateTransition(_D.READY, StateEvent.EXITED, _D.GONE),
+    StateTransition(_D.IDLE, StateEvent.WORK_SENT, _D.READY),
+    StateTransition(_D.IDLE, StateEvent.LATE, _D.GONE),
+    StateTransition(_D.IDLE, StateEvent.EXITED, _D.GONE),
+    StateTransition(_E.WORKING, StateEvent.SENT_AWAY, _E.GONE),
+    StateTransition(_E.WORKING, StateEvent.EXITED, _E.GONE),
 )
 """All transitions of Spark's processes."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.channel.attempts import BundleFailure
 from beam_runner_runtime.channel.messages import Endpoint, FromWorker, JobWork, RunBundle
 from beam_runner_runtime.channel.stand_by import LaneRef, ServeLane
-from beam_runner_runtime.sections.ends import SectionEnd, Tasks
+from beam_runner_runtime.sections.ends import SectionEnd, TaskCounts
 from beam_runner_runtime.tuning import TUNING
 
 from beam_spark_executor.spark.lane import run_lane
@@ -105,7 +105,7 @@ class SparkJobs:
             f"section-{order.bundle.number}",
             lambda: on_end(runner.run(order, f"{self._name} · {title}")),
             lambda error: on_end(
-                BundleBroke(order.attempt, None, f"{type(error).__name__}: {error}")
+                BundleFailure(order.attempt, None, f"{type(error).__name__}: {error}")
             ),
         )
 
@@ -115,7 +115,7 @@ class SparkJobs:
         """
         return self._runner is not None and self._runner.heard(message)
 
-    def section_tasks(self) -> Tasks:
+    def section_tasks(self) -> TaskCounts:
         """Returns the combined progress of the Spark jobs that are not lanes; takes some milliseconds."""
         tracker = self._spark.context.statusTracker()
         done = running = known = 0
@@ -129,7 +129,7 @@ class SparkJobs:
                 done += stage.numCompletedTasks
                 running += stage.numActiveTasks
                 known += stage.numTasks
-        return Tasks(done, running, known)
+        return TaskCounts(done, running, known)
 
     def cancel(self) -> None:
         """Stops all Spark jobs of this Beam job, and no others; returns at once."""

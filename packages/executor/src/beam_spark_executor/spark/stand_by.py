@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from beam_runner_runtime.channel.endpoints import Endpoints, to_stand_by
-from beam_runner_runtime.channel.stand_by import ServeLane, StandByOrder, StandDown
+from beam_runner_runtime.channel.endpoints import EndpointFactory, make_stand_by_scope
+from beam_runner_runtime.channel.stand_by import EndStandBy, ServeLane, StandByOrder
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_spark_io.spark.reasons import reason_of
 
@@ -59,7 +59,7 @@ class StandBy:
     def end_unless_assigned(self) -> None:
         """Ends the task, unless it has a lane."""
         with self._changed:
-            self._order = self._order or StandDown()
+            self._order = self._order or EndStandBy()
             self._changed.notify_all()
 
     def wait_for_assignment(self, seconds: float) -> StandByOrder:
@@ -91,7 +91,7 @@ class StandByKeeper:
         wanted: returns whether Spark has a free slot.
     """
 
-    def __init__(self, pools: WorkerPools, endpoints: Endpoints, *, wanted: bool) -> None:
+    def __init__(self, pools: WorkerPools, endpoints: EndpointFactory, *, wanted: bool) -> None:
         self._pools = pools
         self._endpoints = endpoints
         self._wanted = wanted
@@ -127,7 +127,7 @@ class StandByKeeper:
         """Returns the assignment of a task; None if the task should ask again."""
         with self._lock:
             one = self._running.get(number)
-        return StandDown() if one is None else one.wait_for_assignment(LIMITS.stand_by_seconds)
+        return EndStandBy() if one is None else one.wait_for_assignment(LIMITS.stand_by_seconds)
 
     def close(self) -> None:
         """Ends all waiting tasks, and waits a moment for their exit.
@@ -143,7 +143,9 @@ class StandByKeeper:
             self._ended.wait_for(lambda: not self._running, LIMITS.stand_down_seconds)
 
     def _run_standby(self, one: StandBy) -> None:
-        wait = partial(run_stand_by, self._endpoints.of(to_stand_by(one.number)), one.number)
+        wait = partial(
+            run_stand_by, self._endpoints.of(make_stand_by_scope(one.number)), one.number
+        )
         error = self._pools.run_single_task(wait, one.slot, one.group)
         self._remove_ended(one)
         one.on_task_end(error)

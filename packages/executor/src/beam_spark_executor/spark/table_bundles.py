@@ -24,9 +24,9 @@ from beam_runner_model.buffers import BufferPlan
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_planner.plan import JobPlan, TablePlan
 from beam_runner_planner.table_specs import StreamSource, TableSource, TableTarget, WrongTable
-from beam_runner_runtime.bundles.failed_attempts import broke
-from beam_runner_runtime.bundles.table_rows import ElementsWriter, elements_of
-from beam_runner_runtime.channel.attempts import BundleBroke, UserFailure
+from beam_runner_runtime.bundles.failed_attempts import describe_failed_attempt
+from beam_runner_runtime.bundles.table_rows import ElementsWriter, read_elements_of_inputs
+from beam_runner_runtime.channel.attempts import BundleFailure, UserFailure
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_urns import metrics as metric_urns
 from beam_runner_urns import spark as urns
@@ -105,7 +105,7 @@ class TableBundles:
         if self._stopped.is_set():
             raise JobStopped("the job ends")
 
-    def run(self, order: RunBundle, title: str) -> BundleReply | BundleBroke:
+    def run(self, order: RunBundle, title: str) -> BundleReply | BundleFailure:
         """Runs a bundle in the calling thread, which must be a job thread; never raises.
 
         The bundle also ends when Spark cancels the job's group.
@@ -123,15 +123,15 @@ class TableBundles:
             self._pools.begin_spark_job(self._slot, f"beam-{self._data.job_id}", title)
             done = self._run_operation(order, table, buffers, title)
         except Exception as error:
-            broken = broke(attempt, error, Path(self._data.folder))
+            broken = describe_failed_attempt(attempt, error, Path(self._data.folder))
             if broken.kind is FailureKind.UNAVAILABLE:
                 return broken
             text = _remove_stack_trace(error)
             if isinstance(error, _MISTAKES) or _NO_FORMAT in text:
                 said, _, more = self._add_package_advice(text).partition("\n")
                 failure = UserFailure(stage.spec.name, said, more)
-                return BundleBroke(attempt, failure, kind=FailureKind.PERMANENT)
-            return BundleBroke(attempt, None, f"'{stage.spec.name}': {text}")
+                return BundleFailure(attempt, failure, kind=FailureKind.PERMANENT)
+            return BundleFailure(attempt, None, f"'{stage.spec.name}': {text}")
         count = sum(output.data.facts.count for output in done.outputs) // max(1, len(buffers))
         return BundleReply(done, None, (_element_count(table.pcollection, count),))
 
@@ -154,7 +154,7 @@ class TableBundles:
             if table.urn == urns.STAGE:
                 said = self._stage_rows(order, target).to_bytes()
             else:
-                (element,) = elements_of(files, order.bundle.inputs)
+                (element,) = read_elements_of_inputs(files, order.bundle.inputs)
                 self._publish_rows(target, Staged.from_bytes(element))
                 said = target.name.encode()
             return ElementsWriter(files, order.name, buffers, 1).write((said,))
@@ -255,7 +255,7 @@ def _read_input_share(
     with closing(FileCache.open(data.store)) as files:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                for rows in map(decode_batch, elements_of(files, shares[number])):
+                for rows in map(decode_batch, read_elements_of_inputs(files, shares[number])):
                     yield _add_attempt_columns(rows, number) if told_apart else rows
 
 

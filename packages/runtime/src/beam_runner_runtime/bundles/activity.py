@@ -7,21 +7,26 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from beam_runner_runtime.channel.messages import Doing
+from beam_runner_runtime.channel.messages import WorkerActivity
 
-_FIRST = (Doing.BUNDLE, Doing.NEIGHBOUR, Doing.LOOP, Doing.ORDER)
+_FIRST = (
+    WorkerActivity.BUNDLE,
+    WorkerActivity.NEIGHBOUR,
+    WorkerActivity.LOOP,
+    WorkerActivity.ORDER,
+)
 """Activities in order of priority: of several concurrent activities, the first in this list is reported."""
 
 
-class Activity:
+class ActivityCounter:
     """Counter of the concurrent activities of a process; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts: Counter[Doing] = Counter()
+        self._counts: Counter[WorkerActivity] = Counter()
 
     @contextmanager
-    def of(self, doing: Doing) -> Iterator[None]:
+    def of(self, doing: WorkerActivity) -> Iterator[None]:
         """Counts an activity of the calling thread until the ``with`` block ends."""
         with self._lock:
             self._counts[doing] += 1
@@ -31,7 +36,7 @@ class Activity:
             with self._lock:
                 self._counts[doing] -= 1
 
-    def now(self) -> Doing:
+    def now(self) -> WorkerActivity:
         """Returns the current activity with the highest priority."""
         with self._lock:
-            return next((doing for doing in _FIRST if self._counts[doing]), Doing.IDLE)
+            return next((doing for doing in _FIRST if self._counts[doing]), WorkerActivity.IDLE)

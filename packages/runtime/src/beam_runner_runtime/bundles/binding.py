@@ -13,7 +13,7 @@ _process: WorkerProcess | None = None
 _lock = threading.Lock()
 
 
-def bind(
+def bind_process(
     endpoint: Endpoint, job_id: str, at_exit: Callable[[Callable[[], None]], object]
 ) -> WorkerProcess:
     """Returns this process, which the first call binds to the job.

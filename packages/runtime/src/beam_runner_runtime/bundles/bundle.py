@@ -33,23 +33,26 @@ from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.ports import StageHarness
 
 from beam_runner_runtime.bundles.bundle_data import BufferWriter, BundleData
-from beam_runner_runtime.bundles.checked_times import CheckedPort, check_rows
-from beam_runner_runtime.bundles.cuts import uncut_primaries
-from beam_runner_runtime.bundles.failed_attempts import broke
+from beam_runner_runtime.bundles.checked_times import TimestampCheckingPort, check_row_timestamps
+from beam_runner_runtime.bundles.cuts import find_unsplit_primaries
+from beam_runner_runtime.bundles.failed_attempts import describe_failed_attempt
 from beam_runner_runtime.bundles.inputs import (
-    count_of,
-    element_chunks,
-    left_by,
-    residuals_of,
+    count_elements,
+    list_remaining_inputs,
+    make_residuals,
+    read_element_chunks,
     split_inputs,
 )
 from beam_runner_runtime.bundles.joint_shards import JointShards
-from beam_runner_runtime.bundles.keyed import ShardGrouping, Stores
-from beam_runner_runtime.bundles.stage_metrics import bundle_msecs, dropped_values
+from beam_runner_runtime.bundles.keyed import KeyedStoreProvider, ShardGrouping
+from beam_runner_runtime.bundles.stage_metrics import (
+    make_bundle_duration_metric,
+    make_dropped_values_metric,
+)
 from beam_runner_runtime.bundles.stage_work import StageWork
 from beam_runner_runtime.bundles.stateful import StatefulBundle
-from beam_runner_runtime.bundles.truncation import Truncation
-from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.bundles.truncation import InputTruncator
+from beam_runner_runtime.channel.attempts import BundleFailure
 from beam_runner_runtime.channel.messages import (
     BundleProgressed,
     BundleReply,
@@ -81,10 +84,10 @@ class LocalBundle:
         work: StageWork,
         order: RunBundle,
         harness: StageHarness,
-        stores: Stores,
+        stores: KeyedStoreProvider,
         data: BundleData,
         merger: WindowMerger | None = None,
-        truncation: Truncation | None = None,
+        truncation: InputTruncator | None = None,
         on_begin: Callable[[str], None] | None = None,
     ) -> None:
         bundle = order.bundle
@@ -100,7 +103,7 @@ class LocalBundle:
         self._stores = stores
         self._data = data
         self._name = order.name
-        self._elements = count_of(bundle.inputs)
+        self._elements = count_elements(bundle.inputs)
         self._inputs = bundle.inputs
         self._splits = 0
         self._joint: JointShards | None = None
@@ -124,13 +127,13 @@ class LocalBundle:
         """Whether user code runs in the bundle's thread."""
         return self._work.stage.embedded
 
-    def run(self) -> BundleReply | BundleBroke:
+    def run(self) -> BundleReply | BundleFailure:
         """Runs the bundle and returns its reply; never raises for a failure of the bundle."""
         try:
             return self._run_stage()
         except Exception as error:
             self._discard_outputs()
-            return broke(
+            return describe_failed_attempt(
                 self.attempt,
                 error,
                 self._data.scratch,
@@ -146,7 +149,7 @@ class LocalBundle:
         if now is None:
             return None
         joint = self._joint
-        most = count_of(self._inputs) if joint is None else joint.groups
+        most = count_elements(self._inputs) if joint is None else joint.groups
         fraction = min(1.0, now.processed / max(1, most))
         metrics = self._drop_duplicate_counts(now.metrics)
         return BundleProgressed(
@@ -190,14 +193,14 @@ class LocalBundle:
         self._splits += 1
         name = f"{self._name}/split-{self._splits}"
         windows = self._work.windows
-        uncut = uncut_primaries(split, self._inputs, self._data.rows, windows)
+        uncut = find_unsplit_primaries(split, self._inputs, self._data.rows, windows)
         # Elements retain the numbers that they had at the start of the bundle.
         kept, given = split_inputs(
             self._inputs, split, name, windows, truncated=self._truncated, uncut=uncut
         )
         if given:
             is_cut = not uncut.issuperset(split.primaries)
-            self._inputs = left_by(split, self._inputs, is_cut=is_cut)
+            self._inputs = list_remaining_inputs(split, self._inputs, is_cut=is_cut)
             # The retained part of a checkpointed restriction is finished. Other splits retain
             # elements that can still defer themselves, and the SDK doesn't report which element
             # did.
@@ -226,7 +229,7 @@ class LocalBundle:
                 bundle.number,
                 bundle.attempt,
                 outputs,
-                residuals_of(
+                make_residuals(
                     result.residuals,
                     f"{self._name}/residual",
                     self._work.windows,
@@ -242,7 +245,7 @@ class LocalBundle:
             assert self._truncation is not None
             self._truncated = True
             self._inputs = self._truncation.truncate(self._inputs, self._name)
-            self._elements = count_of(self._inputs)
+            self._elements = count_elements(self._inputs)
         self._defers_whole = all(one.whole for one in self._inputs)
 
     def _build_reply(
@@ -251,14 +254,14 @@ class LocalBundle:
         keyed: ShardGrouping | StatefulBundle | None,
         metrics: tuple[MonitoringInfo, ...],
     ) -> BundleReply:
-        metrics = (*metrics, bundle_msecs(self.stage_id, self.elapsed))
+        metrics = (*metrics, make_bundle_duration_metric(self.stage_id, self.elapsed))
         if self._order.bundle.shard is None:
             return BundleReply(done, None, metrics)
         if keyed is None:
             return BundleReply(attrs.evolve(done, summary=EMPTY_SUMMARY), None, metrics)
         commit = keyed.commit(self._name)
         if commit.dropped:
-            metrics = (*metrics, dropped_values(self.stage_id, commit.dropped))
+            metrics = (*metrics, make_dropped_values_metric(self.stage_id, commit.dropped))
         return BundleReply(attrs.evolve(done, summary=commit.summary), commit.state, metrics)
 
     def _open_keyed_state(self) -> ShardGrouping | StatefulBundle | None:
@@ -288,7 +291,7 @@ class LocalBundle:
     def _read_input_chunks(self) -> Iterator[InputChunk]:
         source = self._work.input_buffer
         if source is None or source.kind is not BufferKind.GROUPED:
-            yield from element_chunks(self._data.rows, self._inputs)
+            yield from read_element_chunks(self._data.rows, self._inputs)
             return
         assert source.strategy is not None
         weight, budget = self._estimate_input_size(), self._work.budget
@@ -332,14 +335,14 @@ class LocalBundle:
     def _estimate_input_size(self) -> int:
         """Returns the approximate size (bytes) of the input rows in memory."""
         inputs = self._order.bundle.inputs
-        return sum(one.data.facts.size for one in inputs) + ROW_BYTES * count_of(inputs)
+        return sum(one.data.facts.size for one in inputs) + ROW_BYTES * count_elements(inputs)
 
     def _read_batches(self, inputs: Iterable[Input]) -> Iterator[pa.RecordBatch]:
         for one in inputs:
             for _, data in self._data.rows(one.data.ref):
                 batch = decode_batch(data)
                 if self._work.checks_watermarks:
-                    check_rows(batch, one.data, self._work.stage.spec.title)
+                    check_row_timestamps(batch, one.data, self._work.stage.spec.title)
                 yield batch
 
     def _open_output_ports(self) -> dict[str, RowConverter]:
@@ -358,7 +361,7 @@ class LocalBundle:
                 restrictions=buffer.restrictions,
             )
             if work.checks_watermarks and buffer.strategy is not None:
-                port = CheckedPort(port, buffer.strategy.window_coder, buffer.buffer_id)
+                port = TimestampCheckingPort(port, buffer.strategy.window_coder, buffer.buffer_id)
             ports[transform_id] = port
         return ports
 

@@ -22,11 +22,11 @@ from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder
 from beam_runner_model.windowed_values import TIME_BYTES, compute_hold_time, read_time, read_windows
 
 
-class WrongTimes(Exception):
+class TimestampOrderError(Exception):
     """Error in the runner: data or a group is earlier than declared."""
 
 
-class CheckedPort:
+class TimestampCheckingPort:
     """Output port that checks the timestamp of each element, if the chunk declares its earliest
     timestamp.
 
@@ -45,13 +45,13 @@ class CheckedPort:
         """Checks and writes a chunk.
 
         Raises:
-            WrongTimes: The chunk contains an element that is earlier than the declared timestamp.
+            TimestampOrderError: The chunk contains an element that is earlier than the declared timestamp.
         """
         if isinstance(chunk, ElementChunk) and chunk.min_timestamp is not None:
             assert chunk.ends is not None
             for time in self._check_timestamps(bytes(chunk.data), chunk.ends):
                 if time < chunk.min_timestamp:
-                    raise WrongTimes(
+                    raise TimestampOrderError(
                         f"an element of {self._name!r} holds watermarks at {time} ms, and its data"
                         f" says {chunk.min_timestamp} ms"
                     )
@@ -65,25 +65,25 @@ class CheckedPort:
             yield compute_hold_time(read_time(element), windows) if windows else read_time(element)
 
 
-def check_rows(batch: pa.RecordBatch, data: Data, stage: str) -> None:
+def check_row_timestamps(batch: pa.RecordBatch, data: Data, stage: str) -> None:
     """Checks the timestamp of each row of keyed data that a stage reads.
 
     Raises:
-        WrongTimes: A row is earlier than the data declares.
+        TimestampOrderError: A row is earlier than the data declares.
     """
     if "timestamp" not in batch.schema.names:
         return
     times = batch.column("timestamp").to_pylist()
     for time, window in zip(times, list_row_windows(batch), strict=True):
         if compute_hold_time(time, (window,)) < data.facts.min_timestamp:
-            raise WrongTimes(
+            raise TimestampOrderError(
                 f"{stage!r} reads an element that holds watermarks at"
                 f" {compute_hold_time(time, (window,))} ms, but its data declares"
                 f" {data.facts.min_timestamp} ms"
             )
 
 
-def check_groups(
+def check_pane_timestamps(
     groups: Groups, output_watermark: Timestamp, strategy: WindowingStrategy, stage: str
 ) -> None:
     """Checks the timestamp of each pane that fires in a stage.
@@ -92,13 +92,13 @@ def check_groups(
     The exception is the final pane that a window always emits when it closes.
 
     Raises:
-        WrongTimes: A pane that is not late is before the stage's output watermark.
+        TimestampOrderError: A pane that is not late is before the stage's output watermark.
     """
     closing = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
     for time, pane in zip(groups.timestamps, groups.panes, strict=True):
         is_behind = time < output_watermark and pane.timing is not PaneTiming.LATE
         if is_behind and not (closing and pane.is_last):
-            raise WrongTimes(
+            raise TimestampOrderError(
                 f"{stage!r} puts out a pane at {time} ms that is {pane.timing.value}, and has promised"
                 f" nothing before {output_watermark} ms"
             )

@@ -17,10 +17,10 @@ from beam_runner_model.window_coders import SKIP_WINDOW
 from beam_runner_model.windowed_values import TIME_BYTES, skip_windows
 
 from beam_runner_runtime.bundles.bundle_data import RowSource
-from beam_runner_runtime.bundles.inputs import InputWindows, element_chunks, input_of
+from beam_runner_runtime.bundles.inputs import InputWindows, find_input, read_element_chunks
 
 
-def uncut_primaries(
+def find_unsplit_primaries(
     split: BundleSplit, inputs: Sequence[Input], rows: RowSource, windows: InputWindows
 ) -> frozenset[bytes]:
     """Returns the primaries of a split that have the unchanged restriction of the split element.
@@ -37,8 +37,8 @@ def uncut_primaries(
     left = {_strip_windows(residual.element, skip) for residual in split.residuals}
     found = {one for one in split.primaries if _strip_windows(one, skip) in left}
     if len(split.primaries) > 1:
-        source = input_of(inputs, split.last_primary + 1)
-        for chunk in element_chunks(rows, (source,)):
+        source = find_input(inputs, split.last_primary + 1)
+        for chunk in read_element_chunks(rows, (source,)):
             data = bytes(chunk.data)
             found |= {one for one in split.primaries if _strip_windows(one, skip) in data}
     return frozenset(found)

@@ -15,9 +15,9 @@ from beam_runner_planner.plan import StagePlan
 from beam_runner_storage.stores.ports import NoStoreError
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
-from beam_runner_runtime.bundles.failed_attempts import broke
-from beam_runner_runtime.bundles.neighbour_wait import at_once
-from beam_runner_runtime.channel.attempts import BundleBroke, UserFailure
+from beam_runner_runtime.bundles.failed_attempts import describe_failed_attempt
+from beam_runner_runtime.bundles.neighbour_wait import call_without_retry
+from beam_runner_runtime.channel.attempts import BundleFailure, UserFailure
 from beam_runner_runtime.channel.messages import (
     BundleReply,
     Entry,
@@ -45,7 +45,7 @@ class CommittedFiles:
         self,
         cache: FileCache,
         stages: Mapping[str, StagePlan],
-        wait: Callable[[Callable[[], None]], None] = at_once,
+        wait: Callable[[Callable[[], None]], None] = call_without_retry,
     ) -> None:
         self._cache = cache
         self._stages = stages
@@ -83,7 +83,7 @@ class CommittedFiles:
         self._stage = order.bundle.stage
         self._wait(lambda: self._cache.need(_list_input_files(order)))
 
-    def synced(self, reply: BundleReply | BundleBroke) -> BundleReply | BundleBroke:
+    def synced(self, reply: BundleReply | BundleFailure) -> BundleReply | BundleFailure:
         """Returns the reply after its files are persisted, or the record of a failure to persist them.
 
         If the job has no location for such files, the failure is permanent. The record then names
@@ -97,9 +97,9 @@ class CommittedFiles:
                 reason = NoStoreError(_STATE) if has_state else error
                 name = self._stages[self._stage].spec.name
                 failure = UserFailure(name, str(reason), "")
-                return BundleBroke(reply.attempt, failure, kind=FailureKind.PERMANENT)
+                return BundleFailure(reply.attempt, failure, kind=FailureKind.PERMANENT)
             except (OSError, NeighbourUnavailable) as error:
-                return broke(reply.attempt, error, self._cache.folder)
+                return describe_failed_attempt(reply.attempt, error, self._cache.folder)
         return reply
 
     def before(self, send: Callable[[LoopMessage], None]) -> Callable[[LoopMessage], None]:

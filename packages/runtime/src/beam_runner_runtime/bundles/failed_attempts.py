@@ -15,17 +15,17 @@ from beam_runner_storage.unavailable import (
 )
 from beam_runner_worker.errors import BundleError, PoolUnreachable
 
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, UserFailure
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, UserFailure
 
 
-def broke(
+def describe_failed_attempt(
     attempt: Attempt,
     error: Exception,
     folder: Path,
     *,
     hides_elements: bool = False,
     is_loopback: bool = False,
-) -> BundleBroke:
+) -> BundleFailure:
     """Returns the record of an attempt that ended with an error.
 
     An error of user code arrives as a `BundleError`. So all other errors are errors of the runner,
@@ -41,20 +41,20 @@ def broke(
     """
     if isinstance(error, BundleError):
         element = "" if hides_elements else error.element
-        return BundleBroke(
+        return BundleFailure(
             attempt, UserFailure(error.transform, error.summary, error.trace, element)
         )
-    away = unavailability(error, folder)
+    away = find_unavailable_neighbour(error, folder)
     if away is not None:
-        return BundleBroke(attempt, None, str(away), FailureKind.UNAVAILABLE, away.neighbour)
+        return BundleFailure(attempt, None, str(away), FailureKind.UNAVAILABLE, away.neighbour)
     for cause in _iterate_causes(error):
         gone = is_loopback and isinstance(cause, PoolUnreachable)
         if gone or isinstance(cause, MissingFileError) or _is_permanent(cause):
-            return BundleBroke(attempt, None, _describe_error(cause), FailureKind.PERMANENT)
-    return BundleBroke(attempt, None, _describe_error(error))
+            return BundleFailure(attempt, None, _describe_error(cause), FailureKind.PERMANENT)
+    return BundleFailure(attempt, None, _describe_error(error))
 
 
-def unavailability(error: BaseException, folder: Path) -> NeighbourUnavailable | None:
+def find_unavailable_neighbour(error: BaseException, folder: Path) -> NeighbourUnavailable | None:
     """Returns the unavailable neighbour that caused an error, or None for another cause.
 
     Args:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from beam_runner_model.threads import start_essential
 
-from beam_runner_runtime.channel.messages import Beat
+from beam_runner_runtime.channel.messages import Heartbeat
 from beam_runner_runtime.channel.vitals import VitalsWriter
 from beam_runner_runtime.shutdown.limits import LIMITS
 
 
-def start_heart(
-    folder: Path, send: Callable[[Beat], None], now: Callable[[], Beat]
+def start_heartbeat(
+    folder: Path, send: Callable[[Heartbeat], None], now: Callable[[], Heartbeat]
 ) -> VitalsWriter:
     """Starts the heartbeat thread of the process.
 

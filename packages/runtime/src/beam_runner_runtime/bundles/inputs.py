@@ -26,7 +26,7 @@ from beam_runner_model.windowed_values import (
 from beam_runner_runtime.bundles.bundle_data import RowSource
 
 
-def element_chunks(rows: RowSource, inputs: Iterable[Input]) -> Iterator[ElementChunk]:
+def read_element_chunks(rows: RowSource, inputs: Iterable[Input]) -> Iterator[ElementChunk]:
     """Yields the elements of all inputs, row by row, and skips rows outside of the referenced range."""
     for one in inputs:
         ref: RowsRef = one.data.ref
@@ -42,12 +42,12 @@ def element_chunks(rows: RowSource, inputs: Iterable[Input]) -> Iterator[Element
             yield chunk if whole else attrs.evolve(chunk, first=first, last=last)
 
 
-def count_of(inputs: Iterable[Input]) -> int:
+def count_elements(inputs: Iterable[Input]) -> int:
     """Returns the total number of elements in the inputs."""
     return sum(one.data.facts.count for one in inputs)
 
 
-def first_elements(inputs: Iterable[Input], count: int) -> tuple[Input, ...]:
+def take_first_elements(inputs: Iterable[Input], count: int) -> tuple[Input, ...]:
     """Returns the first ``count`` elements of the inputs."""
     kept: list[Input] = []
     for one in inputs:
@@ -75,7 +75,9 @@ GLOBAL = InputWindows(WindowCoder.GLOBAL)
 """Window encoding for the input of an impulse."""
 
 
-def left_by(split: BundleSplit, inputs: Sequence[Input], *, is_cut: bool) -> tuple[Input, ...]:
+def list_remaining_inputs(
+    split: BundleSplit, inputs: Sequence[Input], *, is_cut: bool
+) -> tuple[Input, ...]:
     """Returns the inputs that remain after a split, with unchanged element numbers.
 
     Args:
@@ -85,15 +87,15 @@ def left_by(split: BundleSplit, inputs: Sequence[Input], *, is_cut: bool) -> tup
             complete processing.
     """
     if not is_cut:
-        return first_elements(inputs, split.first_residual)
-    uncut = first_elements(inputs, split.last_primary + 1)
-    cut = first_elements(inputs, split.first_residual)[-1]
+        return take_first_elements(inputs, split.first_residual)
+    uncut = take_first_elements(inputs, split.last_primary + 1)
+    cut = take_first_elements(inputs, split.first_residual)[-1]
     count = cut.data.facts.count
     last = attrs.evolve(cut, data=_slice_data(cut.data, count - 1, count), whole=True)
     return (*uncut, last)
 
 
-def input_of(inputs: Iterable[Input], element: int) -> Input:
+def find_input(inputs: Iterable[Input], element: int) -> Input:
     """Returns the input that contains the element with this number.
 
     Raises:
@@ -106,7 +108,7 @@ def input_of(inputs: Iterable[Input], element: int) -> Input:
     raise LookupError("the bundle's input has no element with this number")
 
 
-def residuals_of(
+def make_residuals(
     elements: Sequence[ResidualElement],
     name: str,
     windows: InputWindows = GLOBAL,
@@ -150,7 +152,7 @@ def split_inputs(
         truncated: whether the inputs are truncated restrictions.
         uncut: the primaries whose restriction is not split.
     """
-    kept = list(first_elements(inputs, split.last_primary + 1))
+    kept = list(take_first_elements(inputs, split.last_primary + 1))
     given: list[Residual] = []
     start = 0
     for one in inputs:
@@ -163,7 +165,7 @@ def split_inputs(
             )
         start = end
     if split.primaries or split.residuals:
-        whole = input_of(inputs, split.last_primary + 1).whole
+        whole = find_input(inputs, split.last_primary + 1).whole
         kept += [
             Input(
                 _make_element_data(element, f"{name}/primary/{number}", windows),
@@ -171,7 +173,7 @@ def split_inputs(
             )
             for number, element in enumerate(split.primaries)
         ]
-        given += residuals_of(split.residuals, f"{name}/residual", windows, whole=whole)
+        given += make_residuals(split.residuals, f"{name}/residual", windows, whole=whole)
     return tuple(kept), tuple(given)
 
 

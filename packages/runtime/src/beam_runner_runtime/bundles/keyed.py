@@ -20,7 +20,7 @@ from beam_runner_model.panes import encode_pane
 from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.summary import ShardSummary
 
-from beam_runner_runtime.bundles.checked_times import check_groups
+from beam_runner_runtime.bundles.checked_times import check_pane_timestamps
 from beam_runner_runtime.channel.messages import RunBundle
 
 _TOGETHER_BYTES = 16 << 20
@@ -34,7 +34,7 @@ class KeyedStore(CellStore, Protocol):
         """Writes the changes of a bundle to files with this name, or returns None if the write is deferred."""
 
 
-class Stores(Protocol):
+class KeyedStoreProvider(Protocol):
     """Source of the stores of key shards."""
 
     def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> KeyedStore:
@@ -74,7 +74,7 @@ class ShardGrouping:
         self,
         strategy: WindowingStrategy,
         order: RunBundle,
-        stores: Stores,
+        stores: KeyedStoreProvider,
         merger: WindowMerger | None = None,
         checked_as: str | None = None,
     ) -> None:
@@ -120,7 +120,9 @@ class ShardGrouping:
 
     def _convert_panes(self, groups: Groups) -> Iterator[GroupChunk]:
         if self._checked_as is not None:
-            check_groups(groups, self._bundle.output_watermark, self._strategy, self._checked_as)
+            check_pane_timestamps(
+                groups, self._bundle.output_watermark, self._strategy, self._checked_as
+            )
         return _split_by_pane(groups)
 
 

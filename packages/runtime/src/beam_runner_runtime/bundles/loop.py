@@ -42,10 +42,10 @@ from beam_runner_model.threads import start_essential
 from beam_runner_storage.unavailable import NeighbourUnavailable
 from beam_runner_worker.totals import Totals
 
-from beam_runner_runtime.bundles.failed_attempts import broke
-from beam_runner_runtime.bundles.keyed import Stores
-from beam_runner_runtime.bundles.neighbour_wait import at_once
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke
+from beam_runner_runtime.bundles.failed_attempts import describe_failed_attempt
+from beam_runner_runtime.bundles.keyed import KeyedStoreProvider
+from beam_runner_runtime.bundles.neighbour_wait import call_without_retry
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure
 from beam_runner_runtime.channel.messages import (
     BundleReply,
     Entry,
@@ -64,7 +64,9 @@ _LOGGER = logging.getLogger(__name__)
 class BundleHost(Protocol):
     """Host that runs one bundle in this process, in the calling thread."""
 
-    def run_bundle(self, order: RunBundle, stores: Stores) -> BundleReply | BundleBroke:
+    def run_bundle(
+        self, order: RunBundle, stores: KeyedStoreProvider
+    ) -> BundleReply | BundleFailure:
         """Runs a bundle and returns its reply; never raises for a failure of the bundle.
 
         Args:
@@ -95,7 +97,7 @@ class TaskLoop:
         send: Callable[[LoopProgress | LoopReply], None],
         awaited: Container[str] = (),
         clock: ProcessingClock | None = None,
-        wait: Callable[[Callable[[], Flushed]], Flushed] = at_once,
+        wait: Callable[[Callable[[], Flushed]], Flushed] = call_without_retry,
     ) -> None:
         self._clock = clock or ProcessingClock()
         self._wait = wait
@@ -132,7 +134,7 @@ class TaskLoop:
         self._is_left = False
         self._is_over = threading.Event()
 
-    def run(self) -> BundleReply | BundleBroke | None:
+    def run(self) -> BundleReply | BundleFailure | None:
         """Runs bundles until the loop ends.
 
         Returns:
@@ -238,9 +240,9 @@ class TaskLoop:
         self._driver.record_entries((), self._clock.now())
         return True
 
-    def _record_reply(self, bundle: Bundle, reply: BundleReply | BundleBroke) -> None:
+    def _record_reply(self, bundle: Bundle, reply: BundleReply | BundleFailure) -> None:
         self._usual_ms = self._limits.update_usual(self._usual_ms, _elapsed_ms(self._since))
-        if isinstance(reply, BundleBroke):
+        if isinstance(reply, BundleFailure):
             self._driver.record_entries((reply.to_event(),), self._clock.now())
             return
         self._metrics.add(reply.metrics)
@@ -251,16 +253,16 @@ class TaskLoop:
             self._last_reply[bundle.stage, bundle.shard] = len(self._entries) - 1
 
     def _add_loop_state(
-        self, bundle: Bundle, reply: BundleReply | BundleBroke, name: str
-    ) -> BundleReply | BundleBroke:
+        self, bundle: Bundle, reply: BundleReply | BundleFailure, name: str
+    ) -> BundleReply | BundleFailure:
         """Returns the reply of a bundle that outlived the loop, with the state that the loop wrote."""
-        if isinstance(reply, BundleBroke) or not self._has_state(bundle):
+        if isinstance(reply, BundleFailure) or not self._has_state(bundle):
             return reply
         assert bundle.shard is not None
         try:
             state = self._stores.write_last(bundle.stage, bundle.shard, name)
         except Exception as error:
-            return broke(reply.attempt, error, self._folder)
+            return describe_failed_attempt(reply.attempt, error, self._folder)
         return attrs.evolve(reply, state=state)
 
     def _has_state(self, bundle: Bundle) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from beam_runner_runtime.bundles.activity import Activity
-from beam_runner_runtime.bundles.failed_attempts import unavailability
-from beam_runner_runtime.channel.messages import Doing, NeighbourAwaited
+from beam_runner_runtime.bundles.activity import ActivityCounter
+from beam_runner_runtime.bundles.failed_attempts import find_unavailable_neighbour
+from beam_runner_runtime.channel.messages import NeighbourWaitStatus, WorkerActivity
 
 Result = TypeVar("Result")
 
@@ -17,7 +17,7 @@ FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 2.0
 
 
-class NeighbourWait:
+class NeighbourRetry:
     """Retry of a function while stores or disks are unavailable; thread-safe.
 
     Args:
@@ -30,17 +30,17 @@ class NeighbourWait:
 
     def __init__(
         self,
-        send: Callable[[NeighbourAwaited], None],
+        send: Callable[[NeighbourWaitStatus], None],
         seconds: float,
         is_wanted: Callable[[], bool],
         folder: Path,
-        activity: Activity | None = None,
+        activity: ActivityCounter | None = None,
     ) -> None:
         self._send = send
         self._seconds = seconds
         self._is_wanted = is_wanted
         self._folder = folder
-        self._activity = activity or Activity()
+        self._activity = activity or ActivityCounter()
 
     def __call__(self, work: Callable[[], Result]) -> Result:
         """Returns the result of ``work``, which can be called many times.
@@ -49,7 +49,7 @@ class NeighbourWait:
             NeighbourUnavailable: A neighbour stayed unavailable for too long, or the job has ended.
             Exception: ``work`` failed for another reason.
         """
-        with self._activity.of(Doing.NEIGHBOUR):
+        with self._activity.of(WorkerActivity.NEIGHBOUR):
             return self._retry_until_success(work)
 
     def _retry_until_success(self, work: Callable[[], Result]) -> Result:
@@ -59,22 +59,22 @@ class NeighbourWait:
             try:
                 result = work()
             except Exception as error:
-                away = unavailability(error, self._folder)
+                away = find_unavailable_neighbour(error, self._folder)
                 if away is None:
                     raise
-                self._send(NeighbourAwaited(away.neighbour, away.reason))
+                self._send(NeighbourWaitStatus(away.neighbour, away.reason))
                 has_told = True
                 if time.monotonic() - began > self._seconds or not self._is_wanted():
-                    self._send(NeighbourAwaited())
+                    self._send(NeighbourWaitStatus())
                     raise away from error
             else:
                 if has_told:
-                    self._send(NeighbourAwaited())
+                    self._send(NeighbourWaitStatus())
                 return result
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
-def at_once(work: Callable[[], Result]) -> Result:
-    """Calls ``work`` once, without a retry, in place of a `NeighbourWait`."""
+def call_without_retry(work: Callable[[], Result]) -> Result:
+    """Calls ``work`` once, without a retry, in place of a `NeighbourRetry`."""
     return work()

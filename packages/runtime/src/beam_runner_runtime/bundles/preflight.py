@@ -9,7 +9,7 @@ import attrs
 from beam_runner_data.fetching.access import find_files_problem
 from beam_runner_storage.stores.spec import StoreSpec
 
-from beam_runner_runtime.channel.client import knock
+from beam_runner_runtime.channel.client import check_server_reachable
 from beam_runner_runtime.channel.messages import Endpoint
 
 _KNOCK_SECONDS = 10.0
@@ -29,7 +29,7 @@ _ALIKE = (
 
 
 @attrs.frozen
-class Needs:
+class BundleRequirements:
     """Requirements of bundles on their machine.
 
     Attributes:
@@ -43,7 +43,7 @@ class Needs:
     versions: Mapping[str, str] = attrs.field(factory=lambda: _list_versions())
 
 
-def find_problem(needs: Needs) -> str:
+def find_unmet_requirement(needs: BundleRequirements) -> str:
     """Returns the first unmet requirement on this machine and its fix, or an empty text if all are met."""
     here = _list_versions()
     for name, version in needs.versions.items():
@@ -53,7 +53,7 @@ def find_problem(needs: Needs) -> str:
                 " on the server: give executors the server's environment, installed on"
                 " their machines or shipped with spark.archives"
             )
-    reason = knock(needs.endpoint, _KNOCK_SECONDS)
+    reason = check_server_reachable(needs.endpoint, _KNOCK_SECONDS)
     if reason:
         return (
             f"the server's channel at {needs.endpoint.address} is not to be reached from there ({reason}):"

@@ -22,57 +22,57 @@ from beam_runner_model.threads import start_essential, start_helper
 from beam_runner_worker.awaiting_commit import AwaitingCommit
 from beam_runner_worker.ports import StageHarness
 
-from beam_runner_runtime.bundles.activity import Activity
+from beam_runner_runtime.bundles.activity import ActivityCounter
 from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import BundleData, FolderData
 from beam_runner_runtime.bundles.durability import CommittedFiles
-from beam_runner_runtime.bundles.failed_attempts import broke
-from beam_runner_runtime.bundles.heartbeat import start_heart
+from beam_runner_runtime.bundles.failed_attempts import describe_failed_attempt
+from beam_runner_runtime.bundles.heartbeat import start_heartbeat
 from beam_runner_runtime.bundles.interrupt_user_code import UserCodeInterrupter
-from beam_runner_runtime.bundles.keyed import Stores
+from beam_runner_runtime.bundles.keyed import KeyedStoreProvider
 from beam_runner_runtime.bundles.loop import TaskLoop
-from beam_runner_runtime.bundles.neighbour_wait import NeighbourWait
+from beam_runner_runtime.bundles.neighbour_wait import NeighbourRetry
 from beam_runner_runtime.bundles.progress_reporter import ProgressReporter
 from beam_runner_runtime.bundles.stages import JobStages
-from beam_runner_runtime.bundles.started_bundles import BegunBundles
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke
+from beam_runner_runtime.bundles.started_bundles import StartedBundleCounts
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure
 from beam_runner_runtime.channel.client import ChannelClient
 from beam_runner_runtime.channel.messages import (
-    Beat,
+    AbandonBundle,
     BundleProgressed,
     BundleReply,
-    Closed,
     CloseLane,
-    Doing,
+    ConfirmExit,
     EndJob,
     Endpoint,
-    ExitNow,
-    Finalize,
+    ExitProcess,
+    FinalizeBundles,
     FromServer,
-    GiveUp,
-    Goodbye,
-    Hello,
+    Heartbeat,
     LaneOpened,
     LeaveLoop,
-    LoopBroke,
+    LoopFailure,
     RunBundle,
     RunLoop,
     SplitReply,
     SplitRequest,
-    TearDown,
+    TearDownDoFns,
+    WorkerActivity,
+    WorkerClosed,
+    WorkerHello,
 )
-from beam_runner_runtime.channel.process_identity import process_start_of
+from beam_runner_runtime.channel.process_identity import read_process_identity
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.job_options import is_loopback
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.tuning import TUNING
 
 _LOGGER = logging.getLogger(__name__)
-_Request = SplitRequest | GiveUp | Finalize | TearDown | EndJob
+_Request = SplitRequest | AbandonBundle | FinalizeBundles | TearDownDoFns | EndJob
 
 
 class WorkerProcess:
-    """This process, bound to one job. Use :func:`bind` to create it.
+    """This process, bound to one job. Use :func:`bind_process` to create it.
 
     Attributes:
         work: the job.
@@ -97,13 +97,15 @@ class WorkerProcess:
         self._running: LocalBundle | None = None
         self._closed = False
         self._giving_up = UserCodeInterrupter(lambda: self._running)
-        self._activity = Activity()
-        hello = Hello(job_id, socket.gethostname(), os.getpid(), process_start_of(os.getpid()))
+        self._activity = ActivityCounter()
+        hello = WorkerHello(
+            job_id, socket.gethostname(), os.getpid(), read_process_identity(os.getpid())
+        )
         self.channel.attach(hello, self._handle_command, self._handle_lost_server)
         self.work = self.channel.job_work()
         self.clock = ProcessingClock.showing(self.work.now)
         streaming = self.work.plan.streaming
-        self._wait = NeighbourWait(
+        self._wait = NeighbourRetry(
             self.channel.send,
             TUNING.hold_seconds if streaming else TUNING.hold_in_batch_seconds,
             lambda: not self._giving_up.has_begun,
@@ -123,12 +125,12 @@ class WorkerProcess:
         )
         self._stores = ShardStores(self.folder, hello.folder)
         self._files = CommittedFiles(self._cache, self.work.plan.stages, self._wait)
-        self._begun = BegunBundles()
+        self._begun = StartedBundleCounts()
         self._vitals = self._wait(
-            lambda: start_heart(
+            lambda: start_heartbeat(
                 self.scratch,
                 self.channel.send,
-                lambda: Beat(self._activity.now(), self._begun.take_untold()),
+                lambda: Heartbeat(self._activity.now(), self._begun.take_untold()),
             )
         )
         self.progress: Callable[[LocalBundle], BundleProgressed | None] = LocalBundle.progress
@@ -146,7 +148,7 @@ class WorkerProcess:
         """Runs the bundles that the server assigns to a lane, until the server closes the lane."""
         self.channel.send(LaneOpened(lane))
         while not isinstance(order := self._orders.get(), CloseLane):
-            with self._activity.of(Doing.ORDER):
+            with self._activity.of(WorkerActivity.ORDER):
                 if isinstance(order, RunLoop):
                     self._execute_loop_order(order)
                 else:
@@ -159,11 +161,11 @@ class WorkerProcess:
         with self._busy:
             if not self._closed:
                 self._closed = True
-                self.channel.send(Closed(self._begun.all()))
+                self.channel.send(WorkerClosed(self._begun.all()))
 
     def run_with(
-        self, order: RunBundle, stores: Stores, data: BundleData
-    ) -> BundleReply | BundleBroke:
+        self, order: RunBundle, stores: KeyedStoreProvider, data: BundleData
+    ) -> BundleReply | BundleFailure:
         """Runs a bundle with separate rows and state, and persists the files that its reply names."""
         reply = self.run_bundle(order, stores, data=data)
         self._running = None
@@ -172,16 +174,16 @@ class WorkerProcess:
     def run_bundle(
         self,
         order: RunBundle,
-        stores: Stores,
+        stores: KeyedStoreProvider,
         *,
         data: BundleData | None = None,
-    ) -> BundleReply | BundleBroke:
+    ) -> BundleReply | BundleFailure:
         """Runs a bundle in this thread and returns its reply (``bundles.loop.BundleHost``).
 
         ``data`` contains the rows of a section's bundle; None for a bundle of a lane.
         """
         attempt = order.attempt
-        with self._busy, self._activity.of(Doing.BUNDLE):
+        with self._busy, self._activity.of(WorkerActivity.BUNDLE):
             try:
                 self._files.need(order)
                 stage = self.stages.get(order.bundle.stage)
@@ -200,10 +202,12 @@ class WorkerProcess:
                 )
             except Exception as error:
                 loopback = is_loopback(self.work.plan.context.options_json)
-                return broke(attempt, error, self.folder, is_loopback=loopback)
+                return describe_failed_attempt(attempt, error, self.folder, is_loopback=loopback)
             self._running = running
             if self._giving_up.has_begun and not running.embedded:
-                return broke(attempt, InterruptedError("the job has ended"), self.folder)
+                return describe_failed_attempt(
+                    attempt, InterruptedError("the job has ended"), self.folder
+                )
             self._vitals.works_on(order.bundle.stage)
             self._teller.begins(order.bundle.stage)
             reply = running.run()
@@ -221,7 +225,7 @@ class WorkerProcess:
         except Exception as error:
             # Report the failure. Otherwise the server would wait forever for the end of the loop.
             _LOGGER.warning("the loop %s failed", order.loop, exc_info=True)
-            self.channel.send(LoopBroke(order.loop, f"{type(error).__name__}: {error}"))
+            self.channel.send(LoopFailure(order.loop, f"{type(error).__name__}: {error}"))
             reply = None
         finally:
             self._looping = None
@@ -229,17 +233,17 @@ class WorkerProcess:
             self._send_reply(reply)
         self._running = None
 
-    def _run_loop(self, order: RunLoop) -> BundleReply | BundleBroke | None:
+    def _run_loop(self, order: RunLoop) -> BundleReply | BundleFailure | None:
         self._files.begin(order)
         sources, send = self.work.plan.sources(), self._files.before(self.channel.send)
         loop = TaskLoop(order, self.folder, self, send, sources, self.clock, self._wait)
         self._looping = loop
         if self._leaves_loop:  # The request to leave arrived before the loop existed.
             loop.ask_to_leave()
-        with self._activity.of(Doing.LOOP):
+        with self._activity.of(WorkerActivity.LOOP):
             return loop.run()
 
-    def _send_reply(self, reply: BundleReply | BundleBroke) -> None:
+    def _send_reply(self, reply: BundleReply | BundleFailure) -> None:
         reply = self._files.synced(reply)
         # The server must learn of a split's residuals before it commits the remainder.
         with self._splitting:
@@ -253,12 +257,12 @@ class WorkerProcess:
                 case SplitRequest() as request:
                     with self._splitting:
                         self.channel.send(self._split_running_bundle(request))
-                case GiveUp():
+                case AbandonBundle():
                     self._giving_up.stop()
-                case Finalize(bundles):
+                case FinalizeBundles(bundles):
                     for attempt in bundles:
                         self._run_callbacks(attempt)
-                case TearDown():
+                case TearDownDoFns():
                     self._tear_down()
                 case EndJob():
                     self.close()
@@ -284,23 +288,23 @@ class WorkerProcess:
         # the job.
         if isinstance(command, RunLoop):
             self._leaves_loop = self._giving_up.has_begun
-        elif isinstance(command, LeaveLoop | GiveUp | ExitNow):
+        elif isinstance(command, LeaveLoop | AbandonBundle | ExitProcess):
             self._leaves_loop = True
             if looping := self._looping:
                 looping.ask_to_leave()
         match command:
             case RunBundle() | RunLoop() | CloseLane():
                 self._orders.put(command)
-            case SplitRequest() | Finalize() | TearDown() | EndJob():
+            case SplitRequest() | FinalizeBundles() | TearDownDoFns() | EndJob():
                 self._requests.put(command)
-            case GiveUp():
+            case AbandonBundle():
                 self._giving_up.begin()
                 self._requests.put(command)
-            case ExitNow():
+            case ExitProcess():
                 self._giving_up.begin()
                 start_helper(self._giving_up.stop, "giving up").join(LIMITS.give_up_seconds)
                 self._exit_process(1)
-            case Goodbye():
+            case ConfirmExit():
                 self._exit_process(0)
 
     def _exit_process(self, code: int) -> NoReturn:

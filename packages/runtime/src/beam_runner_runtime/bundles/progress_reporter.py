@@ -19,7 +19,7 @@ from beam_runner_worker.core_times import core_time
 
 from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.channel.messages import BundleProgressed
-from beam_runner_runtime.cpu_contention import Slowness
+from beam_runner_runtime.cpu_contention import CpuSlowdown
 from beam_runner_runtime.tuning import TUNING
 
 _LOGGER = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class ProgressReporter:
         self._after = TUNING.progress_in_turns_ms if in_turns else 1000 * TUNING.progress_seconds
         self._begun = threading.Event()
         self._source_reports: _SourceReports | None = None
-        self._slowness = Slowness()
+        self._slowness = CpuSlowdown()
 
     def begins(self, stage_id: str) -> None:
         """Called when a bundle of a stage starts."""

@@ -7,7 +7,7 @@ from beam_runner_model.varints import encode_varint
 from beam_runner_urns import metrics as metric_urns
 
 
-def bundle_msecs(stage_id: str, elapsed: int) -> MonitoringInfo:
+def make_bundle_duration_metric(stage_id: str, elapsed: int) -> MonitoringInfo:
     """Returns the metric for the duration of one bundle, in milliseconds."""
     value = encode_varint(elapsed)
     payload = encode_varint(1) + value + value + value
@@ -16,7 +16,7 @@ def bundle_msecs(stage_id: str, elapsed: int) -> MonitoringInfo:
     )
 
 
-def dropped_values(stage_id: str, count: int) -> MonitoringInfo:
+def make_dropped_values_metric(stage_id: str, count: int) -> MonitoringInfo:
     """Returns the metric for the number of dropped values.
 
     A value is dropped if it arrives after its window expired or after the last firing of its

@@ -12,7 +12,7 @@ from beam_runner_runtime.bundles.inputs import GLOBAL, InputWindows
 from beam_runner_runtime.channel.messages import JobWork
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.job_options import is_loopback
-from beam_runner_runtime.memory import bundle_budget, section_budget
+from beam_runner_runtime.memory import compute_bundle_budget, compute_section_budget
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ class StageWork:
     input_buffer: BufferPlan | None
     output_buffers: Mapping[str, BufferPlan]
     shards: int
-    budget: int = attrs.field(factory=bundle_budget)
+    budget: int = attrs.field(factory=compute_bundle_budget)
     hides_elements: bool = False
     clock: ProcessingClock = attrs.field(factory=ProcessingClock)
     checks_watermarks: bool = False
@@ -68,4 +68,4 @@ class StageWork:
 
     def in_section(self) -> StageWork:
         """Returns a copy for bundles of a section, which group within the memory of a task."""
-        return attrs.evolve(self, budget=section_budget())
+        return attrs.evolve(self, budget=compute_section_budget())

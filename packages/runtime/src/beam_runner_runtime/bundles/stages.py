@@ -18,13 +18,13 @@ from beam_runner_worker.ports import Harness, StageHarness
 
 from beam_runner_runtime.bundles.merging import SdkMerger
 from beam_runner_runtime.bundles.stage_work import StageWork
-from beam_runner_runtime.bundles.temporary import temporary_files_in
-from beam_runner_runtime.bundles.truncation import Truncation
+from beam_runner_runtime.bundles.temporary import redirect_temporary_files
+from beam_runner_runtime.bundles.truncation import InputTruncator
 from beam_runner_runtime.channel.client import ChannelClient
-from beam_runner_runtime.channel.messages import ExternalWorkerStarted, JobWork, Logged
-from beam_runner_runtime.channel.sdk_stacks import stacks_of_sdks
+from beam_runner_runtime.channel.messages import ExternalWorkerStarted, JobWork, LogBatch
+from beam_runner_runtime.channel.sdk_stacks import collect_harness_stacks
 from beam_runner_runtime.clock import ProcessingClock
-from beam_runner_runtime.memory import table_budget
+from beam_runner_runtime.memory import compute_table_budget
 from beam_runner_runtime.shutdown.limits import LIMITS
 
 
@@ -44,7 +44,7 @@ class BuiltStage:
     side_inputs: BundleSideInputs
     harness: StageHarness
     merger: SdkMerger | None
-    truncation: Truncation | None
+    truncation: InputTruncator | None
 
 
 class JobStages:
@@ -79,7 +79,7 @@ class JobStages:
         self._fnapi: FnApiServer | None = None
         self._building = threading.Lock()
         self._closed = False
-        channel.more_stacks = lambda: stacks_of_sdks(self._fnapi)
+        channel.more_stacks = lambda: collect_harness_stacks(self._fnapi)
 
     def get(self, stage_id: str) -> BuiltStage:
         """Returns a stage, and builds it on first use.
@@ -95,7 +95,7 @@ class JobStages:
 
     def log(self, records: Iterable[LogRecord]) -> None:
         """Sends log records to the server (``beam_runner_worker.ports.LogSink``)."""
-        self._channel.send(Logged(tuple(records)))
+        self._channel.send(LogBatch(tuple(records)))
 
     def close(self) -> None:
         """Tears down all DoFns and stops the SDK harnesses; idempotent."""
@@ -110,14 +110,14 @@ class JobStages:
     def _build_stage(self, stage_id: str) -> BuiltStage:
         plan = self._plan.stages[stage_id]
         side_inputs = BundleSideInputs(plan.side_inputs, self._folder)
-        with temporary_files_in(self._scratch):
+        with redirect_temporary_files(self._scratch):
             environment = self._create_harness(plan)
             harness = environment.stage(plan.spec, side_inputs)
             work = StageWork.of(self._work, stage_id, self._clock)
             merger = None if work.input_buffer is None else self._create_merger(work.input_buffer)
         truncation = None
         if plan.truncation is not None:
-            truncation = Truncation(plan.truncation, environment, side_inputs, self._folder)
+            truncation = InputTruncator(plan.truncation, environment, side_inputs, self._folder)
         return BuiltStage(work, side_inputs, harness, merger, truncation)
 
     def _create_merger(self, buffer: BufferPlan) -> SdkMerger | None:
@@ -137,7 +137,7 @@ class JobStages:
             if plan.embedded:
                 job = self._plan
                 self._harnesses[key] = EmbeddedHarness(
-                    job.context, self._channel, self, table_budget(), job.embedded_specs
+                    job.context, self._channel, self, compute_table_budget(), job.embedded_specs
                 )
             else:
                 self._harnesses[key] = self._fnapi_server().harness(key)

@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 
 
-class BegunBundles:
+class StartedBundleCounts:
     """Number of started bundles per stage in this process; thread-safe."""
 
     def __init__(self) -> None:

@@ -38,7 +38,7 @@ from beam_runner_model.windowed_values import TIME_BYTES, WINDOWS_AT, replace_wi
 from beam_runner_planner.plan import StatefulPlan
 from beam_runner_worker.errors import BundleError
 
-from beam_runner_runtime.bundles.keyed import KeyedStore, ShardCommit, Stores
+from beam_runner_runtime.bundles.keyed import KeyedStore, KeyedStoreProvider, ShardCommit
 from beam_runner_runtime.bundles.user_state import ShardUserState
 from beam_runner_runtime.channel.messages import RunBundle
 from beam_runner_runtime.clock import ProcessingClock
@@ -69,7 +69,7 @@ class StatefulBundle:
         plan: StatefulPlan,
         strategy: WindowingStrategy,
         order: RunBundle,
-        stores: Stores | None,
+        stores: KeyedStoreProvider | None,
         merger: WindowMerger | None = None,
         clock: ProcessingClock | None = None,
         *,

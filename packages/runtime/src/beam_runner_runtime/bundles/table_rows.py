@@ -25,7 +25,7 @@ from beam_runner_model.buffers import BufferPlan
 from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.times import MIN_TIMESTAMP
 
-from beam_runner_runtime.bundles.inputs import element_chunks
+from beam_runner_runtime.bundles.inputs import read_element_chunks
 
 _ELEMENT = WindowedValueCoder(BytesCoder(), GlobalWindowCoder()).get_impl()
 
@@ -76,7 +76,7 @@ class ElementsWriter:
         return outputs
 
 
-def elements_of(files: FileCache, inputs: Sequence[Input]) -> Iterator[bytes]:
+def read_elements_of_inputs(files: FileCache, inputs: Sequence[Input]) -> Iterator[bytes]:
     """Yields the elements that stages wrote.
 
     Raises:
@@ -84,7 +84,7 @@ def elements_of(files: FileCache, inputs: Sequence[Input]) -> Iterator[bytes]:
         RowsError: A file is missing or damaged.
     """
     files.need(ref for one in inputs if isinstance(ref := one.data.ref, FileRows))
-    for chunk in element_chunks(partial(read_reference, files.folder), inputs):
+    for chunk in read_element_chunks(partial(read_reference, files.folder), inputs):
         stream = create_InputStream(bytes(chunk.data))
         for number in range(chunk.count):
             element: bytes = _ELEMENT.decode_from_stream(stream, True).value

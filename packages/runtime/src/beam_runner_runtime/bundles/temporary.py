@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @contextmanager
-def temporary_files_in(folder: Path) -> Iterator[None]:
+def redirect_temporary_files(folder: Path) -> Iterator[None]:
     """Redirects temporary files to a folder that the server removes after this process exits.
 
     A harness stores staged files in a temporary folder and removes that folder on close, but a

@@ -16,11 +16,11 @@ from beam_runner_planner.plan import TruncationPlan
 from beam_runner_worker.ports import Harness, SideInputReader, StageHarness
 
 from beam_runner_runtime.bundles.bundle_data import FolderData
-from beam_runner_runtime.bundles.inputs import element_chunks
+from beam_runner_runtime.bundles.inputs import read_element_chunks
 
 
 @attrs.define(eq=False)
-class Truncation:
+class InputTruncator:
     """Truncation of the restrictions in a stage's input."""
 
     _plan: TruncationPlan
@@ -54,7 +54,7 @@ class Truncation:
         assert spec is not None
         harness: StageHarness = self._harness.stage(spec, self._side_inputs)
         port = _CollectingPort(name, one.data.facts.windows)
-        chunks = element_chunks(FolderData(self._folder).rows, (one,))
+        chunks = read_element_chunks(FolderData(self._folder).rows, (one,))
         harness.process_bundle(name, chunks, {spec.outputs[0].transform_id: port})
         return [_mark_whole(data, one) for data in port.data]
 

@@ -97,21 +97,21 @@ class LostProcess:
         return f"the worker process {self.pid} on {self.host} was lost"
 
 
-def failed_at(event: BundleFailed, place: LanePlace | None) -> BundleFailed:
+def add_lane_to_failure(event: BundleFailed, place: LanePlace | None) -> BundleFailed:
     """Returns the event with the lane that ran the attempt, if user code failed. Returns other events unchanged."""
     if not isinstance(event.detail, FailedStep):
         return event
     return attrs.evolve(event, detail=attrs.evolve(event.detail, place=place))
 
 
-def lost_with(bundle: Bundle, reason: str, process: LostProcess | None) -> BundleFailed:
+def make_loss_event(bundle: Bundle, reason: str, process: LostProcess | None) -> BundleFailed:
     """Returns the failure event of a bundle that failed outside of user code. `process` is the lost process, if any."""
     attempt, kind = (bundle.number, bundle.attempt), FailureKind.OUTSIDE
     return BundleFailed(*attempt, reason, kind, detail=process)
 
 
 @attrs.frozen
-class BundleBroke:
+class BundleFailure:
     """Report of a failed attempt at a bundle. The server discards all results of the attempt.
 
     Attributes:

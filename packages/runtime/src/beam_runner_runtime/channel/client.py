@@ -20,13 +20,13 @@ from beam_runner_runtime.channel.messages import (
     Endpoint,
     FromServer,
     FromWorker,
-    Hello,
     JobWork,
-    Stacks,
+    StackDump,
+    WorkerHello,
 )
 from beam_runner_runtime.channel.place import SERVER_NAME
 from beam_runner_runtime.channel.server import OPTIONS, SERVICE
-from beam_runner_runtime.channel.stand_by import LaneRef, StandDown
+from beam_runner_runtime.channel.stand_by import EndStandBy, LaneRef
 from beam_runner_runtime.channel.wire import encode_message, encode_request
 from beam_runner_runtime.shutdown.limits import LIMITS
 
@@ -80,7 +80,10 @@ class ChannelClient:
         self._outgoing.put(message)
 
     def attach(
-        self, hello: Hello, on_command: Callable[[FromServer], None], on_lost: Callable[[], None]
+        self,
+        hello: WorkerHello,
+        on_command: Callable[[FromServer], None],
+        on_lost: Callable[[], None],
     ) -> None:
         """Opens the stream. A separate thread calls `on_command` for each command, and `on_lost` after
         the stream ends.
@@ -107,20 +110,20 @@ class ChannelClient:
         start_essential(listen, "channel")
 
     def _send_stacks(self, request: int) -> None:
-        own = stacks.threads()
+        own = stacks.list_thread_stacks()
         try:
             more = self.more_stacks()
         except Exception:
             _LOGGER.warning("Can't request the stacks of SDK harnesses", exc_info=True)
             more = ()
-        self.send(Stacks(request, (*own, *more)))
+        self.send(StackDump(request, (*own, *more)))
 
     def _encode_outgoing_messages(self) -> Iterator[bytes]:
         while True:
             yield encode_message(self._outgoing.get())
 
 
-def stand_by(endpoint: Endpoint, number: int) -> LaneRef | StandDown:
+def wait_for_lane(endpoint: Endpoint, number: int) -> LaneRef | EndStandBy:
     """Requests the order of a stand-by task, and repeats the request until the server decides.
 
     Raises:
@@ -128,13 +131,13 @@ def stand_by(endpoint: Endpoint, number: int) -> LaneRef | StandDown:
     """
     # Keep the channel open: the job's own channel then reuses its connection.
     channel = open_channel(endpoint)
-    order: LaneRef | StandDown | None = None
+    order: LaneRef | EndStandBy | None = None
     while order is None:
         order = _call_server(channel, _make_token_metadata(endpoint), "StandByOrder", number)
     return order
 
 
-def knock(endpoint: Endpoint, seconds: float) -> str:
+def check_server_reachable(endpoint: Endpoint, seconds: float) -> str:
     """Returns the reason why the server is unreachable from this process within `seconds`. Returns ""
     if it is reachable.
     """

@@ -20,17 +20,17 @@ KNOCK = "knock"
 """Scope of a token that only permits a test of the connection."""
 
 
-def to_job(job_id: str) -> str:
+def make_job_scope(job_id: str) -> str:
     """Returns the token scope for processes of a job."""
     return f"job/{job_id}"
 
 
-def to_stand_by(number: int) -> str:
+def make_stand_by_scope(number: int) -> str:
     """Returns the token scope for a stand-by process, valid until the server gives it an order."""
     return f"stand-by/{number}"
 
 
-class Tokens:
+class TokenIssuer:
     """Issuer and verifier of one server's tokens."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Tokens:
 
 
 @attrs.frozen
-class Endpoints:
+class EndpointFactory:
     """Factory of endpoints of the channel, one for each token scope.
 
     Attributes:
@@ -59,9 +59,9 @@ class Endpoints:
     """
 
     address: str
-    tokens: Tokens
+    tokens: TokenIssuer
     certificate: str = attrs.field(default="", repr=False)
 
     def of(self, opens: str) -> Endpoint:
-        """Returns the endpoint with a token for one scope: from `to_job`, from `to_stand_by`, or `KNOCK`."""
+        """Returns the endpoint with a token for one scope: from `make_job_scope`, from `make_stand_by_scope`, or `KNOCK`."""
         return Endpoint(self.address, self.tokens.make(opens), self.certificate)

@@ -26,14 +26,14 @@ _AFTER = datetime.timedelta(days=3650)
 
 
 @attrs.frozen
-class Identity:
+class ServerIdentity:
     """Private key and certificate, both in PEM format."""
 
     key: bytes = attrs.field(repr=False)
     certificate: bytes = attrs.field(repr=False)
 
 
-def make_identity() -> Identity:
+def make_identity() -> ServerIdentity:
     """Returns a new key and certificate. Takes a few milliseconds."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVER_NAME)])
@@ -50,7 +50,7 @@ def make_identity() -> Identity:
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())
     )
-    return Identity(
+    return ServerIdentity(
         key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,

@@ -21,7 +21,7 @@ from beam_runner_planner.plan import JobPlan
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_worker.log_records import LogRecord
 
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, LanePlace, SectionRefusal
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, LanePlace, SectionRefusal
 from beam_runner_runtime.clock import ProcessingClock
 
 
@@ -38,7 +38,7 @@ class Endpoint:
 
 
 @attrs.frozen
-class Hello:
+class WorkerHello:
     """First message of a process that starts to work for a job.
 
     Attributes:
@@ -144,7 +144,7 @@ class LoopReply:
 
 
 @attrs.frozen
-class LoopBroke:
+class LoopFailure:
     """Report that the loop inside a task failed and stopped.
 
     The server discards all results of the loop since the last :class:`LoopProgress`.
@@ -159,7 +159,7 @@ class LoopBroke:
 
 
 @attrs.frozen
-class NeighbourAwaited:
+class NeighbourWaitStatus:
     """Report that the process waits for an unavailable external system, and keeps its results
     meanwhile.
 
@@ -180,7 +180,7 @@ class SplitReply:
 
 
 @attrs.frozen
-class Logged:
+class LogBatch:
     """Log records of user code and SDKs."""
 
     records: tuple[LogRecord, ...]
@@ -194,7 +194,7 @@ class ExternalWorkerStarted:
     worker_id: str
 
 
-class Doing(enum.Enum):
+class WorkerActivity(enum.Enum):
     """Activity of a worker process."""
 
     IDLE = "waits for an order"
@@ -205,7 +205,7 @@ class Doing(enum.Enum):
 
 
 @attrs.frozen
-class Beat:
+class Heartbeat:
     """Heartbeat, sent at intervals while the process can run Python code.
 
     Attributes:
@@ -213,12 +213,12 @@ class Beat:
         begun: number of bundles started per stage, in total, for the stages whose number changed.
     """
 
-    doing: Doing = Doing.IDLE
+    doing: WorkerActivity = WorkerActivity.IDLE
     begun: tuple[tuple[str, int], ...] = ()
 
 
 @attrs.frozen
-class Stacks:
+class StackDump:
     """Response to a :class:`DumpStacks`."""
 
     request: int
@@ -226,8 +226,8 @@ class Stacks:
 
 
 @attrs.frozen
-class Closed:
-    """Last message of a process: all DoFns are torn down, and the process waits for Goodbye.
+class WorkerClosed:
+    """Last message of a process: all DoFns are torn down, and the process waits for ConfirmExit.
 
     Attributes:
         begun: number of bundles started per stage, in total.
@@ -237,22 +237,22 @@ class Closed:
 
 
 FromWorker = (
-    Hello
+    WorkerHello
     | LaneOpened
     | BundleProgressed
     | BundleReply
-    | BundleBroke
+    | BundleFailure
     | SectionRefusal
     | LoopProgress
     | LoopReply
-    | LoopBroke
-    | NeighbourAwaited
+    | LoopFailure
+    | NeighbourWaitStatus
     | SplitReply
-    | Logged
+    | LogBatch
     | ExternalWorkerStarted
-    | Beat
-    | Stacks
-    | Closed
+    | Heartbeat
+    | StackDump
+    | WorkerClosed
 )
 
 
@@ -261,7 +261,7 @@ FromWorker = (
 
 @attrs.frozen
 class RunBundle:
-    """Order to process a bundle and to reply with a :class:`BundleReply` or a :class:`BundleBroke`.
+    """Order to process a bundle and to reply with a :class:`BundleReply` or a :class:`BundleFailure`.
 
     Attributes:
         bundle: bundle from the scheduler; the references to its data are ``RowsRef``.
@@ -315,13 +315,13 @@ class SplitRequest:
 
 @attrs.frozen
 class DumpStacks:
-    """Request for the stacks of all threads. :class:`Stacks` follows, even if the process is busy."""
+    """Request for the stacks of all threads. :class:`StackDump` follows, even if the process is busy."""
 
     request: int
 
 
 @attrs.frozen
-class Finalize:
+class FinalizeBundles:
     """Command to a process: run the finalization callbacks of the committed bundles that it ran."""
 
     bundles: tuple[Attempt, ...]
@@ -333,28 +333,28 @@ class CloseLane:
 
 
 @attrs.frozen
-class TearDown:
+class TearDownDoFns:
     """Order to tear down DoFns while Spark ends the lanes. No bundle follows."""
 
 
 @attrs.frozen
 class EndJob:
-    """Order to tear down DoFns, unless done already, and to reply with `Closed`."""
+    """Order to tear down DoFns, unless done already, and to reply with `WorkerClosed`."""
 
 
 @attrs.frozen
-class GiveUp:
+class AbandonBundle:
     """Order to abandon the running bundle, whose result isn't needed."""
 
 
 @attrs.frozen
-class ExitNow:
+class ExitProcess:
     """Order to exit at once, even during user code. Work in SDK harnesses is abandoned."""
 
 
 @attrs.frozen
-class Goodbye:
-    """Order to exit after `Closed`. The stream stays open until the process exits."""
+class ConfirmExit:
+    """Order to exit after `WorkerClosed`. The stream stays open until the process exits."""
 
 
 FromServer = (
@@ -363,13 +363,13 @@ FromServer = (
     | LeaveLoop
     | SplitRequest
     | DumpStacks
-    | Finalize
+    | FinalizeBundles
     | CloseLane
-    | TearDown
+    | TearDownDoFns
     | EndJob
-    | GiveUp
-    | ExitNow
-    | Goodbye
+    | AbandonBundle
+    | ExitProcess
+    | ConfirmExit
 )
 
 

@@ -17,7 +17,7 @@ class ChannelError(Unavailable):
 
 
 @attrs.frozen
-class ChannelPlace:
+class ChannelAddress:
     """Addresses of the channel.
 
     Attributes:
@@ -40,11 +40,11 @@ class ChannelPlace:
     @property
     def binding(self) -> str:
         """Address to listen at, as `HOST:PORT`."""
-        return join(self.host, self.port)
+        return join_host_port(self.host, self.port)
 
     def address(self, port: int) -> str:
         """Returns the address that executors use if the server listens at `port`."""
-        return join(self.advertised_host or self.host, self.advertised_port or port)
+        return join_host_port(self.advertised_host or self.host, self.advertised_port or port)
 
 
 def is_loopback(host: str) -> bool:
@@ -57,7 +57,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def is_every_address(host: str) -> bool:
+def is_unspecified_address(host: str) -> bool:
     """Returns whether a host is the unspecified address, which listens at all addresses of the machine."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_unspecified
@@ -65,7 +65,7 @@ def is_every_address(host: str) -> bool:
         return False
 
 
-def join(host: str, port: int) -> str:
+def join_host_port(host: str, port: int) -> str:
     """Returns host and port in the syntax of gRPC, with IPv6 addresses in brackets."""
     return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
 

@@ -15,7 +15,7 @@ _STARTED = 19
 """Index of the start time in `/proc/PID/stat`, among the fields after the process name."""
 
 
-def process_start_of(pid: int) -> str:
+def read_process_identity(pid: int) -> str:
     """Returns the identity of a running process on this machine, which no other process shares.
 
     Returns an empty string if the process exited or the system doesn't expose this data.
@@ -29,14 +29,14 @@ def process_start_of(pid: int) -> str:
     return f"{boot} {space} {started}"
 
 
-def kill(pid: int, birth: str) -> None:
+def kill_process(pid: int, birth: str) -> None:
     """Kills the process `pid` of this machine if its identity is `birth`."""
     if not birth or not hasattr(os, "pidfd_open"):
         return
     with contextlib.suppress(OSError):
         process = os.pidfd_open(pid)
         try:
-            if process_start_of(pid) == birth:
+            if read_process_identity(pid) == birth:
                 signal.pidfd_send_signal(process, signal.SIGKILL)
         finally:
             os.close(process)

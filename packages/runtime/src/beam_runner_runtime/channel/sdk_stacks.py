@@ -23,12 +23,12 @@ _GO_THREAD = re.compile(r"^goroutine (?P<number>\d+) .*?\[(?P<state>[^\]]*)\]:$"
 _GO_FRAME = re.compile(r"^\t(?P<file>\S.*):(?P<line>\d+)(?: \+0x[0-9a-f]+)?$")
 
 
-def stacks_of_sdks(server: FnApiServer | None) -> tuple[ThreadStack, ...]:
+def collect_harness_stacks(server: FnApiServer | None) -> tuple[ThreadStack, ...]:
     """Returns the threads of the harnesses of `server`. Waits for the harnesses for up to 2 s."""
-    return () if server is None else sdk_stacks(server.status(_ANSWER_SECONDS))
+    return () if server is None else parse_harness_stacks(server.status(_ANSWER_SECONDS))
 
 
-def sdk_stacks(statuses: Iterable[SdkStatus]) -> tuple[ThreadStack, ...]:
+def parse_harness_stacks(statuses: Iterable[SdkStatus]) -> tuple[ThreadStack, ...]:
     """Returns the threads of all harnesses. Skips dumps in an unknown format."""
     host = socket.gethostname()
     return tuple(

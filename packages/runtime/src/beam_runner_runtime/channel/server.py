@@ -14,33 +14,38 @@ from typing import TYPE_CHECKING, Any, Protocol
 import grpc
 from beam_runner_storage.journal.codec import RecordFormatError
 
-from beam_runner_runtime.channel.endpoints import Endpoints, Tokens, to_job, to_stand_by
+from beam_runner_runtime.channel.endpoints import (
+    EndpointFactory,
+    TokenIssuer,
+    make_job_scope,
+    make_stand_by_scope,
+)
 from beam_runner_runtime.channel.messages import (
-    Beat,
-    Closed,
-    Doing,
-    ExitNow,
+    ConfirmExit,
+    ExitProcess,
     FromServer,
     FromWorker,
-    Goodbye,
-    Hello,
+    Heartbeat,
     JobWork,
     RunBundle,
     RunLoop,
+    WorkerActivity,
+    WorkerClosed,
+    WorkerHello,
 )
-from beam_runner_runtime.channel.place import ChannelError, ChannelPlace
-from beam_runner_runtime.channel.process_identity import kill
+from beam_runner_runtime.channel.place import ChannelAddress, ChannelError
+from beam_runner_runtime.channel.process_identity import kill_process
 from beam_runner_runtime.channel.stand_by import LaneRef, ServeLane, StandByOrder
 from beam_runner_runtime.channel.wire import decode_message, decode_request
-from beam_runner_runtime.shutdown.causes import Event, ShutdownMessage
-from beam_runner_runtime.shutdown.detections import Detector, notice
-from beam_runner_runtime.shutdown.life import Life
+from beam_runner_runtime.shutdown.causes import ShutdownMessage, StateEvent
+from beam_runner_runtime.shutdown.detections import Detector, log_detection
+from beam_runner_runtime.shutdown.life import StateMachine
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.shutdown.states import WorkerState
 
 if TYPE_CHECKING:
     # Workers import this module, and must not load the libraries that create certificates.
-    from beam_runner_runtime.channel.identity import Identity
+    from beam_runner_runtime.channel.identity import ServerIdentity
 
 SERVICE = "beam_spark_executor.Channel"
 _PING_MS = round(LIMITS.keepalive_answer_seconds * 1000)
@@ -72,12 +77,12 @@ class WorkerLink:
         doing_since: time of the first report of this activity.
     """
 
-    def __init__(self, hello: Hello) -> None:
+    def __init__(self, hello: WorkerHello) -> None:
         self.hello = hello
         self.heard = self.doing_since = time.monotonic()
-        self.doing = Doing.ORDER
+        self.doing = WorkerActivity.ORDER
         self._commands: queue.SimpleQueue[FromServer | None] = queue.SimpleQueue()
-        self._life = Life(WorkerState.WORKING, self.name)
+        self._life = StateMachine(WorkerState.WORKING, self.name)
 
     @property
     def name(self) -> str:
@@ -92,43 +97,43 @@ class WorkerLink:
     def send(self, command: FromServer) -> None:
         """Sends a command. Does nothing if the process is gone.
 
-        User code in C can prevent a process from handling `ExitNow`. A process on this machine that
-        doesn't exit after `ExitNow` is therefore killed after a delay.
+        User code in C can prevent a process from handling `ExitProcess`. A process on this machine that
+        doesn't exit after `ExitProcess` is therefore killed after a delay.
         """
         if isinstance(command, RunBundle | RunLoop):
-            self._life.take(Event.WORK_SENT)
+            self._life.take(StateEvent.WORK_SENT)
         elif message := _SHUTDOWN_MESSAGES.get(type(command).__name__):
             self._life.take(message)
         self._commands.put(command)
-        if isinstance(command, ExitNow):
+        if isinstance(command, ExitProcess):
             killer = threading.Timer(LIMITS.kill_seconds, self._kill_if_alive)
             killer.daemon = True
             killer.start()
 
     def closed(self) -> None:
-        """Records `Closed`, and lets the process exit."""
-        self._life.take(ShutdownMessage.Closed)
-        self.send(Goodbye())
+        """Records `WorkerClosed`, and lets the process exit."""
+        self._life.take(ShutdownMessage.WorkerClosed)
+        self.send(ConfirmExit())
 
     def gone(self) -> None:
         """Records the exit or loss of the process. Reports an unexpected loss."""
-        before = self._life.take(Event.EXITED)
+        before = self._life.take(StateEvent.EXITED)
         if before not in (WorkerState.CLOSED, WorkerState.ABORTING):
-            notice(Detector.CHANNEL, f"{self.name}, {before.name}")
+            log_detection(Detector.CHANNEL, f"{self.name}, {before.name}")
 
     def _kill_if_alive(self) -> None:
         if self.state is not WorkerState.GONE:
-            notice(Detector.ABORT, self.name)
+            log_detection(Detector.ABORT, self.name)
             self.kill()
 
-    def beats(self, beat: Beat) -> None:
+    def beats(self, beat: Heartbeat) -> None:
         """Records the activity in a heartbeat."""
         if beat.doing is not self.doing:
             self.doing, self.doing_since = beat.doing, time.monotonic()
 
     def kill(self) -> None:
         """Kills the process, if it still exists on this machine."""
-        kill(self.hello.pid, self.hello.birth)
+        kill_process(self.hello.pid, self.hello.birth)
 
     def close(self) -> None:
         """Ends the stream of commands."""
@@ -175,14 +180,14 @@ class ChannelServer:
 
     def __init__(
         self,
-        place: ChannelPlace,
+        place: ChannelAddress,
         find_job: Callable[[str], JobPeer | None],
         stand_by_order: Callable[[int], StandByOrder],
-        identity: Identity | None = None,
+        identity: ServerIdentity | None = None,
     ) -> None:
         self._find_job = find_job
         self._stand_by_order = stand_by_order
-        tokens = Tokens()
+        tokens = TokenIssuer()
         # An open stream occupies a thread until its process exits.
         self._threads = ThreadPoolExecutor(_MAX_STREAMS, thread_name_prefix="channel")
         self._server = grpc.server(
@@ -194,10 +199,10 @@ class ChannelServer:
         self._server.add_generic_rpc_handlers((self._create_rpc_handlers(),))
         address = place.address(self._open_port(place, identity))
         certificate = "" if identity is None else identity.certificate.decode()
-        self.endpoints = Endpoints(address, tokens, certificate)
+        self.endpoints = EndpointFactory(address, tokens, certificate)
         """Factory of the endpoints of this server."""
 
-    def _open_port(self, place: ChannelPlace, identity: Identity | None) -> int:
+    def _open_port(self, place: ChannelAddress, identity: ServerIdentity | None) -> int:
         try:
             if identity is None:
                 return self._server.add_insecure_port(place.binding)
@@ -241,7 +246,7 @@ class ChannelServer:
             )
 
     def _find_authorized_job(self, job_id: str, context: grpc.ServicerContext) -> JobPeer:
-        self._check_token_scope(to_job(job_id), context)
+        self._check_token_scope(make_job_scope(job_id), context)
         job = self._find_job(job_id)
         if job is None:
             context.abort(grpc.StatusCode.NOT_FOUND, f"job {job_id!r} isn't running on this server")
@@ -254,10 +259,10 @@ class ChannelServer:
 
     def _handle_stand_by(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         (number,) = _decode_request_or_abort(request, context, int)
-        self._check_token_scope(to_stand_by(number), context)
+        self._check_token_scope(make_stand_by_scope(number), context)
         order = self._stand_by_order(number)
         if isinstance(order, ServeLane):
-            endpoint = self.endpoints.of(to_job(order.job_id))
+            endpoint = self.endpoints.of(make_job_scope(order.job_id))
             return pickle.dumps(LaneRef(endpoint, order.job_id, order.lane))
         return pickle.dumps(order)
 
@@ -283,11 +288,11 @@ class ChannelServer:
             for request in requests:
                 message = decode_message(request)
                 link.heard = time.monotonic()
-                if isinstance(message, Beat):
+                if isinstance(message, Heartbeat):
                     link.beats(message)
-                if not isinstance(message, Beat) or message.begun:
+                if not isinstance(message, Heartbeat) or message.begun:
                     job.received(link, message)
-                if isinstance(message, Closed):
+                if isinstance(message, WorkerClosed):
                     link.closed()
         except grpc.RpcError:
             _LOGGER.debug("the stream of worker process %s is closed", link.hello.pid)
@@ -315,10 +320,10 @@ def _decode_request_or_abort(
         raise
 
 
-def _decode_hello_or_abort(encoded: bytes, context: grpc.ServicerContext) -> Hello:
+def _decode_hello_or_abort(encoded: bytes, context: grpc.ServicerContext) -> WorkerHello:
     try:
         hello = decode_message(encoded)
-        if isinstance(hello, Hello):
+        if isinstance(hello, WorkerHello):
             return hello
         raise RecordFormatError("the first message of a worker process must be Hello")
     except RecordFormatError as error:
@@ -332,7 +337,7 @@ class _TokenCheck(grpc.ServerInterceptor):
     The handler of the call compares the scope of the token with the requested job.
     """
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: TokenIssuer) -> None:
         self._tokens = tokens
 
     def intercept_service(

@@ -17,7 +17,7 @@ _MOST_THREADS = 50
 _LONGEST_LINE = 300
 
 
-def threads() -> tuple[ThreadStack, ...]:
+def list_thread_stacks() -> tuple[ThreadStack, ...]:
     """Returns the stacks of all threads except the calling thread, with the main thread first.
 
     Reads source files, so call this function only on request, and never in performance-critical
@@ -45,7 +45,7 @@ def threads() -> tuple[ThreadStack, ...]:
     )
 
 
-def as_text(found: Iterable[ThreadStack]) -> str:
+def format_stacks(found: Iterable[ThreadStack]) -> str:
     """Returns stacks as lines of text for a log."""
     lines = []
     for stack in found:

@@ -27,9 +27,9 @@ class LaneRef:
 
 
 @attrs.frozen
-class StandDown:
+class EndStandBy:
     """Order to end the stand-by task, because no job needs the process."""
 
 
-StandByOrder: TypeAlias = ServeLane | StandDown | None
+StandByOrder: TypeAlias = ServeLane | EndStandBy | None
 """Order for a stand-by process; None if the server hasn't decided yet, and the process must ask again."""

@@ -16,9 +16,9 @@ from beam_runner_worker import log_records
 
 from beam_runner_runtime.channel import attempts, messages
 from beam_runner_runtime.channel.messages import FromWorker
-from beam_runner_runtime.forms import CONSTANTS, FORMS, SHARED, forms_of
+from beam_runner_runtime.forms import CONSTANTS, FORMS, SHARED, collect_record_classes
 
-_MESSAGES = forms_of(
+_MESSAGES = collect_record_classes(
     {
         "channel ": (attempts, messages),
         "log ": (log_records,),

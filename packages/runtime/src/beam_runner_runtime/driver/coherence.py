@@ -5,14 +5,14 @@ from __future__ import annotations
 from beam_runner_engine.scheduler.commands import Bundle
 
 from beam_runner_runtime.channel.attempts import Attempt
-from beam_runner_runtime.driver.coordinator import Coordinator
+from beam_runner_runtime.driver.coordinator import JobCoordinator
 
 
-class Incoherent(AssertionError):
+class DriverStateError(AssertionError):
     """Contradiction between two parts of a job's driver. The text names the affected bundles."""
 
 
-def lost_bundles(coordinator: Coordinator) -> list[Bundle]:
+def find_lost_bundles(coordinator: JobCoordinator) -> list[Bundle]:
     """Returns the open bundles that neither run nor wait for a lane."""
     if not coordinator.is_settled:
         return []
@@ -22,7 +22,7 @@ def lost_bundles(coordinator: Coordinator) -> list[Bundle]:
     return [one for attempt, one in found if attempt not in held and not in_sections(attempt)]
 
 
-def check(coordinator: Coordinator) -> None:
+def check_bundle_placement(coordinator: JobCoordinator) -> None:
     """Checks that each open bundle is in exactly one place, between two steps of the driver.
 
     Takes time linear in the number of open bundles.
@@ -33,14 +33,14 @@ def check(coordinator: Coordinator) -> None:
     if not coordinator.is_settled or coordinator.ledger.end is not None:
         return
     problems = []
-    if lost := lost_bundles(coordinator):
+    if lost := find_lost_bundles(coordinator):
         problems.append(f"open, but neither run nor wait: {[one.number for one in lost]}")
     held = coordinator.lanes.held()
     in_sections = {section.attempt for section in coordinator.sections.running()}
     if twice := held & in_sections:
         problems.append(f"on a lane and in a section: {_format_bundle_numbers(twice)}")
     if problems:
-        raise Incoherent(
+        raise DriverStateError(
             f"bundles of job {coordinator.ledger.plan.context.job_id} {'; '.join(problems)}"
         )
 

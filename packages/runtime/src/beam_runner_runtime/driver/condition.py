@@ -42,15 +42,19 @@ from beam_runner_model.waits import Wait
 from beam_runner_planner.plan import JobPlan
 from beam_runner_urns import metrics as metric_urns
 
-from beam_runner_runtime.driver.coordinator import Coordinator
+from beam_runner_runtime.driver.coordinator import JobCoordinator
 from beam_runner_runtime.driver.failure_reports import FailureMessages, OutageMessages
 from beam_runner_runtime.driver.journal_codec import Tally
-from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.ledger import JobLedger
 from beam_runner_runtime.driver.patient_journal import Outage
 from beam_runner_runtime.driver.ports import RunReporter
-from beam_runner_runtime.driver.processes import Silence
+from beam_runner_runtime.driver.processes import SilentProcess
 from beam_runner_runtime.driver.stage_history import StageHistory
-from beam_runner_runtime.driver.waiting import job_waits, neighbour_wait, waits_for_clock
+from beam_runner_runtime.driver.waiting import (
+    find_job_waits,
+    is_waiting_for_clock,
+    make_neighbour_wait,
+)
 from beam_runner_runtime.shutdown.limits import LIMITS
 
 LOSSES = "beam_spark:job:losses:v1"
@@ -79,7 +83,7 @@ class _JobSnapshot:
     broken_loops: int = 0
 
 
-class ProcessesSeen(Protocol):
+class MonitoredProcesses(Protocol):
     """Worker processes of a job, limited to the data that its condition depends on.
 
     Attributes:
@@ -93,11 +97,11 @@ class ProcessesSeen(Protocol):
     @property
     def lost(self) -> int: ...
 
-    def look(self) -> Sequence[Silence]:
+    def look(self) -> Sequence[SilentProcess]:
         """Returns the unresponsive processes."""
 
 
-class JobCondition:
+class JobMonitor:
     """Monitor of one job. Any thread can call ``metrics``, but only the job's thread can call
     ``look``.
 
@@ -111,7 +115,7 @@ class JobCondition:
         still: seconds without progress at that check; 0 below `STILL_SECONDS`.
     """
 
-    def __init__(self, plan: JobPlan, reporter: RunReporter, processes: ProcessesSeen) -> None:
+    def __init__(self, plan: JobPlan, reporter: RunReporter, processes: MonitoredProcesses) -> None:
         self._plan = plan
         self._reporter = reporter
         self._processes = processes
@@ -145,7 +149,7 @@ class JobCondition:
             MetricCell(LOSSES, metric_urns.SUM_INT64_TYPE, losses, {}),
         )
 
-    def look(self, ledger: Ledger, coordinator: Coordinator, *, asked: bool = False) -> None:
+    def look(self, ledger: JobLedger, coordinator: JobCoordinator, *, asked: bool = False) -> None:
         """Checks the job after an event, but at most once per `LIMITS.condition_look_seconds`.
 
         Args:
@@ -179,8 +183,8 @@ class JobCondition:
         tells = still >= self._pause and ledger.end is None
         if asked or tells:
             waits = ledger.waits()
-            self.waits = job_waits(coordinator, self._plan, silent, waits)
-            is_idle = still < STILL_SECONDS or waits_for_clock(ledger, waits)
+            self.waits = find_job_waits(coordinator, self._plan, silent, waits)
+            is_idle = still < STILL_SECONDS or is_waiting_for_clock(ledger, waits)
             self.still = 0.0 if is_idle else still
         if tells and self.still:
             text = (
@@ -192,7 +196,7 @@ class JobCondition:
         elif tells:
             self._pause = 2 * still
 
-    def _take_snapshot(self, ledger: Ledger, now: int) -> _JobSnapshot:
+    def _take_snapshot(self, ledger: JobLedger, now: int) -> _JobSnapshot:
         if ledger.end is not None:
             return _JobSnapshot(now)
         return _JobSnapshot(
@@ -248,7 +252,7 @@ class JobCondition:
         lasted = outage.next_try - outage.since
         if begins or lasted >= 2 * self._outage_pause:
             self._outage_pause = lasted
-            text = render(neighbour_wait(outage, 0), now=0)
+            text = render(make_neighbour_wait(outage, 0), now=0)
             self._reporter.message(Importance.WARNING, text)
 
 

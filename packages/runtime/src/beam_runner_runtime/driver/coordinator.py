@@ -27,46 +27,51 @@ from beam_runner_engine.scheduler.events import (
 )
 from beam_runner_model.failures import EndingKind
 
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, LostProcess, lost_with
+from beam_runner_runtime.channel.attempts import (
+    Attempt,
+    BundleFailure,
+    LostProcess,
+    make_loss_event,
+)
 from beam_runner_runtime.channel.messages import (
     BundleProgressed,
     BundleReply,
     Entry,
     FromWorker,
     LaneOpened,
-    LoopBroke,
+    LoopFailure,
     LoopProgress,
     LoopReply,
-    NeighbourAwaited,
+    NeighbourWaitStatus,
     SplitReply,
     SplitRequest,
 )
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.clock import ProcessingClock
-from beam_runner_runtime.driver.finalizers import Finalizers
+from beam_runner_runtime.driver.finalizers import FinalizationCallbacks
 from beam_runner_runtime.driver.journal_codec import encode_entries
 from beam_runner_runtime.driver.lane_failures import LaneFailures
-from beam_runner_runtime.driver.lanes import Lanes, Loss
-from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.lanes import LaneDispatcher, LostWork
+from beam_runner_runtime.driver.ledger import JobLedger
 from beam_runner_runtime.driver.metrics import MetricsTally
-from beam_runner_runtime.driver.orders import Orders
+from beam_runner_runtime.driver.orders import OrderFactory
 from beam_runner_runtime.driver.orphan_files import OrphanFiles
 from beam_runner_runtime.driver.patient_journal import PatientJournal
 from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.slots import JobSlots
-from beam_runner_runtime.driver.watermark_checks import first_overtaken
+from beam_runner_runtime.driver.watermark_checks import find_overtaken_data
 from beam_runner_runtime.driver.worker_outages import WorkerOutages
-from beam_runner_runtime.memory import KillWatch
+from beam_runner_runtime.memory import OutOfMemoryDetector
 from beam_runner_runtime.sections.ends import SectionEnd
 from beam_runner_runtime.sections.ports import SectionHost
-from beam_runner_runtime.sections.running import Sections
+from beam_runner_runtime.sections.running import SectionRunner
 from beam_runner_runtime.tuning import TUNING
 
 _ENTRIES_PER_SNAPSHOT = 2000
 _LOGGER = logging.getLogger(__name__)
 
 
-class Coordinator:
+class JobCoordinator:
     """Coordinator of one job. Only the job's thread can call its methods.
 
     Args:
@@ -92,7 +97,7 @@ class Coordinator:
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: JobLedger,
         journal: PatientJournal,
         metrics: MetricsTally,
         start_lane: Callable[[int], None],
@@ -111,8 +116,8 @@ class Coordinator:
         self._slots = slots
         self._takes_turns = ledger.plan.takes_turns
         sources = ledger.plan.sources()
-        orders = Orders(ledger, self.clock, settings)
-        self.lanes = Lanes(
+        orders = OrderFactory(ledger, self.clock, settings)
+        self.lanes = LaneDispatcher(
             start_lane,
             orders.bundle,
             lambda: orders.loop(self._loop.number),
@@ -122,7 +127,7 @@ class Coordinator:
             lambda bundle: bundle.stage in sources,
             takes_turns=self._takes_turns,
         )
-        self.sections = Sections(
+        self.sections = SectionRunner(
             host,
             ledger.plan,
             orders.bundle,
@@ -134,14 +139,14 @@ class Coordinator:
         self._job_id = ledger.plan.context.job_id
         self._orphan_files = OrphanFiles(settings.files, settings.epoch)
         self._waiting: list[Entry] = []
-        self._finalizers = Finalizers()
+        self._finalizers = FinalizationCallbacks()
         self._since_snapshot = 0
         self.lane_failures = LaneFailures(ledger.limits.outage_limit is None)
         self._driver: Driver[Entry] = Driver(self)
         pauses = (TUNING.loop_outgrown_pause_seconds, TUNING.loop_broken_pause_seconds)
         self._loop = LoopLease(*pauses)
         self._suspended = False
-        self._kills = KillWatch()
+        self._kills = OutOfMemoryDetector()
 
     def begin(self) -> None:
         """Resumes the job from its committed state."""
@@ -179,7 +184,7 @@ class Coordinator:
                 if self.ledger.is_open(message.attempt):
                     self._finalizers.remember(link, message)
                 self._waiting += self.lanes.placed(link, (message,))
-            case BundleBroke(attempt):
+            case BundleFailure(attempt):
                 self.lanes.finished(link, attempt)
                 self._waiting += self.lanes.placed(link, (message.to_event(),))
             case SplitReply(done):
@@ -190,9 +195,9 @@ class Coordinator:
                 self._commit_loop_progress(link, message)
             case LoopReply():
                 self._handle_ended_loop(link, message)
-            case LoopBroke():
+            case LoopFailure():
                 self._handle_failed_loop(link, message)
-            case NeighbourAwaited():
+            case NeighbourWaitStatus():
                 self.outages.told(link, message, time.monotonic())
 
     def lost(self, link: WorkerLink) -> None:
@@ -264,14 +269,14 @@ class Coordinator:
         self.lanes.close_idle(at_once=self.sections.alive)
         self._orphan_files.remove(self.ledger.files)
 
-    def lose(self, loss: Loss, reason: str, process: LostProcess | None = None) -> None:
+    def lose(self, loss: LostWork, reason: str, process: LostProcess | None = None) -> None:
         """Handles the loss of uncommitted work in a lane. `process` is the lost process."""
         reason += self._kills.hint() if loss.loop or loss.bundle is not None else ""
         if loss.loop and self._loop.is_out:
             self.take_loop_back(reason)
         if (bundle := loss.bundle) is not None:
             _LOGGER.warning("job %s: bundle %s: %s", self._job_id, bundle.number, reason)
-            self._waiting.append(lost_with(bundle, reason, process))
+            self._waiting.append(make_loss_event(bundle, reason, process))
 
     @property
     def is_loop_lost(self) -> bool:
@@ -315,7 +320,7 @@ class Coordinator:
                 self._orphan_files.attempt_failed(attempt)
                 self._metrics.failed(attempt)
             commands += self.ledger.apply(entry)
-        if overtaken := first_overtaken(self.ledger):
+        if overtaken := find_overtaken_data(self.ledger):
             commands += self.record((Abort(overtaken, EndingKind.SERVER),))
         self._settings.files.remove(self.ledger.take_garbage())
         self._since_snapshot += len(entries)
@@ -376,7 +381,7 @@ class Coordinator:
         commands = self.record(self.lanes.placed(link, entries))
         return [c for c in commands if not isinstance(c, OpenBundles)]
 
-    def _handle_failed_loop(self, link: WorkerLink, broken: LoopBroke) -> None:
+    def _handle_failed_loop(self, link: WorkerLink, broken: LoopFailure) -> None:
         """Handles a failed loop in a live process. Its uncommitted results are lost."""
         if self._loop.is_held_by(broken.loop):
             self.lanes.loop_left(link, None)

@@ -13,10 +13,10 @@ from beam_runner_model.rendering import render
 from beam_runner_planner.plan import JobPlan
 
 from beam_runner_runtime.channel.attempts import FailedStep, LostProcess
-from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.ledger import JobLedger
 from beam_runner_runtime.driver.patient_journal import Outage
-from beam_runner_runtime.driver.waiting import neighbour_wait
-from beam_runner_runtime.sections.plan import stages_of
+from beam_runner_runtime.driver.waiting import make_neighbour_wait
+from beam_runner_runtime.sections.plan import list_stage_ids
 
 MOST_MESSAGES = 20
 """Maximum number of messages per check. Many bundles can fail at the same time for the same reason."""
@@ -40,7 +40,7 @@ class FailureMessages:
         self._plan = plan
         self._told: set[tuple[int, int]] = set()
 
-    def look(self, ledger: Ledger, now: int, *, skips: bool) -> list[MessageLine]:
+    def look(self, ledger: JobLedger, now: int, *, skips: bool) -> list[MessageLine]:
         """Returns messages for the failures since the last check.
 
         Args:
@@ -65,9 +65,9 @@ class FailureMessages:
 
     def _describe_failure(self, last: BundleFailed, retry: Retry | None, now: int) -> MessageLine:
         if retry is None:
-            record = failure_of(last, attempts=last.attempt)
+            record = describe_failure(last, attempts=last.attempt)
         else:
-            record = failed_bundle(retry, self._plan, now)
+            record = describe_failed_bundle(retry, self._plan, now)
         # The full cause already contains the element and the traceback.
         text = render(attrs.evolve(record, error=last.cause, element=""))
         return MessageLine(Importance.WARNING, text, record=record)
@@ -86,7 +86,7 @@ class OutageMessages:
         away = {one.away.neighbour: one for one in outages}
         over = [name for name in self._told if name not in away]
         new = [name for name in away if name not in self._told]
-        texts = [render(neighbour_wait(away[name], 0)) for name in new]
+        texts = [render(make_neighbour_wait(away[name], 0)) for name in new]
         texts += [
             f"the job no longer waits for {name}, after {now - self._told[name]:.0f} s"
             for name in over
@@ -95,18 +95,18 @@ class OutageMessages:
         return texts
 
 
-def failed_bundles(ledger: Ledger, plan: JobPlan, now: int) -> tuple[FailedBundle, ...]:
+def describe_failed_bundles(ledger: JobLedger, plan: JobPlan, now: int) -> tuple[FailedBundle, ...]:
     """Returns the records of failed bundles at processing time `now` (ms), most attempts first."""
     retries = sorted(ledger.retries(), key=lambda retry: -retry.attempts)
-    return tuple(failed_bundle(retry, plan, now) for retry in retries[:_MOST_RECORDS])
+    return tuple(describe_failed_bundle(retry, plan, now) for retry in retries[:_MOST_RECORDS])
 
 
-def failed_bundle(retry: Retry, plan: JobPlan, now: int) -> FailedBundle:
+def describe_failed_bundle(retry: Retry, plan: JobPlan, now: int) -> FailedBundle:
     """Returns the record of a retried bundle at processing time `now` (ms)."""
     since = retry.outage_since
-    names = (plan.stages[stage].spec.name for stage in stages_of(retry.bundle))
+    names = (plan.stages[stage].spec.name for stage in list_stage_ids(retry.bundle))
     return attrs.evolve(
-        failure_of(retry.last, attempts=retry.attempts),
+        describe_failure(retry.last, attempts=retry.attempts),
         stage=retry.bundle.stage,
         steps=tuple(step for name in names for step in name.split(" + ")),
         away=0.0 if since is None else max(0, now - since) / 1000,
@@ -114,7 +114,7 @@ def failed_bundle(retry: Retry, plan: JobPlan, now: int) -> FailedBundle:
     )
 
 
-def failure_of(last: BundleFailed, *, attempts: int, stage: str = "") -> FailedBundle:
+def describe_failure(last: BundleFailed, *, attempts: int, stage: str = "") -> FailedBundle:
     """Returns the record of a bundle's latest failure, without data about the next attempt."""
     detail = last.detail
     step = detail if isinstance(detail, FailedStep) else None

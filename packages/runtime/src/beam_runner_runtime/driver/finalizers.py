@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from beam_runner_runtime.channel.attempts import Attempt
-from beam_runner_runtime.channel.messages import BundleReply, Entry, Finalize
+from beam_runner_runtime.channel.messages import BundleReply, Entry, FinalizeBundles
 from beam_runner_runtime.channel.server import WorkerLink
 
 
-class Finalizers:
+class FinalizationCallbacks:
     """Map of bundles to their processes. Only the job's thread can use it."""
 
     def __init__(self) -> None:
@@ -32,4 +32,4 @@ class Finalizers:
             known = self._known.pop(number, None)
             if known is not None:
                 link, attempt = known
-                link.send(Finalize((attempt,)))
+                link.send(FinalizeBundles((attempt,)))

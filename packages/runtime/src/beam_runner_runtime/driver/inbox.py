@@ -6,10 +6,10 @@ import queue
 import time
 from collections import deque
 
-from beam_runner_runtime.driver.job_events import CancelRequested, Item, Suspend
+from beam_runner_runtime.driver.job_events import CancelRequested, Item, SuspendRequested
 
 
-class Inbox:
+class EventQueue:
     """Queue of events. Any thread can call ``put``, but only the job's thread can call the other methods."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Inbox:
         All events stay in the queue, in order.
         """
         until = time.monotonic() + seconds
-        while not any(isinstance(item, CancelRequested | Suspend) for item in self._seen):
+        while not any(isinstance(item, CancelRequested | SuspendRequested) for item in self._seen):
             left = until - time.monotonic()
             if left <= 0:
                 return True

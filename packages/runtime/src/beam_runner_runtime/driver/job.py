@@ -17,44 +17,44 @@ from beam_runner_storage.journal.errors import JournalFenced, JournalUnavailable
 from beam_runner_storage.journal.journal import Journal
 
 from beam_runner_runtime.channel.messages import (
-    ExitNow,
+    AbandonBundle,
+    ExitProcess,
     FromWorker,
-    GiveUp,
     JobWork,
-    Logged,
-    Stacks,
+    LogBatch,
+    StackDump,
 )
 from beam_runner_runtime.channel.server import WorkerLink
-from beam_runner_runtime.driver.condition import JobCondition
-from beam_runner_runtime.driver.coordinator import Coordinator
-from beam_runner_runtime.driver.inbox import Inbox
+from beam_runner_runtime.driver.condition import JobMonitor
+from beam_runner_runtime.driver.coordinator import JobCoordinator
+from beam_runner_runtime.driver.inbox import EventQueue
 from beam_runner_runtime.driver.job_events import (
     CancelRequested,
     DrainRequested,
     Item,
     LaneEnded,
-    Lost,
+    ProcessLost,
     ProcessMessage,
     SectionEnded,
-    Suspend,
-    Woken,
-    is_loss,
+    StartPossible,
+    SuspendRequested,
+    is_loss_event,
 )
 from beam_runner_runtime.driver.job_retention import JobRetention
 from beam_runner_runtime.driver.job_shutdown import end_processes, shut_down_job
-from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.ledger import JobLedger
 from beam_runner_runtime.driver.metrics import MetricsTally
-from beam_runner_runtime.driver.observing import JobObserving
+from beam_runner_runtime.driver.observing import JobSnapshots
 from beam_runner_runtime.driver.patient_journal import Outage, PatientJournal
 from beam_runner_runtime.driver.ports import JobPlacement, RunReporter
 from beam_runner_runtime.driver.processes import JobProcesses
-from beam_runner_runtime.driver.reporting import end_text, ending_of, report_logs
+from beam_runner_runtime.driver.reporting import describe_ending, format_ending, report_logs
 from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.slots import JobSlots
-from beam_runner_runtime.driver.waiting import neighbour_wait
-from beam_runner_runtime.driver.watch import JobWatch
-from beam_runner_runtime.shutdown.causes import Event
-from beam_runner_runtime.shutdown.life import Life
+from beam_runner_runtime.driver.waiting import make_neighbour_wait
+from beam_runner_runtime.driver.watch import JobWatchdog
+from beam_runner_runtime.shutdown.causes import StateEvent
+from beam_runner_runtime.shutdown.life import StateMachine
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.shutdown.states import JobPhase
 
@@ -83,7 +83,7 @@ class RunningJob:
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: JobLedger,
         journal: Journal,
         reporter: RunReporter,
         placement: JobPlacement,
@@ -102,15 +102,15 @@ class RunningJob:
         self._on_end = on_end
         self._metrics = MetricsTally(ledger.metrics.infos())
         self._processes = JobProcesses(settings.files.folder)
-        self._condition = JobCondition(self._plan, reporter, self._processes)
-        self._observing = JobObserving(
+        self._condition = JobMonitor(self._plan, reporter, self._processes)
+        self._observing = JobSnapshots(
             self._plan, self._processes.links, lambda: placement.interface
         )
-        self._inbox = Inbox()
+        self._inbox = EventQueue()
         self._retention = JobRetention(ledger, journal, settings)
         limit = ledger.limits.outage_limit
         seconds = None if limit is None else limit / 1000
-        self._coordinator = Coordinator(
+        self._coordinator = JobCoordinator(
             ledger,
             PatientJournal(journal, seconds, self._wait_for_disk),
             self._metrics,
@@ -120,8 +120,8 @@ class RunningJob:
             slots,
             settings,
         )
-        self._watch = JobWatch(self.job_id, reporter, self._observing.stacks)
-        self._life = Life(JobPhase.WAITING, f"job {ledger.plan.context.job_id}")
+        self._watch = JobWatchdog(self.job_id, reporter, self._observing.stacks)
+        self._life = StateMachine(JobPhase.WAITING, f"job {ledger.plan.context.job_id}")
         self._suspended_at: float | None = None
         self._cancelled_at: float | None = None
         self._last_metrics: JobMetrics | None = None
@@ -155,7 +155,7 @@ class RunningJob:
 
     def suspend(self) -> None:
         """Stops the job's work but not the job, so that another server can resume the job."""
-        self._inbox.put(Suspend())
+        self._inbox.put(SuspendRequested())
 
     def metrics(self) -> JobMetrics:
         """Returns all metrics up to now, including the metrics of the stages."""
@@ -196,15 +196,15 @@ class RunningJob:
     def detached(self, link: WorkerLink) -> None:
         """Handles the exit of a worker process."""
         self._processes.detached(link)
-        self._inbox.put(Lost(link))
+        self._inbox.put(ProcessLost(link))
 
     def received(self, link: WorkerLink, message: FromWorker) -> None:
         """Handles a message of a worker process."""
         match message:
-            case Logged(records):
+            case LogBatch(records):
                 worker = f"{link.hello.host}:{link.hello.pid}"
                 report_logs(self._reporter, records, worker)
-            case Stacks():
+            case StackDump():
                 self._observing.answered(link, message)
             case _ if not (self._processes.heard(link, message) or self._placement.heard(message)):
                 self._inbox.put(ProcessMessage(link, message))
@@ -238,7 +238,7 @@ class RunningJob:
     def _run_until_end(self) -> None:
         try:
             self._wait_for_start_permission()
-            self._life.take(Event.BEGUN)
+            self._life.take(StateEvent.BEGUN)
             self._reporter.state(JobState.RUNNING)
             self._run_rounds()
         except JournalFenced as fenced:
@@ -258,9 +258,9 @@ class RunningJob:
 
     def _wait_for_start_permission(self) -> None:
         """Waits until the job may start, or until another event, such as a cancellation, arrives."""
-        while not self._slots.take_turn(lambda: self._inbox.put(Woken())):
+        while not self._slots.take_turn(lambda: self._inbox.put(StartPossible())):
             item = self._inbox.next(LIMITS.job_turn_seconds)
-            if item is not None and not isinstance(item, Woken):
+            if item is not None and not isinstance(item, StartPossible):
                 self._inbox.put(item)
                 return
 
@@ -270,7 +270,7 @@ class RunningJob:
         while self._ledger.end is None and not self._is_suspended():
             taken = time.monotonic()
             items = self._take_events()
-            if any(map(is_loss, items)) and self._end_if_placement_lost():
+            if any(map(is_loss_event, items)) and self._end_if_placement_lost():
                 return
             for item in items:
                 self._handle_event(item)
@@ -298,7 +298,7 @@ class RunningJob:
 
     def _wait_for_disk(self, outage: Outage) -> bool:
         """Waits while the journal is unavailable. Returns False if the job must end or stop."""
-        wait = neighbour_wait(outage, self._coordinator.clock.now())
+        wait = make_neighbour_wait(outage, self._coordinator.clock.now())
         self._condition.tell_outage(outage)
         self._observing.awaits(wait)
         goes_on = self._inbox.is_quiet(max(0.0, outage.next_try - time.monotonic()))
@@ -309,7 +309,7 @@ class RunningJob:
         wishes = self._inbox.all(0.0)
         if any(isinstance(item, CancelRequested) for item in wishes):
             self._ledger.end = self._ledger.end or FinishJob(Outcome.CANCELLED)
-        elif any(isinstance(item, Suspend) for item in wishes):
+        elif any(isinstance(item, SuspendRequested) for item in wishes):
             self._suspended_at = time.monotonic()
         elif not self._end_if_placement_lost():
             reason = f"Can't write the journal of the job: {away}"
@@ -339,7 +339,7 @@ class RunningJob:
         match item:
             case ProcessMessage(link, message):
                 self._coordinator.heard(link, message)
-            case Lost(link):
+            case ProcessLost(link):
                 self._coordinator.lost(link)
             case LaneEnded(number, error):
                 self._coordinator.lane_ended(number, error)
@@ -347,13 +347,13 @@ class RunningJob:
                 self._coordinator.section_ended(end)
             case CancelRequested():
                 self._cancelled_at = time.monotonic()
-                self._life.take(Event.CANCEL_REQUESTED)
+                self._life.take(StateEvent.CANCEL_REQUESTED)
                 self._coordinator.cancel()
             case DrainRequested():
                 self._coordinator.drain()
-            case Suspend():
+            case SuspendRequested():
                 self._suspended_at = time.monotonic()
-                self._life.take(Event.SUSPEND_REQUESTED)
+                self._life.take(StateEvent.SUSPEND_REQUESTED)
                 self._coordinator.suspend()
 
     # End of the job.
@@ -362,11 +362,11 @@ class RunningJob:
         end = self._ledger.end
         finished = end.outcome if isinstance(end, FinishJob) else None
         in_order = finished is not Outcome.CANCELLED and self._suspended_at is None
-        self._life.take(Event.IN_ORDER if in_order else Event.AT_ONCE)
+        self._life.take(StateEvent.IN_ORDER if in_order else StateEvent.AT_ONCE)
         busy = self._coordinator.lanes.close()
         in_sections = self._processes.links() if self._coordinator.sections.alive else ()
         for link in {*busy, *in_sections}:
-            link.send(GiveUp())
+            link.send(AbandonBundle())
         if in_order:
             self._processes.tear_down()
         if self._placement.is_alive:
@@ -376,7 +376,7 @@ class RunningJob:
             shut_down_job(*parts, LIMITS.abort_seconds, cancel=not in_order, grace=grace)
         # Send this only now: the placement retries a process that exits before its lane.
         for link in busy:
-            link.send(ExitNow())
+            link.send(ExitProcess())
         # Sum up now: later messages don't count, and processes tear down in parallel.
         totals = self._metrics.totals()
         gone = end_processes(self._processes, self._life)
@@ -396,5 +396,5 @@ class RunningJob:
         if isinstance(end, FinishJob):
             return self._reporter.state(_STATES[end.outcome])
         last = self._ledger.last_failure
-        ending = ending_of(end, last, self._plan, self._ledger.waits)
-        return self._reporter.state(JobState.FAILED, end_text(end, last, self._plan), ending)
+        ending = describe_ending(end, last, self._plan, self._ledger.waits)
+        return self._reporter.state(JobState.FAILED, format_ending(end, last, self._plan), ending)

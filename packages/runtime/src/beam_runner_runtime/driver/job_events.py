@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.channel.attempts import BundleFailure
 from beam_runner_runtime.channel.messages import FromWorker
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.sections.ends import SectionEnd
@@ -19,7 +19,7 @@ class ProcessMessage:
 
 
 @attrs.frozen
-class Lost:
+class ProcessLost:
     """Exit or loss of a worker process."""
 
     link: WorkerLink
@@ -51,31 +51,31 @@ class DrainRequested:
 
 
 @attrs.frozen
-class Suspend:
+class SuspendRequested:
     """Request to suspend the job at server shutdown. Another server resumes the job."""
 
 
 @attrs.frozen
-class Woken:
+class StartPossible:
     """Signal that the job can check again whether it may start."""
 
 
 Item = (
     ProcessMessage
-    | Lost
+    | ProcessLost
     | LaneEnded
     | SectionEnded
     | CancelRequested
     | DrainRequested
-    | Suspend
-    | Woken
+    | SuspendRequested
+    | StartPossible
 )
 
 
-def is_loss(item: Item) -> bool:
+def is_loss_event(item: Item) -> bool:
     """Returns whether an item reports the loss of a process, a lane or a section that the placement
     should keep alive.
     """
     if isinstance(item, SectionEnded):
-        return isinstance(item.end, BundleBroke) and item.end.failure is None
-    return isinstance(item, Lost) or (isinstance(item, LaneEnded) and item.error != "")
+        return isinstance(item.end, BundleFailure) and item.end.failure is None
+    return isinstance(item, ProcessLost) or (isinstance(item, LaneEnded) and item.error != "")

@@ -11,7 +11,7 @@ from beam_runner_model.failures import EndingKind
 from beam_runner_storage.journal.errors import JournalError, JournalFenced
 from beam_runner_storage.journal.journal import Journal
 
-from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.ledger import JobLedger
 from beam_runner_runtime.driver.settings import JobSettings
 
 _LOGGER = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class JobRetention:
         settings: settings of the job.
     """
 
-    def __init__(self, ledger: Ledger, journal: Journal, settings: JobSettings) -> None:
+    def __init__(self, ledger: JobLedger, journal: Journal, settings: JobSettings) -> None:
         self._ledger = ledger
         self._journal = journal
         self._settings = settings

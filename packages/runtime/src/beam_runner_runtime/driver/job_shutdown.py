@@ -6,14 +6,14 @@ import logging
 import time
 
 from beam_runner_runtime.channel.messages import LaneOpened
-from beam_runner_runtime.driver.coordinator import Coordinator
-from beam_runner_runtime.driver.inbox import Inbox
+from beam_runner_runtime.driver.coordinator import JobCoordinator
+from beam_runner_runtime.driver.inbox import EventQueue
 from beam_runner_runtime.driver.job_events import LaneEnded, ProcessMessage, SectionEnded
 from beam_runner_runtime.driver.ports import JobPlacement
 from beam_runner_runtime.driver.processes import JobProcesses
-from beam_runner_runtime.shutdown.causes import Event
-from beam_runner_runtime.shutdown.detections import Detector, notice
-from beam_runner_runtime.shutdown.life import Life
+from beam_runner_runtime.shutdown.causes import StateEvent
+from beam_runner_runtime.shutdown.detections import Detector, log_detection
+from beam_runner_runtime.shutdown.life import StateMachine
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.shutdown.states import JobPhase
 
@@ -21,9 +21,9 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def shut_down_job(
-    coordinator: Coordinator,
+    coordinator: JobCoordinator,
     placement: JobPlacement,
-    inbox: Inbox,
+    inbox: EventQueue,
     seconds: float,
     *,
     cancel: bool,
@@ -69,16 +69,16 @@ def shut_down_job(
                 pass
 
 
-def end_processes(processes: JobProcesses, life: Life[JobPhase]) -> bool:
+def end_processes(processes: JobProcesses, life: StateMachine[JobPhase]) -> bool:
     """Ends all processes of a job, with an orderly teardown if required. Returns whether all processes exited."""
     if life.state is JobPhase.TEARING_DOWN:
         # Tear down even if the job failed, because callbacks of committed bundles still have to
         # run.
         gone = processes.end(abort=False, seconds=LIMITS.teardown_seconds)
-        life.take(Event.ALL_GONE if gone else Event.LATE)
+        life.take(StateEvent.ALL_GONE if gone else StateEvent.LATE)
         if gone:
             return True
-        notice(Detector.TEARDOWN, f"processes of {life.name}")
+        log_detection(Detector.TEARDOWN, f"processes of {life.name}")
     gone = processes.end(abort=True, seconds=LIMITS.abort_seconds)
-    life.take(Event.ALL_GONE if gone else Event.LATE)
+    life.take(StateEvent.ALL_GONE if gone else StateEvent.LATE)
     return gone

@@ -91,7 +91,7 @@ def encode_entries(entries: Sequence[Entry]) -> bytes:
     return b"".join((_ENTRY, REGISTRY.layout.digest, REGISTRY.encode(tuple(entries))))
 
 
-def entries_of(blob: bytes, layout: RecordLayout | None = None) -> tuple[Entry, ...]:
+def decode_entries(blob: bytes, layout: RecordLayout | None = None) -> tuple[Entry, ...]:
     """Decodes entries from `encode_entries`. Expects the layout of this version by default.
 
     Raises:
@@ -114,7 +114,7 @@ def encode_ledger(ledger: LedgerState) -> bytes:
     return b"".join((_SNAPSHOT, size, layout, REGISTRY.encode(ledger)))
 
 
-class Kept:
+class DecodedJournal:
     """Decoded journal of a job, written by this version or another version.
 
     Args:
@@ -145,4 +145,4 @@ class Kept:
         Raises:
             FormError: If this version can't read the entries.
         """
-        return entries_of(blob, self._layout)
+        return decode_entries(blob, self._layout)

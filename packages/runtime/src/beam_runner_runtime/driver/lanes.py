@@ -18,27 +18,27 @@ from beam_runner_engine.dispatch.yielding import compute_turn_end, select_yieldi
 from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_engine.scheduler.events import BundleFailed
 
-from beam_runner_runtime.channel.attempts import Attempt, LanePlace, failed_at
+from beam_runner_runtime.channel.attempts import Attempt, LanePlace, add_lane_to_failure
 from beam_runner_runtime.channel.messages import (
     BundleReply,
     CloseLane,
     Entry,
-    ExitNow,
+    ExitProcess,
     FromServer,
     LeaveLoop,
 )
 from beam_runner_runtime.channel.server import WorkerLink
-from beam_runner_runtime.cpu_contention import Slowness
+from beam_runner_runtime.cpu_contention import CpuSlowdown
 from beam_runner_runtime.driver.lane import Lane
 from beam_runner_runtime.driver.slots import JobSlots
-from beam_runner_runtime.driver.watchdog import Claim
+from beam_runner_runtime.driver.watchdog import AssignedWork
 from beam_runner_runtime.tuning import TUNING
 
 _PATIENCE = BlockedTimes(TUNING.blocked_seconds, TUNING.preparing_seconds, TUNING.unheard_seconds)
 
 
 @attrs.frozen
-class Loss:
+class LostWork:
     """Work that was lost with a process or a lane.
 
     Attributes:
@@ -50,7 +50,7 @@ class Loss:
     loop: bool = False
 
 
-class Lanes:
+class LaneDispatcher:
     """Assignment of bundles to lanes. The engine decides about order, parallelism and yielding.
 
     Args:
@@ -90,7 +90,7 @@ class Lanes:
         self._lanes: dict[int, Lane] = {}
         self._by_link: dict[WorkerLink, Lane] = {}
         self._waiting = BundleQueue(is_source, TUNING.source_seconds)
-        self._slowness = Slowness()
+        self._slowness = CpuSlowdown()
         self._not_before = 0.0
         self.alive: set[int] = set()
 
@@ -134,13 +134,13 @@ class Lanes:
 
     def abort_loop(self) -> bool:
         """Ends the process that runs the loop. Returns False if no process runs it; the loop then never starts."""
-        return self._send_to_loop(ExitNow())
+        return self._send_to_loop(ExitProcess())
 
     def leave_loop(self) -> bool:
         """Requests the end of the loop. Returns False if no process runs it; the loop then never starts."""
         return self._send_to_loop(LeaveLoop())
 
-    def opened(self, number: int, link: WorkerLink) -> Loss:
+    def opened(self, number: int, link: WorkerLink) -> LostWork:
         """Handles a lane that opened in a process. Closes the lane at once if it isn't needed anymore.
 
         Returns the work of the lane in an earlier process. The placement can retry a lane before
@@ -150,7 +150,7 @@ class Lanes:
         lane = self._lanes.get(number)
         if lane is None:
             link.send(CloseLane())
-            return Loss()
+            return LostWork()
         loss = self._detach_lane(lane)
         lane.link = link
         lane.changed = time.monotonic()
@@ -182,7 +182,7 @@ class Lanes:
             lane.running = None
             lane.changed = time.monotonic()
 
-    def lost(self, link: WorkerLink) -> Loss:
+    def lost(self, link: WorkerLink) -> LostWork:
         """Handles an exited or unreachable process: abandons its lane, and returns the lost work.
 
         The placement retries the lane only if it notices the loss too. Therefore, another lane
@@ -190,16 +190,16 @@ class Lanes:
         """
         lane = self._by_link.get(link)
         if lane is None:
-            return Loss()
+            return LostWork()
         del self._lanes[lane.number]
         return self._detach_lane(lane)
 
-    def give_up(self, link: WorkerLink) -> Loss:
+    def give_up(self, link: WorkerLink) -> LostWork:
         """Ends a process, abandons its lane at once, and returns the lost work."""
-        link.send(ExitNow())
+        link.send(ExitProcess())
         return self.lost(link)
 
-    def ended(self, number: int) -> Loss:
+    def ended(self, number: int) -> LostWork:
         """Handles the end of a lane, on request or after too many failures, and returns the lost work.
 
         This call can come before the server notices the loss of the process.
@@ -207,15 +207,15 @@ class Lanes:
         self.alive.discard(number)
         self._slots.ended(number)
         lane = self._lanes.pop(number, None)
-        return Loss() if lane is None else self._detach_lane(lane)
+        return LostWork() if lane is None else self._detach_lane(lane)
 
-    def claims(self) -> list[tuple[WorkerLink, Claim]]:
+    def claims(self) -> list[tuple[WorkerLink, AssignedWork]]:
         """Returns the bundles and loops that should run, by process."""
         found = []
         for link, lane in self._by_link.items():
             if lane.is_busy:
                 since = lane.began if lane.running is not None else lane.changed
-                found.append((link, Claim(since, link.doing, link.doing_since, link.heard)))
+                found.append((link, AssignedWork(since, link.doing, link.doing_since, link.heard)))
         return found
 
     @property
@@ -250,7 +250,9 @@ class Lanes:
             if isinstance(entry, BundleReply):
                 found.append(BundleReply(entry.done, entry.state, entry.metrics, place))
             else:
-                found.append(failed_at(entry, place) if isinstance(entry, BundleFailed) else entry)
+                found.append(
+                    add_lane_to_failure(entry, place) if isinstance(entry, BundleFailed) else entry
+                )
         return found
 
     def forget(self, attempts: Iterable[Attempt]) -> None:
@@ -354,9 +356,9 @@ class Lanes:
             self._close_lane(lane)
             self._slots.gave()
 
-    def _detach_lane(self, lane: Lane) -> Loss:
+    def _detach_lane(self, lane: Lane) -> LostWork:
         """Detaches a lane from its process, and returns the work of the lane."""
-        loss = Loss(lane.running, lane.loop)
+        loss = LostWork(lane.running, lane.loop)
         if lane.link is not None:
             self._by_link.pop(lane.link, None)
         lane.running, lane.loop, lane.served, lane.link = None, False, False, None

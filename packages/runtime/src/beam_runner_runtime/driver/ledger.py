@@ -42,11 +42,11 @@ from beam_runner_worker.totals import Totals
 from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.channel.messages import BundleReply, Entry
 from beam_runner_runtime.driver.journal_codec import LedgerState, Tally, encode_ledger
-from beam_runner_runtime.driver.scheduling import graph_of
-from beam_runner_runtime.sections.plan import stages_of
+from beam_runner_runtime.driver.scheduling import make_scheduler_graph
+from beam_runner_runtime.sections.plan import list_stage_ids
 
 
-class Ledger:
+class JobLedger:
     """Scheduler of a job, with the files, state and metrics of its commits.
 
     Args:
@@ -79,7 +79,10 @@ class Ledger:
         self.metrics = Totals()
         self.tallies: dict[str, Tally] = {}
         self._scheduler = Scheduler(
-            graph_of(plan, sections=section_policy is not None), limits, policy, section_policy
+            make_scheduler_graph(plan, sections=section_policy is not None),
+            limits,
+            policy,
+            section_policy,
         )
         self._open: dict[int, Bundle] = {}
         self.end: FinishJob | FailJob | None = None
@@ -148,7 +151,7 @@ class Ledger:
         """Returns the processing time (ms) at which the oldest open or paused bundle of each stage was opened."""
         oldest: dict[str, int] = {}
         for bundle in (*self._open.values(), *self._scheduler.paused_bundles):
-            for stage in stages_of(bundle):
+            for stage in list_stage_ids(bundle):
                 oldest[stage] = min(
                     bundle.processing_time, oldest.get(stage, bundle.processing_time)
                 )
@@ -190,7 +193,7 @@ class Ledger:
                 yield segment.path
 
     def snapshot(self) -> bytes:
-        """Encodes the complete ledger as a snapshot, which `Kept` decodes."""
+        """Encodes the complete ledger as a snapshot, which `DecodedJournal` decodes."""
         state = LedgerState(
             plan=self.plan,
             shards=self.shards,
@@ -208,7 +211,7 @@ class Ledger:
         return encode_ledger(state)
 
     @classmethod
-    def of_state(cls, state: LedgerState) -> Ledger:
+    def of_state(cls, state: LedgerState) -> JobLedger:
         """Returns the ledger with this state."""
         ledger = cls.__new__(cls)
         ledger.plan, ledger.shards = state.plan, state.shards
@@ -279,7 +282,7 @@ class Ledger:
 
     def _increment_tally(self, bundle: Bundle, what: str) -> None:
         """Increments one count in the `Tally` of each of the bundle's stages."""
-        for stage in stages_of(bundle):
+        for stage in list_stage_ids(bundle):
             tally = self.tallies.get(stage, Tally())
             self.tallies[stage] = attrs.evolve(tally, **{what: getattr(tally, what) + 1})
 

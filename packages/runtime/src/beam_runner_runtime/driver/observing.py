@@ -20,13 +20,13 @@ from beam_runner_model.observation import (
 from beam_runner_model.waits import Wait
 from beam_runner_planner.plan import JobPlan
 
-from beam_runner_runtime.channel.messages import DumpStacks, Stacks
+from beam_runner_runtime.channel.messages import DumpStacks, StackDump
 from beam_runner_runtime.channel.server import WorkerLink
-from beam_runner_runtime.driver.coordinator import Coordinator
-from beam_runner_runtime.driver.failure_reports import failed_bundles
+from beam_runner_runtime.driver.coordinator import JobCoordinator
+from beam_runner_runtime.driver.failure_reports import describe_failed_bundles
 from beam_runner_runtime.driver.lane import Lane
-from beam_runner_runtime.sections.plan import stages_of
-from beam_runner_runtime.sections.running import Sections
+from beam_runner_runtime.sections.plan import list_stage_ids
+from beam_runner_runtime.sections.running import SectionRunner
 from beam_runner_runtime.shutdown.limits import LIMITS
 
 ASKED_SECONDS = 10.0
@@ -34,7 +34,7 @@ ASKED_SECONDS = 10.0
 _STACKS_SECONDS = 3.0
 
 
-class JobObserving:
+class JobSnapshots:
     """Snapshots of a running job. Only the job's thread can call ``look``; any thread can call the
     other methods.
 
@@ -72,7 +72,7 @@ class JobObserving:
         self.touch()
         return self._seen
 
-    def look(self, coordinator: Coordinator, waits: tuple[Wait, ...], still: float) -> None:
+    def look(self, coordinator: JobCoordinator, waits: tuple[Wait, ...], still: float) -> None:
         """Takes a snapshot of the running bundles.
 
         Args:
@@ -107,7 +107,7 @@ class JobObserving:
         clock = coordinator.clock.now()
         self._seen = Execution(
             tuple(found),
-            failed_bundles(coordinator.ledger, self._plan, clock),
+            describe_failed_bundles(coordinator.ledger, self._plan, clock),
             waits,
             round(still, 1),
             clock,
@@ -121,10 +121,10 @@ class JobObserving:
             self._seen = attrs.evolve(self._seen, waits=waits)
         self._is_kept = bool(waits)
 
-    def _observe_sections(self, sections: Sections, now: float) -> Iterator[ObservedBundle]:
+    def _observe_sections(self, sections: SectionRunner, now: float) -> Iterator[ObservedBundle]:
         for section in sections.running():
             bundle, tasks = section.bundle, sections.tasks
-            titles = [self._plan.stages[stage].spec.name for stage in stages_of(bundle)]
+            titles = [self._plan.stages[stage].spec.name for stage in list_stage_ids(bundle)]
             yield ObservedBundle(
                 stage=bundle.stage,
                 bundle=bundle.number,
@@ -153,7 +153,7 @@ class JobObserving:
             # process.
             return tuple(dict.fromkeys(found))
 
-    def answered(self, link: WorkerLink, stacks: Stacks) -> None:
+    def answered(self, link: WorkerLink, stacks: StackDump) -> None:
         """Handles the response of a worker process with its stacks."""
         with self._answered:
             if stacks.request == self._request:

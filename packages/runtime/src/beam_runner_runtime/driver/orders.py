@@ -7,12 +7,12 @@ from beam_runner_engine.scheduler.commands import Bundle
 
 from beam_runner_runtime.channel.messages import JobWork, RunBundle, RunLoop
 from beam_runner_runtime.clock import ProcessingClock
-from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.ledger import JobLedger
 from beam_runner_runtime.driver.settings import JobSettings
 
 
 @attrs.frozen
-class Orders:
+class OrderFactory:
     """Factory of the orders of one job.
 
     Attributes:
@@ -21,7 +21,7 @@ class Orders:
         settings: settings of the job.
     """
 
-    ledger: Ledger
+    ledger: JobLedger
     clock: ProcessingClock
     settings: JobSettings
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from beam_runner_runtime.channel.attempts import Attempt
-from beam_runner_runtime.channel.messages import Hello
+from beam_runner_runtime.channel.messages import WorkerHello
 from beam_runner_runtime.driver.job_folder import JobFolder
 
 QUIET_SECONDS = 30.0
@@ -46,7 +46,7 @@ class OrphanFiles:
         """Schedules the uncommitted files of a failed loop inside a task."""
         self._schedule_files(f"-loop{loop}")
 
-    def process_lost(self, hello: Hello) -> None:
+    def process_lost(self, hello: WorkerHello) -> None:
         """Schedules the folder of an exited or lost worker process."""
         self._folders.append((time.monotonic() + QUIET_SECONDS, hello.folder))
 

@@ -1,6 +1,6 @@
 """Interfaces between the driver and the system that runs worker processes, such as Spark.
 
-A placement runs `beam_runner_runtime.bundles.binding.bind` in its processes. A process serves one
+A placement runs `beam_runner_runtime.bundles.binding.bind_process` in its processes. A process serves one
 lane after another, and never works for two jobs.
 """
 
@@ -11,8 +11,8 @@ from typing import Protocol
 
 from beam_runner_model.jobs import Importance, JobState, MessageLine, MessageRecord
 
-from beam_runner_runtime.bundles.preflight import Needs
-from beam_runner_runtime.channel.endpoints import Endpoints
+from beam_runner_runtime.bundles.preflight import BundleRequirements
+from beam_runner_runtime.channel.endpoints import EndpointFactory
 from beam_runner_runtime.channel.stand_by import StandByOrder
 from beam_runner_runtime.sections.ports import SectionHost
 
@@ -108,10 +108,10 @@ class Placement(Protocol):
     def has_tables(self) -> bool:
         """Whether the placement can read and write Spark tables."""
 
-    def attach(self, endpoints: Endpoints) -> None:
+    def attach(self, endpoints: EndpointFactory) -> None:
         """Sets the endpoints at which processes reach this server and can call `order`."""
 
-    def try_out(self, needs: Needs) -> frozenset[str]:
+    def try_out(self, needs: BundleRequirements) -> frozenset[str]:
         """Checks in worker processes that the requirements of bundles are met on each host.
 
         Returns:

@@ -17,26 +17,26 @@ import attrs
 from beam_runner_worker.fnapi.external import stop_external_worker
 
 from beam_runner_runtime.channel.messages import (
-    Beat,
-    Closed,
     EndJob,
-    ExitNow,
+    ExitProcess,
     ExternalWorkerStarted,
     FromServer,
     FromWorker,
-    Hello,
-    TearDown,
+    Heartbeat,
+    TearDownDoFns,
+    WorkerClosed,
+    WorkerHello,
 )
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.channel.vitals import read_vitals
-from beam_runner_runtime.shutdown.detections import Detector, notice
+from beam_runner_runtime.shutdown.detections import Detector, log_detection
 from beam_runner_runtime.shutdown.limits import LIMITS
 
 _LOGGER = logging.getLogger(__name__)
 
 
 @attrs.frozen
-class Silence:
+class SilentProcess:
     """Unresponsive process.
 
     Attributes:
@@ -45,7 +45,7 @@ class Silence:
         stage: id of the stage that the process works on; empty if unknown.
     """
 
-    hello: Hello
+    hello: WorkerHello
     seconds: float
     stage: str
 
@@ -76,7 +76,7 @@ class JobProcesses:
         with self._changed:
             self._links.add(link)
             if self._ended:
-                link.send(ExitNow())
+                link.send(ExitProcess())
 
     def detached(self, link: WorkerLink) -> None:
         """Removes an exited process."""
@@ -115,16 +115,16 @@ class JobProcesses:
             match message:
                 case ExternalWorkerStarted():
                     self._external.setdefault(link, []).append(message)
-                case Beat(begun=begun):
+                case Heartbeat(begun=begun):
                     self._begun.setdefault(link, {}).update(begun)
-                case Closed(begun):
+                case WorkerClosed(begun):
                     self._begun.setdefault(link, {}).update(begun)
                     self._closed.add(link)
                 case _:
                     return False
         return True
 
-    def look(self) -> list[Silence]:
+    def look(self) -> list[SilentProcess]:
         """Returns the unresponsive processes, and kills processes with a broken channel. Costs nothing
         if all respond.
         """
@@ -135,7 +135,9 @@ class JobProcesses:
         found = []
         for link in silent:
             vitals = read_vitals(self._folder / link.hello.folder)
-            found.append(Silence(link.hello, now - link.heard, vitals.stage if vitals else ""))
+            found.append(
+                SilentProcess(link.hello, now - link.heard, vitals.stage if vitals else "")
+            )
             if vitals is not None:
                 first = self._beats.setdefault(link, vitals.beats)
                 if (vitals.beats - first) * LIMITS.beat_seconds > LIMITS.mute_seconds:
@@ -143,14 +145,14 @@ class JobProcesses:
                         "killing Python worker %s, which lost its channel to the server",
                         link.hello.pid,
                     )
-                    notice(Detector.VITALS, link.name)
+                    log_detection(Detector.VITALS, link.name)
                     link.kill()
         return found
 
     def tear_down(self) -> None:
         """Orders all processes to tear down early, because no bundle follows."""
         with self._changed:
-            self._send_to_all(TearDown())
+            self._send_to_all(TearDownDoFns())
 
     def end(self, *, abort: bool, seconds: float) -> bool:
         """Ends all processes, with an orderly teardown or at once.
@@ -161,7 +163,7 @@ class JobProcesses:
         with self._changed:
             self._ended = True
             self._aborted = self._aborted or abort
-            self._send_to_all(ExitNow() if abort else EndJob())
+            self._send_to_all(ExitProcess() if abort else EndJob())
         gone = self._wait_for_exits(seconds)
         self._stop_external_workers()
         return gone

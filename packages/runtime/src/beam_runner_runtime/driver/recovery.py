@@ -8,11 +8,13 @@ from beam_runner_engine.scheduler.events import AttemptsLost
 from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_storage.journal.journal import Journal
 
-from beam_runner_runtime.driver.journal_codec import Kept
-from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.journal_codec import DecodedJournal
+from beam_runner_runtime.driver.ledger import JobLedger
 
 
-def recover(journal: Journal, limits: Callable[[Ledger], Limits] | None = None) -> Ledger:
+def recover_ledger(
+    journal: Journal, limits: Callable[[JobLedger], Limits] | None = None
+) -> JobLedger:
     """Returns the ledger from a job's journal. Retries all bundles that were lost with the earlier
     server.
 
@@ -27,8 +29,8 @@ def recover(journal: Journal, limits: Callable[[Ledger], Limits] | None = None) 
         FormError: If another version wrote the journal, and this version can't read it.
     """
     recovered = journal.recover()
-    kept = Kept(recovered.snapshot or b"")
-    ledger = Ledger.of_state(kept.ledger)
+    kept = DecodedJournal(recovered.snapshot or b"")
+    ledger = JobLedger.of_state(kept.ledger)
     for blob in recovered.entries:
         for entry in kept.entries(blob):
             ledger.apply(entry)

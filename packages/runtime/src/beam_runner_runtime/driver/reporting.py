@@ -14,7 +14,7 @@ from beam_runner_planner.plan import JobPlan
 from beam_runner_worker.log_records import LogRecord, Severity
 
 from beam_runner_runtime.channel.attempts import FailedStep
-from beam_runner_runtime.driver.failure_reports import failure_of
+from beam_runner_runtime.driver.failure_reports import describe_failure
 from beam_runner_runtime.driver.ports import RunReporter
 
 _IMPORTANCE = {
@@ -52,7 +52,7 @@ def _map_importance(record: LogRecord) -> Importance:
     return _IMPORTANCE.get(record.severity, Importance.DETAILED)
 
 
-def ending_of(
+def describe_ending(
     end: FailJob, last: BundleFailed | None, plan: JobPlan, waits: Callable[[], tuple[Wait, ...]]
 ) -> Ending:
     """Returns a record with the cause of a job's failure.
@@ -63,13 +63,13 @@ def ending_of(
         plan: plan of the job, with the steps of each stage.
         waits: function that returns the conditions that the job waited for at its end.
     """
-    reason = end_text(end, last, plan).partition("\n")[0]
+    reason = format_ending(end, last, plan).partition("\n")[0]
     if end.kind is EndingKind.STUCK:
         return Ending(end.kind, reason, waits=waits())
     if last is None or not _is_bundle_failure(end):
         return Ending(end.kind, reason)
     attempts = end.attempts or len(end.causes)
-    failure = failure_of(last, attempts=attempts, stage=end.stage or "")
+    failure = describe_failure(last, attempts=attempts, stage=end.stage or "")
     return Ending(EndingKind.BUNDLE, reason, failure)
 
 
@@ -78,7 +78,7 @@ def _is_bundle_failure(end: FailJob) -> bool:
     return end.stage is not None and end.kind in (EndingKind.BUNDLE, EndingKind.OTHER)
 
 
-def end_text(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
+def format_ending(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
     """Returns the text about a job's failure.
 
     Args:

@@ -31,7 +31,7 @@ from beam_runner_planner.plan import Clock, Elements, JobPlan, StagePlan, TestSt
 _KINDS = {BufferKind.GROUPED: StageKind.GROUPING, BufferKind.KEYED: StageKind.STATEFUL}
 
 
-def graph_of(plan: JobPlan, *, sections: bool = False) -> GraphSpec:
+def make_scheduler_graph(plan: JobPlan, *, sections: bool = False) -> GraphSpec:
     """Returns the scheduler's graph of a plan, with a stage for each stage and a collection for each
     buffer.
 
@@ -55,7 +55,7 @@ def graph_of(plan: JobPlan, *, sections: bool = False) -> GraphSpec:
     )
 
 
-def roots_of(plan: JobPlan) -> tuple[Output, ...]:
+def make_root_outputs(plan: JobPlan) -> tuple[Output, ...]:
     """Returns the initial data of the job: one element for each impulse."""
     return tuple(
         Output(

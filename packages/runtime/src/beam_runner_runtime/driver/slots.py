@@ -18,7 +18,7 @@ from beam_runner_engine.dispatch.sharing import SlotSharing
 from beam_runner_runtime.tuning import TUNING
 
 
-class Slots:
+class ClusterSlots:
     """Slots shared by all jobs of a server. Each job uses them through `JobSlots`.
 
     Args:
@@ -45,7 +45,7 @@ class Slots:
 class JobSlots:
     """Slots from the perspective of one job. Any thread can call the methods."""
 
-    def __init__(self, slots: Slots, job_id: str) -> None:
+    def __init__(self, slots: ClusterSlots, job_id: str) -> None:
         self._slots = slots
         self._job_id = job_id
 

@@ -21,10 +21,10 @@ from beam_runner_storage.journal.journal import Journal
 
 from beam_runner_runtime.channel.attempts import FailedStep, LanePlace, LostProcess
 from beam_runner_runtime.channel.messages import BundleReply, Entry
-from beam_runner_runtime.driver.failure_reports import failure_of
-from beam_runner_runtime.driver.journal_codec import Kept
-from beam_runner_runtime.driver.ledger import Ledger
-from beam_runner_runtime.sections.plan import stages_of
+from beam_runner_runtime.driver.failure_reports import describe_failure
+from beam_runner_runtime.driver.journal_codec import DecodedJournal
+from beam_runner_runtime.driver.ledger import JobLedger
+from beam_runner_runtime.sections.plan import list_stage_ids
 
 _ENDS = {
     StoryKind.COMMITTED: StoryStatus.COMMITTED,
@@ -33,7 +33,7 @@ _ENDS = {
 }
 
 
-def story(journal: Journal, bundle: int) -> BundleStory:
+def reconstruct_bundle_story(journal: Journal, bundle: int) -> BundleStory:
     """Returns the complete history of a bundle in a journal. Reads the complete journal into memory.
 
     Any thread can call this function, even while the job appends to the journal.
@@ -49,8 +49,8 @@ def story(journal: Journal, bundle: int) -> BundleStory:
     recovered = journal.recover()
     if recovered.snapshot is None:
         return BundleStory(bundle, StoryStatus.NO_JOURNAL)
-    kept = Kept(recovered.snapshot)
-    teller = _StoryReplay(Ledger.of_state(kept.ledger), bundle, recovered.first)
+    kept = DecodedJournal(recovered.snapshot)
+    teller = _StoryReplay(JobLedger.of_state(kept.ledger), bundle, recovered.first)
     for number, blob in enumerate(recovered.entries, recovered.first):
         for entry in kept.entries(blob):
             teller.apply(number, entry)
@@ -60,7 +60,7 @@ def story(journal: Journal, bundle: int) -> BundleStory:
 class _StoryReplay:
     """Replay of journal entries that collects the events of one bundle."""
 
-    def __init__(self, ledger: Ledger, number: int, first: int) -> None:
+    def __init__(self, ledger: JobLedger, number: int, first: int) -> None:
         self._ledger = ledger
         self._number = number
         self._first = first
@@ -93,7 +93,7 @@ class _StoryReplay:
             return BundleStory(
                 self._number, status, first_entry=self._first, next_bundle=ledger.next_bundle
             )
-        names = [ledger.plan.stages[stage].spec.name for stage in stages_of(bundle)]
+        names = [ledger.plan.stages[stage].spec.name for stage in list_stage_ids(bundle)]
         return BundleStory(
             self._number,
             _ENDS.get(self._steps[-1].kind, StoryStatus.OPEN),
@@ -132,7 +132,7 @@ class _StoryReplay:
                 )
             case BundleFailed(attempt=attempt, detail=detail):
                 place = detail.place if isinstance(detail, FailedStep) else None
-                failure = failure_of(event, attempts=attempt, stage=self._stage)
+                failure = describe_failure(event, attempts=attempt, stage=self._stage)
                 process = detail if isinstance(detail, LostProcess) else None
                 self._add_step(
                     StoryKind.FAILED, entry, attempt, place=place, failure=failure, process=process

@@ -7,7 +7,7 @@ from beam_runner_engine.scheduler.policy import DefaultPolicy, DefaultSectionPol
 from beam_runner_engine.scheduler.specs import Limits, Pauses
 from beam_runner_planner.plan import JobPlan
 
-from beam_runner_runtime.job_options import Bulk, JobWishes
+from beam_runner_runtime.job_options import BulkMode, RunnerOptions
 from beam_runner_runtime.tuning import TUNING
 
 _LEAST_SHARDS_PER_CORE = 2
@@ -66,12 +66,12 @@ class JobTuning:
     section_policy: SectionPolicy | None = None
 
 
-def tuning_of(
+def choose_job_tuning(
     plan: JobPlan,
     cores: int,
     retries: RetrySettings,
-    wishes: JobWishes,
-    bulk: Bulk = Bulk.AUTO,
+    wishes: RunnerOptions,
+    bulk: BulkMode = BulkMode.AUTO,
     *,
     shares_data: bool = True,
     on_cluster: bool = False,
@@ -91,7 +91,7 @@ def tuning_of(
         parallelism=cores * TUNING.lanes_per_core,
         section_exchanges=_MOST_EXCHANGES if shares_data else _MOST_EXCHANGES_OF_ALL,
     )
-    limits = with_retries(limits, plan, retries, wishes)
+    limits = set_retry_limits(limits, plan, retries, wishes)
     policy = DefaultPolicy()
     if plan.streaming:
         policy = DefaultPolicy(checkpoint_after=_STREAMING_CHECKPOINT_MS, halves_restrictions=False)
@@ -103,15 +103,15 @@ def tuning_of(
     if wishes.checkpoint_interval is not None:
         policy = attrs.evolve(policy, checkpoint_after=wishes.checkpoint_interval)
     few = plan.streaming or plan.one_interpreter
-    shards = wishes.key_shards or shards_for(cores, few=few)
+    shards = wishes.key_shards or count_key_shards(cores, few=few)
     sections = _select_section_policy(
         wishes.bulk or bulk, shares_data=shares_data, on_cluster=on_cluster
     )
     return JobTuning(shards, limits, policy, sections)
 
 
-def with_retries(
-    limits: Limits, plan: JobPlan, retries: RetrySettings, wishes: JobWishes
+def set_retry_limits(
+    limits: Limits, plan: JobPlan, retries: RetrySettings, wishes: RunnerOptions
 ) -> Limits:
     """Returns `limits` with retry limits for failed bundles.
 
@@ -136,17 +136,17 @@ def with_retries(
 
 
 def _select_section_policy(
-    bulk: Bulk, *, shares_data: bool, on_cluster: bool
+    bulk: BulkMode, *, shares_data: bool, on_cluster: bool
 ) -> SectionPolicy | None:
     """Returns the policy that selects sections, or None if no stage should wait for a section."""
-    if bulk is Bulk.ALWAYS or (bulk is Bulk.AUTO and not shares_data):
+    if bulk is BulkMode.ALWAYS or (bulk is BulkMode.AUTO and not shares_data):
         return DefaultSectionPolicy()
-    if bulk is Bulk.AUTO and on_cluster:
+    if bulk is BulkMode.AUTO and on_cluster:
         return DefaultSectionPolicy(_LARGE_BYTES, growing=True)
     return None
 
 
-def shards_for(cores: int, *, few: bool) -> int:
+def count_key_shards(cores: int, *, few: bool) -> int:
     """Returns the number of key shards of a job's stages.
 
     Grouping of many small shards is faster, because a large shard exceeds the CPU caches or the

@@ -10,11 +10,11 @@ import attrs
 from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_planner.plan import JobPlan
 
-from beam_runner_runtime.driver.coordinator import Coordinator
-from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.coordinator import JobCoordinator
+from beam_runner_runtime.driver.ledger import JobLedger
 from beam_runner_runtime.driver.patient_journal import Outage
-from beam_runner_runtime.driver.processes import Silence
-from beam_runner_runtime.sections.plan import stages_of
+from beam_runner_runtime.driver.processes import SilentProcess
+from beam_runner_runtime.sections.plan import list_stage_ids
 
 _MOST_OF_A_KIND = 3
 """Maximum number of waits of one kind per stage. For example, each key shard can have a timer."""
@@ -23,8 +23,11 @@ _MOST_STEPS = 6
 """Maximum number of step names per wait. A stage can contain thousands of steps and have many waits."""
 
 
-def job_waits(
-    coordinator: Coordinator, plan: JobPlan, silent: Iterable[Silence], waits: Iterable[Wait]
+def find_job_waits(
+    coordinator: JobCoordinator,
+    plan: JobPlan,
+    silent: Iterable[SilentProcess],
+    waits: Iterable[Wait],
 ) -> tuple[Wait, ...]:
     """Returns the conditions that a job waits for: first those of the cluster and its processes, then
     those of the stages.
@@ -44,7 +47,7 @@ def job_waits(
     return tuple(found[:_MOST])
 
 
-def waits_for_clock(ledger: Ledger, waits: Iterable[Wait]) -> bool:
+def is_waiting_for_clock(ledger: JobLedger, waits: Iterable[Wait]) -> bool:
     """Returns whether the job only waits for idle sources and timers, which needs no report.
 
     Args:
@@ -58,7 +61,7 @@ def waits_for_clock(ledger: Ledger, waits: Iterable[Wait]) -> bool:
     )
 
 
-def neighbour_wait(outage: Outage, now: int) -> Wait:
+def make_neighbour_wait(outage: Outage, now: int) -> Wait:
     """Returns the record of an outage at processing time `now` (ms)."""
     moment = time.monotonic()
     return Wait(
@@ -71,7 +74,7 @@ def neighbour_wait(outage: Outage, now: int) -> Wait:
 
 
 def _find_runner_waits(
-    coordinator: Coordinator, plan: JobPlan, silent: Iterable[Silence]
+    coordinator: JobCoordinator, plan: JobPlan, silent: Iterable[SilentProcess]
 ) -> Iterator[Wait]:
     for one in silent:
         process = one.hello
@@ -84,10 +87,10 @@ def _find_runner_waits(
         )
     for outage in (coordinator.lane_failures.outage, *coordinator.outages.current()):
         if outage is not None:
-            yield neighbour_wait(outage, coordinator.clock.now())
+            yield make_neighbour_wait(outage, coordinator.clock.now())
     tasks = coordinator.sections.tasks
     for section in coordinator.sections.running():
-        stage, steps = section.bundle.stage, _list_step_names(plan, stages_of(section.bundle))
+        stage, steps = section.bundle.stage, _list_step_names(plan, list_stage_ids(section.bundle))
         yield Wait(WaitKind.TASKS, stage, steps, count=tasks.known, done=tasks.done)
     if waiting := coordinator.lanes.jobs_without_folder:
         yield Wait(WaitKind.SLOT, count=waiting)

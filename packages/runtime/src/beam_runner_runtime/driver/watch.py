@@ -12,17 +12,17 @@ from beam_runner_model.observation import ThreadStack
 from beam_runner_runtime.channel import stacks
 from beam_runner_runtime.channel.attempts import LostProcess
 from beam_runner_runtime.driver import watchdog
-from beam_runner_runtime.driver.coherence import lost_bundles
-from beam_runner_runtime.driver.coordinator import Coordinator
+from beam_runner_runtime.driver.coherence import find_lost_bundles
+from beam_runner_runtime.driver.coordinator import JobCoordinator
 from beam_runner_runtime.driver.ports import RunReporter
-from beam_runner_runtime.driver.watchdog import Since
-from beam_runner_runtime.shutdown.detections import Detector, notice
+from beam_runner_runtime.driver.watchdog import ConditionTimer
+from beam_runner_runtime.shutdown.detections import Detector, log_detection
 from beam_runner_runtime.shutdown.limits import LIMITS
 
 _LOGGER = logging.getLogger(__name__)
 
 
-class JobWatch:
+class JobWatchdog:
     """Watchdog of one job, which detects that the job makes no progress. Only the job's thread can use it.
 
     Args:
@@ -42,10 +42,10 @@ class JobWatch:
         self._worker_stacks = worker_stacks
         self._looked = 0.0
         self._busy = 0.0
-        self._loop_is_lost = Since()
-        self._bundles_are_lost = Since()
+        self._loop_is_lost = ConditionTimer()
+        self._bundles_are_lost = ConditionTimer()
 
-    def look(self, coordinator: Coordinator, taken: float) -> None:
+    def look(self, coordinator: JobCoordinator, taken: float) -> None:
         """Runs the check if it is due. Abandons and reruns bundles that no process works on.
 
         The job's thread can block for minutes, for example during a journal outage. The messages of
@@ -61,11 +61,13 @@ class JobWatch:
             return
         self._looked = now
         limit = LIMITS.watchdog_seconds
-        for link in watchdog.defects(coordinator.lanes.claims(), coordinator.moved, now):
+        for link in watchdog.find_abandoned_work(
+            coordinator.lanes.claims(), coordinator.moved, now
+        ):
             where = f"Python worker {link.hello.pid} on {link.hello.host}"
             what = f"{where} got a bundle, but {link.doing.value}"
             self._report_defect(what, "the server replaces the process and reruns the bundle")
-            notice(Detector.WATCHDOG, where)
+            log_detection(Detector.WATCHDOG, where)
             loss = coordinator.lanes.give_up(link)
             process = LostProcess(link.hello.host, link.hello.pid)
             coordinator.lose(loss, f"{what} for more than {limit:g} s", process)
@@ -75,7 +77,7 @@ class JobWatch:
             )
             coordinator.take_loop_back("no process ran it")
         # Search for lost bundles only if the job makes no progress.
-        lost = lost_bundles(coordinator) if now - coordinator.moved > limit / 2 else []
+        lost = find_lost_bundles(coordinator) if now - coordinator.moved > limit / 2 else []
         if self._bundles_are_lost.seconds(is_so=bool(lost), now=listened) > limit:
             self._report_defect(
                 f"open bundles without a process: {len(lost)}", "the server runs them now"
@@ -88,7 +90,10 @@ class JobWatch:
             " defect of the runner; the server log contains the stacks of all threads"
         )
         self._reporter.message(Importance.WARNING, text)
-        found = (*stacks.threads(), *self._worker_stacks())
+        found = (*stacks.list_thread_stacks(), *self._worker_stacks())
         _LOGGER.error(
-            "job %s: %s. Stacks of all threads:\n%s", self._job_id, text, stacks.as_text(found)
+            "job %s: %s. Stacks of all threads:\n%s",
+            self._job_id,
+            text,
+            stacks.format_stacks(found),
         )

@@ -12,14 +12,14 @@ from typing import TypeVar
 
 import attrs
 
-from beam_runner_runtime.channel.messages import Doing
+from beam_runner_runtime.channel.messages import WorkerActivity
 from beam_runner_runtime.shutdown.limits import LIMITS
 
 Item = TypeVar("Item")
 
 
 @attrs.frozen
-class Claim:
+class AssignedWork:
     """Bundle or loop that the server assigned to a process. All times are seconds of the same clock.
 
     Attributes:
@@ -30,12 +30,12 @@ class Claim:
     """
 
     since: float
-    doing: Doing
+    doing: WorkerActivity
     doing_since: float
     heard: float
 
 
-def is_defect(claim: Claim, moved: float, now: float) -> bool:
+def is_abandoned(claim: AssignedWork, moved: float, now: float) -> bool:
     """Returns whether no process has worked on a claim for `LIMITS.watchdog_seconds`.
 
     Args:
@@ -47,9 +47,9 @@ def is_defect(claim: Claim, moved: float, now: float) -> bool:
     if now - claim.heard > LIMITS.watchdog_heard_seconds:
         return False
     match claim.doing:
-        case Doing.IDLE:
+        case WorkerActivity.IDLE:
             return now - max(claim.since, claim.doing_since) > limit
-        case Doing.LOOP | Doing.ORDER:
+        case WorkerActivity.LOOP | WorkerActivity.ORDER:
             # With short bundles, each report can fall between two bundles.
             return now - max(claim.since, claim.doing_since, moved) > limit
         case _:
@@ -57,7 +57,7 @@ def is_defect(claim: Claim, moved: float, now: float) -> bool:
 
 
 @attrs.define
-class Since:
+class ConditionTimer:
     """Start time of a condition that several consecutive checks observe."""
 
     _began: float | None = None
@@ -72,6 +72,8 @@ class Since:
         return now - self._began
 
 
-def defects(claims: Sequence[tuple[Item, Claim]], moved: float, now: float) -> list[Item]:
+def find_abandoned_work(
+    claims: Sequence[tuple[Item, AssignedWork]], moved: float, now: float
+) -> list[Item]:
     """Returns the items whose claims no process works on."""
-    return [place for place, claim in claims if is_defect(claim, moved, now)]
+    return [place for place, claim in claims if is_abandoned(claim, moved, now)]

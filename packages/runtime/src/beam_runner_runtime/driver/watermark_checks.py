@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 
-from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.ledger import JobLedger
 
 VARIABLE = "BEAM_SPARK_CHECK_WATERMARKS"
 """Environment variable of the server. If it isn't empty, a job fails when a watermark overtakes data."""
 
 
-def are_checked() -> bool:
+def are_watermark_checks_enabled() -> bool:
     """Returns whether watermark checks are enabled in this process."""
     return bool(os.environ.get(VARIABLE))
 
 
-def first_overtaken(ledger: Ledger) -> str:
+def find_overtaken_data(ledger: JobLedger) -> str:
     """Returns a sentence about the first data that a watermark has overtaken since the last call.
 
     Returns "" if no watermark has overtaken data, or if the checks are disabled.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
-from beam_runner_runtime.channel.messages import NeighbourAwaited
+from beam_runner_runtime.channel.messages import NeighbourWaitStatus
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver.patient_journal import Outage
 
@@ -15,7 +15,7 @@ class WorkerOutages:
     def __init__(self) -> None:
         self._awaited: dict[WorkerLink, Outage] = {}
 
-    def told(self, link: WorkerLink, message: NeighbourAwaited, now: float) -> None:
+    def told(self, link: WorkerLink, message: NeighbourWaitStatus, now: float) -> None:
         """Handles a message of a process about the start or the end of its wait."""
         if not message.neighbour:
             self._awaited.pop(link, None)

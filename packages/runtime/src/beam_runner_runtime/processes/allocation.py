@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import os
 
-from beam_runner_runtime.memory import bundle_budget
+from beam_runner_runtime.memory import compute_bundle_budget
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """Parameters of glibc's ``mallopt``, from ``malloc.h``."""
@@ -20,7 +20,7 @@ _SHARE_KEPT = 4
 _CHOSEN = "ARROW_DEFAULT_MEMORY_POOL"
 
 
-def settle() -> None:
+def tune_allocator() -> None:
     """Retains freed memory for later data, which passes through a dozen blocks of 1 MB.
 
     Otherwise the system releases each block and clears it again, page by page. That took a third of
@@ -36,10 +36,10 @@ def settle() -> None:
         mallopt(_MMAP_THRESHOLD, _LARGE)
         if _CHOSEN not in os.environ:
             pa.set_memory_pool(pa.system_memory_pool())
-    keep(min(_MOST_KEPT, bundle_budget() // _SHARE_KEPT))
+    retain_freed_memory(min(_MOST_KEPT, compute_bundle_budget() // _SHARE_KEPT))
 
 
-def keep(size: int) -> None:
+def retain_freed_memory(size: int) -> None:
     """Retains up to ``size`` bytes of freed memory from now on, for successive tasks of a section."""
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).mallopt(_TRIM_THRESHOLD, size)

@@ -18,16 +18,16 @@ from beam_runner_model.threads import start_essential
 from beam_runner_runtime.channel.messages import Endpoint
 from beam_runner_runtime.processes.parent import READY
 from beam_runner_runtime.processes.zygote import Zygote
-from beam_runner_runtime.shutdown.causes import Event
-from beam_runner_runtime.shutdown.detections import Detector, notice
-from beam_runner_runtime.shutdown.life import Life
+from beam_runner_runtime.shutdown.causes import StateEvent
+from beam_runner_runtime.shutdown.detections import Detector, log_detection
+from beam_runner_runtime.shutdown.life import StateMachine
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.shutdown.states import ForkServerState
 
 _LOGGER = logging.getLogger(__name__)
 
 
-class Children:
+class WorkerProcesses:
     """Client that forks, kills and watches processes by number; thread-safe.
 
     If the fork server exits on its own, its workers exit too, and the client starts another fork
@@ -48,7 +48,7 @@ class Children:
         self._writing = threading.Lock()
         self._stopped = False
         self._lost = ""
-        self._life = Life(ForkServerState.IMPORTING, "the fork server")
+        self._life = StateMachine(ForkServerState.IMPORTING, "the fork server")
 
     @property
     def is_alive(self) -> bool:
@@ -103,7 +103,7 @@ class Children:
         """Prevents the start of another fork server, and returns the current one."""
         with self._writing:
             self._stopped = True
-            self._life.take(Event.STOP_REQUESTED)
+            self._life.take(StateEvent.STOP_REQUESTED)
             return self._parent
 
     def _send_command(self, line: str, forks: int | None = None) -> None:
@@ -143,10 +143,10 @@ class Children:
             False if `stop` or `kill` ended the previous one.
         """
         with self._writing:
-            self._life.take(Event.EXITED)
+            self._life.take(StateEvent.EXITED)
             if self._stopped:
                 return False
-            notice(Detector.FORK_SERVER, "the fork server")
+            log_detection(Detector.FORK_SERVER, "the fork server")
             _LOGGER.warning(
                 "the process that workers are forked from is lost: %s. The server"
                 " starts another one, and retries the bundles of its workers",
@@ -167,7 +167,7 @@ class Children:
     def _mark_lost(self, why: str) -> None:
         """Prevents the start of another fork server, so that the server stops."""
         self._lost = why
-        self._life.take(Event.LATE)
+        self._life.take(StateEvent.LATE)
 
     def _read_reports(self, parent: subprocess.Popen[str] | Zygote) -> bool:
         """Reads the reports of a fork server until it exits, and returns whether it was ready."""
@@ -178,7 +178,7 @@ class Children:
                 word, *numbers = line.split()
                 if word == READY:
                     is_ready = True
-                    self._life.take(Event.BEGUN)
+                    self._life.take(StateEvent.BEGUN)
                     self._ready.set()
                     continue
                 number, code = map(int, numbers)

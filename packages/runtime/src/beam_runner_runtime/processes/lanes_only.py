@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from beam_runner_runtime.bundles.preflight import Needs
+from beam_runner_runtime.bundles.preflight import BundleRequirements
 from beam_runner_runtime.channel.attempts import SectionRefusal
 from beam_runner_runtime.channel.messages import FromWorker, JobWork, RunBundle
-from beam_runner_runtime.channel.stand_by import StandByOrder, StandDown
-from beam_runner_runtime.sections.ends import SectionEnd, Tasks
+from beam_runner_runtime.channel.stand_by import EndStandBy, StandByOrder
+from beam_runner_runtime.sections.ends import SectionEnd, TaskCounts
 
 
-class LanesOnly:
+class SingleMachinePlacement:
     """Base class of a placement on one machine (`beam_runner_runtime.driver.ports.Placement`)."""
 
     host = binding = "127.0.0.1"
@@ -27,13 +27,13 @@ class LanesOnly:
     def warm_up(self) -> None:
         """Does nothing."""
 
-    def try_out(self, needs: Needs) -> frozenset[str]:
+    def try_out(self, needs: BundleRequirements) -> frozenset[str]:
         """Returns no problems: the processes run in the same environment as the server."""
         return frozenset()
 
     def order(self, number: int) -> StandByOrder:
         """Dismisses the process: no process stands by."""
-        return StandDown()
+        return EndStandBy()
 
     def job_ended(self) -> None:
         """Does nothing: no process is prepared for the next job."""
@@ -42,7 +42,7 @@ class LanesOnly:
         """Does nothing: no process stands by."""
 
 
-class LanesOnlyJob:
+class SingleMachineJob:
     """Base class of a job's placement (`beam_runner_runtime.driver.ports.JobPlacement`)."""
 
     interface = ""
@@ -57,6 +57,6 @@ class LanesOnlyJob:
         """Returns False, because no message concerns a section."""
         return False
 
-    def section_tasks(self) -> Tasks:
+    def section_tasks(self) -> TaskCounts:
         """Returns zero tasks."""
-        return Tasks()
+        return TaskCounts()

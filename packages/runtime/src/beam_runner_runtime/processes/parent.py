@@ -64,15 +64,15 @@ def _become_worker(told: str, number: int) -> NoReturn:
     """Serves lanes as the worker with this number, and exits; ``told`` is the server's endpoint as JSON."""
     code = 1
     try:
-        if reaper.is_possible():
-            reaper.end_with_parent()
+        if reaper.is_reaper_supported():
+            reaper.exit_with_parent()
             # Orphans of user code belong to this worker during its lifetime, and then to the
             # reaper.
             reaper.adopt_orphans()
         for each in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
             signal.signal(each, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        reaper.make_silent(0)
+        reaper.redirect_to_null(0)
         os.dup2(2, 1)  # the server must not read the output of user code
         from beam_runner_runtime.channel.messages import Endpoint
         from beam_runner_runtime.processes.worker import serve_lanes
@@ -90,7 +90,7 @@ def _write_report(line: str) -> None:
     os.write(1, f"{line}\n".encode())
 
 
-def serve() -> None:
+def serve_commands() -> None:
     """Executes commands until the standard input ends; must be the first call of its process, or of a `Zygote`."""
     # Import first. A direct import of Beam adds a log handler, which workers would inherit.
     import_worker_modules()
@@ -106,9 +106,9 @@ def serve() -> None:
 
 def main() -> None:
     """Forks workers for the process that started this one."""
-    if reaper.is_possible():
-        reaper.watch_over(serve, [os.getppid()])
-    serve()
+    if reaper.is_reaper_supported():
+        reaper.run_with_reaper(serve_commands, [os.getppid()])
+    serve_commands()
 
 
 if __name__ == "__main__":

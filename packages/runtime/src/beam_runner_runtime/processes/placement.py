@@ -14,17 +14,17 @@ from collections.abc import Callable
 
 import attrs
 
-from beam_runner_runtime.channel.endpoints import Endpoints, to_stand_by
-from beam_runner_runtime.channel.stand_by import ServeLane, StandByOrder, StandDown
-from beam_runner_runtime.processes.children import Children
-from beam_runner_runtime.processes.lanes_only import LanesOnly, LanesOnlyJob
+from beam_runner_runtime.channel.endpoints import EndpointFactory, make_stand_by_scope
+from beam_runner_runtime.channel.stand_by import EndStandBy, ServeLane, StandByOrder
+from beam_runner_runtime.processes.children import WorkerProcesses
+from beam_runner_runtime.processes.lanes_only import SingleMachineJob, SingleMachinePlacement
 from beam_runner_runtime.processes.zygote import Zygote
-from beam_runner_runtime.shutdown.detections import Detector, notice
+from beam_runner_runtime.shutdown.detections import Detector, log_detection
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.tuning import TUNING
 
 
-class PlainPlacement(LanesOnly):
+class ProcessPlacement(SingleMachinePlacement):
     """Placement that runs each job in dedicated processes, forked from a preloaded process
     (`PlacementService`).
 
@@ -42,10 +42,10 @@ class PlainPlacement(LanesOnly):
     def __init__(self, cores: int, zygote: Zygote | None = None) -> None:
         self.cores = cores
         self.slots = self.cores * TUNING.slots_per_core
-        self._children = Children(self._handle_worker_exit, zygote)
+        self._children = WorkerProcesses(self._handle_worker_exit, zygote)
         self._changed = threading.Condition()
         self._numbers = itertools.count()
-        self._endpoints: Endpoints | None = None
+        self._endpoints: EndpointFactory | None = None
         self._workers: dict[int, _Worker] = {}
         self._waiting: deque[_RequestedLane] = deque()
         self._stands_by = False
@@ -57,7 +57,7 @@ class PlainPlacement(LanesOnly):
     def start(self) -> None:
         self._children.start()
 
-    def attach(self, endpoints: Endpoints) -> None:
+    def attach(self, endpoints: EndpointFactory) -> None:
         self._endpoints = endpoints
         with self._changed:
             self._stands_by = True
@@ -72,14 +72,14 @@ class PlainPlacement(LanesOnly):
         if done is not None:
             done.on_end(done.number, "")
         if worker is None:
-            return StandDown()
+            return EndStandBy()
         with self._changed:
             self._changed.wait_for(lambda: worker.order is not None, LIMITS.stand_by_seconds)
             worker.begun = isinstance(worker.order, ServeLane)
             return worker.order
 
-    def job(self, job_id: str, name: str) -> PlainJob:
-        return PlainJob(self, job_id)
+    def job(self, job_id: str, name: str) -> ProcessJob:
+        return ProcessJob(self, job_id)
 
     def stand_down(self) -> None:
         with self._changed:
@@ -145,7 +145,7 @@ class PlainPlacement(LanesOnly):
         assert self._endpoints is not None
         worker = _Worker(next(self._numbers))
         self._workers[worker.number] = worker
-        self._children.fork(worker.number, self._endpoints.of(to_stand_by(worker.number)))
+        self._children.fork(worker.number, self._endpoints.of(make_stand_by_scope(worker.number)))
         return worker
 
     def _dismiss_workers(self, which: Callable[[_Worker], bool]) -> None:
@@ -158,7 +158,7 @@ class PlainPlacement(LanesOnly):
         with self._changed:
             worker = self._workers.pop(number)
             if code and not worker.is_killed:
-                notice(Detector.WORKER_EXIT, f"worker {number}")
+                log_detection(Detector.WORKER_EXIT, f"worker {number}")
             worker.leaves = (
                 True  # unblocks the thread that waits for an order of the exited process
             )
@@ -172,12 +172,12 @@ class PlainPlacement(LanesOnly):
             lane.on_end(lane.number, f"its worker process ended with {how}")
 
 
-class PlainJob(LanesOnlyJob):
+class ProcessJob(SingleMachineJob):
     """Processes of one job (`beam_runner_runtime.driver.ports.JobPlacement`)."""
 
-    loss = PlainPlacement.loss
+    loss = ProcessPlacement.loss
 
-    def __init__(self, placement: PlainPlacement, job_id: str) -> None:
+    def __init__(self, placement: ProcessPlacement, job_id: str) -> None:
         self._placement = placement
         self._job_id = job_id
 
@@ -225,7 +225,7 @@ class _Worker:
         """Next order for the process; None if it must wait."""
         if self.lane is not None:
             return ServeLane(self.lane.job_id, self.lane.number)
-        return StandDown() if self.leaves else None
+        return EndStandBy() if self.leaves else None
 
     def is_free(self, job_id: str) -> bool:
         """Returns True if the process can serve a lane of the job."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from beam_runner_runtime import garbage
-from beam_runner_runtime.logs import hushed
+from beam_runner_runtime.logs import suppress_import_warnings
 from beam_runner_runtime.processes import allocation
 
 WARM_MODULES = (
@@ -42,14 +42,14 @@ def import_worker_modules(more: Iterable[str] = ()) -> None:
         "false"  # the process creates no gRPC channel before the fork
     )
     named = filter(None, map(str.strip, os.environ.get(NAMED, "").split(",")))
-    with hushed():
+    with suppress_import_warnings():
         for name in (*WARM_MODULES, *more, *named):
             try:
                 importlib.import_module(name)
             except Exception as error:  # the task that needs the module reports the error
                 sys.stderr.write(f"can't preload {name}: {error!r}\n")
-    allocation.settle()
-    garbage.settle()
+    allocation.tune_allocator()
+    garbage.tune_garbage_collector()
 
 
 def prefer_as_out_of_memory_victim() -> None:

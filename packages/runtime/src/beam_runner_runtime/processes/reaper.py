@@ -28,7 +28,7 @@ _SET_NAME = 15
 _SET_CHILD_SUBREAPER = 36
 
 
-def is_possible() -> bool:
+def is_reaper_supported() -> bool:
     """Returns True if this system supports reapers."""
     return sys.platform == "linux" and hasattr(os, "pidfd_open")
 
@@ -38,17 +38,17 @@ def adopt_orphans() -> None:
     _call_prctl(_SET_CHILD_SUBREAPER, 1)
 
 
-def end_with_parent() -> None:
+def exit_with_parent() -> None:
     """Makes the kernel kill this process when the thread that forked it ends; children don't inherit the setting."""
     _call_prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
-def be_called(name: str) -> None:
+def set_process_name(name: str) -> None:
     """Sets the name of this process, at most 15 bytes; children inherit the name."""
     _call_prctl(_SET_NAME, ctypes.create_string_buffer(name.encode()))
 
 
-def make_silent(*streams: int) -> None:
+def redirect_to_null(*streams: int) -> None:
     """Redirects these descriptors to the null device."""
     null = os.open(os.devnull, os.O_RDWR)
     for stream in streams:
@@ -56,7 +56,7 @@ def make_silent(*streams: int) -> None:
     os.close(null)
 
 
-def watch_over(run: Callable[[], object], owners: Iterable[int]) -> NoReturn:
+def run_with_reaper(run: Callable[[], object], owners: Iterable[int]) -> NoReturn:
     """Runs ``run`` in a child, and kills all descendants of this process when the child exits.
 
     This process also ends its descendants, after a grace period, when one of the ``owners``
@@ -68,7 +68,7 @@ def watch_over(run: Callable[[], object], owners: Iterable[int]) -> NoReturn:
         signal.signal(number, signal.SIG_IGN)
     child = os.fork()
     if child == 0:
-        end_with_parent()
+        exit_with_parent()
         try:
             run()
         finally:
@@ -98,7 +98,7 @@ def _kill_old_orphans(child: int, orphans: dict[int, float]) -> None:
         del orphans[pid]
     for pid in found:
         if now - orphans.setdefault(pid, now) > LIMITS.orphan_seconds:
-            kill_all([pid, *descendants(pid)])
+            kill_processes([pid, *descendants(pid)])
 
 
 def _end_descendants_and_exit(child: int) -> NoReturn:
@@ -108,7 +108,7 @@ def _end_descendants_and_exit(child: int) -> NoReturn:
     while _find_descendants({child}) and time.monotonic() < limit:
         time.sleep(LIMITS.reaper_end_look_seconds)
     while left := _find_descendants(set()):
-        kill_all(left)
+        kill_processes(left)
         time.sleep(LIMITS.reaper_end_look_seconds)
     os._exit(0)
 
@@ -125,7 +125,7 @@ def _reap_children() -> None:
             pass
 
 
-def kill_all(pids: Iterable[int]) -> None:
+def kill_processes(pids: Iterable[int]) -> None:
     """Kills processes; ignores exited processes."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from beam_runner_runtime.bundles.binding import bind
-from beam_runner_runtime.channel.client import stand_by
+from beam_runner_runtime.bundles.binding import bind_process
+from beam_runner_runtime.channel.client import wait_for_lane
 from beam_runner_runtime.channel.messages import Endpoint
 from beam_runner_runtime.channel.stand_by import LaneRef
 
@@ -17,5 +17,5 @@ def serve_lanes(endpoint: Endpoint, number: int) -> None:
         HarnessError: The process can't connect to the server.
     """
     with ExitStack() as at_exit:
-        while isinstance(order := stand_by(endpoint, number), LaneRef):
-            bind(order.endpoint, order.job_id, at_exit.callback).serve(order.lane)
+        while isinstance(order := wait_for_lane(endpoint, number), LaneRef):
+            bind_process(order.endpoint, order.job_id, at_exit.callback).serve(order.lane)

@@ -32,7 +32,7 @@ _LOOK_SECONDS = 0.02
 class Zygote:
     """Forked process with the interface of `subprocess.Popen`.
 
-    It requires `reaper.is_possible` and a server process of one thread.
+    It requires `reaper.is_reaper_supported` and a server process of one thread.
 
     Args:
         serve: function of the forked process, which runs beneath a reaper; the process exits when
@@ -53,7 +53,7 @@ class Zygote:
         if self._pid == 0:
             os.close(ours)
             os.close(theirs)
-            reaper.make_silent(*not_its)
+            reaper.redirect_to_null(*not_its)
             _run_forked(serve, server, orders, answers)
         os.close(orders)
         os.close(answers)
@@ -91,9 +91,9 @@ class Zygote:
 
 
 def _run_forked(serve: Callable[[], object], server: int, orders: int, answers: int) -> NoReturn:
-    """Detaches the forked process from the server, except for the imported modules, and runs ``serve``."""
+    """Detaches the forked process from the server, except for the imported modules, and runs ``serve_commands``."""
     try:
-        reaper.be_called(NAME)
+        reaper.set_process_name(NAME)
         os.setsid()  # so that only the server gets a Ctrl-C of the terminal
         for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(each, signal.SIG_DFL)
@@ -106,7 +106,7 @@ def _run_forked(serve: Callable[[], object], server: int, orders: int, answers: 
         root = logging.getLogger()
         root.handlers.clear()
         root.setLevel(logging.WARNING)
-        reaper.watch_over(serve, [server])
+        reaper.run_with_reaper(serve, [server])
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()

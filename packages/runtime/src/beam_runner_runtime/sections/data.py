@@ -16,7 +16,7 @@ from beam_runner_model.buffers import BufferKind, BufferPlan
 
 from beam_runner_runtime.bundles.bundle_data import BufferWriter, FolderData
 from beam_runner_runtime.sections.inbox import ReceivedRows, SectionInbox
-from beam_runner_runtime.sections.outbox import Outbox
+from beam_runner_runtime.sections.outbox import SectionOutbox
 from beam_runner_runtime.sections.plan import SectionPlan
 
 _INLINE_OF_ALL = 16 << 20
@@ -41,7 +41,7 @@ class SectionData:
     source: int
     shards: int
     inbox: SectionInbox
-    outbox: Outbox
+    outbox: SectionOutbox
     outside: FolderData
     scratch: Path
 
@@ -85,7 +85,7 @@ class _StageWriter:
     """
 
     def __init__(
-        self, buffer_id: str, stage: int, outbox: Outbox, shards: int, here: int | None
+        self, buffer_id: str, stage: int, outbox: SectionOutbox, shards: int, here: int | None
     ) -> None:
         self.buffer_id = buffer_id
         self.shards = shards

@@ -6,15 +6,15 @@ from typing import TypeAlias
 
 import attrs
 
-from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
+from beam_runner_runtime.channel.attempts import BundleFailure, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply
 
-SectionEnd: TypeAlias = BundleReply | BundleBroke | SectionRefusal
+SectionEnd: TypeAlias = BundleReply | BundleFailure | SectionRefusal
 """Result of an attempt at a section."""
 
 
 @attrs.frozen
-class Tasks:
+class TaskCounts:
     """Numbers of finished, running and known tasks."""
 
     done: int = 0

@@ -21,15 +21,15 @@ from beam_runner_data.rows.shuffle_blocks import (
 from beam_runner_runtime.sections.replies import SectionReply
 from beam_runner_runtime.sections.shuffle_consistency import (
     ExchangeError,
-    Told,
-    check_input,
-    digest_of_input,
+    OutputDeclaration,
+    check_received_parcels,
+    combine_source_digests,
 )
 from beam_runner_runtime.sections.wire import decode_reply
 
 
 @attrs.define
-class _Parcel:
+class _StoredParcel:
     """Parcel of rows, either in memory or at an index of the file."""
 
     head: ShuffleBlockHeader
@@ -71,11 +71,11 @@ class SectionInbox:
         self._path = path
         self._budget = budget
         self._bytes = 0
-        self._parcels: list[_Parcel] = []
+        self._parcels: list[_StoredParcel] = []
         self._writer: RowFileWriter | None = None
         self._in_file = 0
         self._file: RowFile | None = None
-        self._told: dict[int, Told] = {}
+        self._told: dict[int, OutputDeclaration] = {}
         self._found: dict[int, dict[int, bytes | None]] = {}
         self.replies: list[SectionReply] = []
 
@@ -91,7 +91,7 @@ class SectionInbox:
                 raise ExchangeError(
                     f"Spark's shuffle delivered the declaration of task {head.source} twice"
                 )
-            self._told[head.source] = Told.decode(read_body(parcel))
+            self._told[head.source] = OutputDeclaration.decode(read_body(parcel))
             return
         found = self._found.setdefault(head.source, {})
         if head.number in found:
@@ -117,7 +117,7 @@ class SectionInbox:
             source: [parcels[number] for number in sorted(parcels)]
             for source, parcels in self._found.items()
         }
-        check_input(level, sources, self._told, found)
+        check_received_parcels(level, sources, self._told, found)
         self._parcels.sort(key=lambda parcel: (parcel.head.source, parcel.head.number))
         if self._writer is not None:
             self._file = RowFile(self._path, self._writer.close())
@@ -125,7 +125,7 @@ class SectionInbox:
     @property
     def digest(self) -> int:
         """Digest of all output of the previous level, for this task and all other tasks."""
-        return digest_of_input(self._told)
+        return combine_source_digests(self._told)
 
     @property
     def broken(self) -> bool:
@@ -157,15 +157,15 @@ class SectionInbox:
     def _store_parcel(self, head: ShuffleBlockHeader, parcel: bytes) -> None:
         self._bytes += len(parcel)
         if self._bytes <= self._budget:
-            self._parcels.append(_Parcel(head, parcel))
+            self._parcels.append(_StoredParcel(head, parcel))
             return
         if self._writer is None:
             self._writer = RowFileWriter(self._path)
         self._writer.write(Row(0, RowKind.KEYED, parcel, head.count))
-        self._parcels.append(_Parcel(head, None, self._in_file))
+        self._parcels.append(_StoredParcel(head, None, self._in_file))
         self._in_file += 1
 
-    def _read_parcel(self, parcel: _Parcel) -> bytes | pa.Buffer:
+    def _read_parcel(self, parcel: _StoredParcel) -> bytes | pa.Buffer:
         if parcel.data is not None:
             return parcel.data
         assert self._file is not None, "rows are read before all parcels arrived"

@@ -17,7 +17,10 @@ from beam_runner_data.rows.shuffle_blocks import (
 )
 
 from beam_runner_runtime.sections.replies import SectionReply
-from beam_runner_runtime.sections.shuffle_consistency import Told, digest_of_all
+from beam_runner_runtime.sections.shuffle_consistency import (
+    OutputDeclaration,
+    combine_shard_digests,
+)
 from beam_runner_runtime.sections.wire import encode_reply
 
 PARCEL_BYTES = 128 * 1024
@@ -39,7 +42,7 @@ class _PendingParcel:
     size: int = 0
 
 
-class Outbox:
+class SectionOutbox:
     """Outbox of a task; used by one thread.
 
     The parcels depend only on the rows and their order.
@@ -97,9 +100,9 @@ class Outbox:
             self._send(shard, encode_block(head, (encode_reply(reply),)))
             self._numbers[shard] += 1
         digests = [digest.intdigest() for digest in self._digests]
-        of_all = digest_of_all(digests)
+        of_all = combine_shard_digests(digests)
         for shard, number in enumerate(self._numbers):
-            told = Told(number, digests[shard], of_all, broken=broken)
+            told = OutputDeclaration(number, digests[shard], of_all, broken=broken)
             head = ShuffleBlockHeader(ShuffleBlockKind.TOLD, self._source, number)
             self._send(shard, encode_block(head, (told.encode(),)))
 

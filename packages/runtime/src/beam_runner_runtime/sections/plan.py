@@ -76,7 +76,7 @@ class SectionPlan:
         return " | ".join(stage.plan.spec.name for stage in self.levels[level])
 
 
-def shares(plan: JobPlan, stage: SectionStage, tasks: int) -> list[list[Input]]:
+def distribute_input(plan: JobPlan, stage: SectionStage, tasks: int) -> list[list[Input]]:
     """Returns the external input of a stage for each task.
 
     The data of a key shard goes to one task. Other data is distributed over all tasks, the largest
@@ -121,7 +121,7 @@ def _list_shards(stage: SectionStage) -> set[int]:
     return {one.data.facts.shard or 0 for one in stage.part.inputs}
 
 
-def why_not(plan: JobPlan, parts: Iterable[SectionPart]) -> str:
+def explain_refusal(plan: JobPlan, parts: Iterable[SectionPart]) -> str:
     """Returns the reason why stages can't run as a section; empty if they can."""
     for part in parts:
         stage = plan.stages[part.stage]
@@ -164,6 +164,6 @@ def _compute_levels(stages: Sequence[StagePlan]) -> list[int]:
     return levels
 
 
-def stages_of(bundle: Bundle) -> tuple[str, ...]:
+def list_stage_ids(bundle: Bundle) -> tuple[str, ...]:
     """Returns the stage IDs of a bundle: one stage, or all stages of a section."""
     return tuple(part.stage for part in bundle.parts) or (bundle.stage,)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Protocol
 
 from beam_runner_runtime.bundles.bundle_data import BundleData, FolderData
-from beam_runner_runtime.bundles.keyed import Stores
-from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
+from beam_runner_runtime.bundles.keyed import KeyedStoreProvider
+from beam_runner_runtime.channel.attempts import BundleFailure, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, FromWorker, JobWork, RunBundle
 from beam_runner_runtime.clock import ProcessingClock
-from beam_runner_runtime.sections.ends import SectionEnd, Tasks
+from beam_runner_runtime.sections.ends import SectionEnd, TaskCounts
 
 
 class TaskHost(Protocol):
@@ -37,11 +37,11 @@ class TaskHost(Protocol):
         """Processing-time clock of the job."""
 
     def run_bundle(
-        self, order: RunBundle, stores: Stores, data: BundleData
-    ) -> BundleReply | BundleBroke:
+        self, order: RunBundle, stores: KeyedStoreProvider, data: BundleData
+    ) -> BundleReply | BundleFailure:
         """Runs a bundle in the calling thread, and returns its reply; never raises for a failure of the bundle."""
 
-    def tell(self, end: BundleBroke | SectionRefusal) -> None:
+    def tell(self, end: BundleFailure | SectionRefusal) -> None:
         """Reports to the server that the section must end."""
 
     def warn(self, text: str) -> None:
@@ -87,5 +87,5 @@ class SectionHost(Protocol):
         Thread-safe.
         """
 
-    def section_tasks(self) -> Tasks:
+    def section_tasks(self) -> TaskCounts:
         """Returns the combined progress of the job's sections and tables."""

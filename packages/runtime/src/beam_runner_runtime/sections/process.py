@@ -8,9 +8,9 @@ from functools import cache
 from beam_runner_worker.log_records import LogRecord, Severity
 
 from beam_runner_runtime.bundles.bundle_data import BundleData
-from beam_runner_runtime.bundles.keyed import Stores
+from beam_runner_runtime.bundles.keyed import KeyedStoreProvider
 from beam_runner_runtime.bundles.process import WorkerProcess
-from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
+from beam_runner_runtime.channel.attempts import BundleFailure, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_runtime.sections.progress import SectionProgress
 
@@ -33,12 +33,12 @@ class SectionProcess:
         self.clock = process.clock
 
     def run_bundle(
-        self, order: RunBundle, stores: Stores, data: BundleData
-    ) -> BundleReply | BundleBroke:
+        self, order: RunBundle, stores: KeyedStoreProvider, data: BundleData
+    ) -> BundleReply | BundleFailure:
         """Runs a bundle in this thread, and persists the files that the reply names."""
         return self._progress.ended(self._process.run_with(order, stores, data))
 
-    def tell(self, end: BundleBroke | SectionRefusal) -> None:
+    def tell(self, end: BundleFailure | SectionRefusal) -> None:
         """Reports to the server that a section must end, before Spark reports the end."""
         self._process.channel.send(end)
 
@@ -49,6 +49,6 @@ class SectionProcess:
 
 
 @cache
-def section_process(process: WorkerProcess) -> SectionProcess:
+def get_section_process(process: WorkerProcess) -> SectionProcess:
     """Returns the same object for the same process, so that the process's tasks share their totals."""
     return SectionProcess(process)

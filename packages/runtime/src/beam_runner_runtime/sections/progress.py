@@ -15,7 +15,7 @@ from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_worker.totals import Totals
 
 from beam_runner_runtime.bundles.bundle import LocalBundle
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure
 from beam_runner_runtime.channel.messages import BundleProgressed, BundleReply
 from beam_runner_runtime.tuning import TUNING
 
@@ -48,7 +48,7 @@ class SectionProgress:
         together.add(progress.metrics)
         return attrs.evolve(progress, metrics=together.infos())
 
-    def ended(self, reply: BundleReply | BundleBroke) -> BundleReply | BundleBroke:
+    def ended(self, reply: BundleReply | BundleFailure) -> BundleReply | BundleFailure:
         """Called when a bundle of a section finishes.
 
         Sends a progress report at most every ``progress_seconds``, because most bundles finish

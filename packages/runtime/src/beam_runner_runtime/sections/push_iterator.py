@@ -27,7 +27,7 @@ class _EndMarker:
     error: BaseException | None
 
 
-def pushed(produce: Callable[[Callable[[Item], None]], None]) -> Iterator[Item]:
+def iterate_pushed_items(produce: Callable[[Callable[[Item], None]], None]) -> Iterator[Item]:
     """Yields the items that ``produce`` passes to its push function.
 
     ``produce`` runs in a separate thread, and blocks while it is `_AHEAD` items ahead. After the

@@ -10,7 +10,7 @@ from beam_runner_engine.scheduler.events import Output
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_worker.totals import Totals
 
-from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
+from beam_runner_runtime.channel.attempts import BundleFailure, SectionRefusal
 
 
 @attrs.frozen
@@ -29,7 +29,7 @@ class SectionOutputs:
 
 
 @attrs.frozen
-class Seen:
+class InputDigestCount:
     """Number of tasks of a level that read the same input.
 
     Attributes:
@@ -56,10 +56,10 @@ class SectionReply:
     """
 
     tasks: tuple[tuple[int, int], ...] = ()
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[InputDigestCount, ...] = ()
     outputs: tuple[SectionOutputs, ...] = ()
     metrics: tuple[MonitoringInfo, ...] = ()
-    end: BundleBroke | SectionRefusal | None = None
+    end: BundleFailure | SectionRefusal | None = None
 
 
 def merge_replies(replies: Iterable[SectionReply]) -> SectionReply:
@@ -68,18 +68,18 @@ def merge_replies(replies: Iterable[SectionReply]) -> SectionReply:
     seen: Counter[tuple[int, int]] = Counter()
     outputs: list[SectionOutputs] = []
     metrics = Totals()
-    ends: list[BundleBroke | SectionRefusal] = []
+    ends: list[BundleFailure | SectionRefusal] = []
     for reply in replies:
         tasks.update(dict(reply.tasks))
         seen.update({(one.level, one.digest): one.tasks for one in reply.seen})
         outputs += reply.outputs
         metrics.add(reply.metrics)
         ends += () if reply.end is None else (reply.end,)
-    ends.sort(key=lambda end: not isinstance(end, BundleBroke))
+    ends.sort(key=lambda end: not isinstance(end, BundleFailure))
     outputs.sort(key=lambda one: (one.stage, one.source))
     return SectionReply(
         tuple(sorted(tasks.items())),
-        tuple(Seen(*place, count) for place, count in sorted(seen.items())),
+        tuple(InputDigestCount(*place, count) for place, count in sorted(seen.items())),
         tuple(outputs),
         metrics.infos(),
         ends[0] if ends else None,

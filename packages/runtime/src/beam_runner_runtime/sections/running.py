@@ -16,10 +16,10 @@ from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_engine.scheduler.events import SectionRefused
 from beam_runner_planner.plan import JobPlan
 
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, Entry, JobWork, RunBundle
-from beam_runner_runtime.sections.ends import SectionEnd, Tasks
-from beam_runner_runtime.sections.plan import stages_of
+from beam_runner_runtime.sections.ends import SectionEnd, TaskCounts
+from beam_runner_runtime.sections.plan import list_stage_ids
 from beam_runner_runtime.sections.ports import SectionHost, SlotUse
 
 LOOK_SECONDS = 1.0
@@ -46,7 +46,7 @@ class RunningSection:
         return Attempt.of(self.bundle)
 
 
-class Sections:
+class SectionRunner:
     """Submission of sections, each at once; Spark queues their tasks together with the tasks of other
     jobs.
 
@@ -90,7 +90,7 @@ class Sections:
         self._next_place = -1
         self._looked = 0.0
         self._done: set[Attempt] = set()
-        self.tasks = Tasks()
+        self.tasks = TaskCounts()
         self.begun: Counter[str] = Counter()
 
     def are_for(self, bundle: Bundle) -> bool:
@@ -121,12 +121,12 @@ class Sections:
             for place in section.places:
                 self._slots.ended(place)
             if not isinstance(end, SectionRefusal) or end.ran:
-                self.begun.update(stages_of(section.bundle))
+                self.begun.update(list_stage_ids(section.bundle))
         match end:
             case BundleReply():
                 self._done.add(end.attempt)
                 return end
-            case BundleBroke():
+            case BundleFailure():
                 _LOGGER.warning(
                     "job %s: a section failed: %s", self._job_id, end.reason or "user code"
                 )

@@ -26,7 +26,7 @@ class ExchangeError(Exception):
 
 
 @attrs.frozen
-class Told:
+class OutputDeclaration:
     """Declaration of one task's output, sent to one shard.
 
     Attributes:
@@ -46,24 +46,27 @@ class Told:
         return _TOLD.pack(self.parcels, self.digest, self.of_all, self.broken)
 
     @classmethod
-    def decode(cls, encoded: bytes) -> Told:
+    def decode(cls, encoded: bytes) -> OutputDeclaration:
         """Reads the bytes that `encode` returned."""
         return cls(*_TOLD.unpack(encoded))
 
 
-def digest_of_all(digests: Sequence[int]) -> int:
+def combine_shard_digests(digests: Sequence[int]) -> int:
     """Returns the digest of one task's output from the digests of its shards."""
     return xxhash.xxh3_64_intdigest(struct.pack(f">{len(digests)}Q", *digests))
 
 
-def digest_of_input(told: Mapping[int, Told]) -> int:
+def combine_source_digests(told: Mapping[int, OutputDeclaration]) -> int:
     """Returns the digest of one task's input from the declarations of its sources."""
     pairs = (_DIGEST.pack(source, one.of_all) for source, one in sorted(told.items()))
     return xxhash.xxh3_64_intdigest(b"".join(pairs))
 
 
-def check_input(
-    level: str, sources: int, told: Mapping[int, Told], found: Mapping[int, Sequence[bytes | None]]
+def check_received_parcels(
+    level: str,
+    sources: int,
+    told: Mapping[int, OutputDeclaration],
+    found: Mapping[int, Sequence[bytes | None]],
 ) -> None:
     """Checks that a task received exactly the data that was sent to it.
 
@@ -92,7 +95,7 @@ def check_input(
             )
 
 
-def mixed_level(reply: SectionReply, tasks: Sequence[int]) -> int | None:
+def find_mixed_level(reply: SectionReply, tasks: Sequence[int]) -> int | None:
     """Returns the first level whose tasks read different input or didn't all report; None if no level
     did.
 
@@ -108,7 +111,7 @@ def mixed_level(reply: SectionReply, tasks: Sequence[int]) -> int | None:
     return None
 
 
-def refusal_text(names: str) -> str:
+def format_refusal(names: str) -> str:
     """Returns the reason why a finished section isn't committed; ``names`` are the stages whose output differed."""
     return (
         f"Spark mixed two versions of the output of {names}: an executor was lost, and"

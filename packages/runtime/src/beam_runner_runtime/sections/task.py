@@ -14,17 +14,17 @@ from beam_runner_model.facts import DataFacts
 from beam_runner_model.times import MIN_TIMESTAMP
 from beam_runner_planner.plan import JobPlan
 
-from beam_runner_runtime.bundles.failed_attempts import broke
+from beam_runner_runtime.bundles.failed_attempts import describe_failed_attempt
 from beam_runner_runtime.channel.messages import RunBundle
-from beam_runner_runtime.memory import section_budget
+from beam_runner_runtime.memory import compute_section_budget
 from beam_runner_runtime.sections.data import SectionData
 from beam_runner_runtime.sections.inbox import ReceivedRows, SectionInbox
-from beam_runner_runtime.sections.outbox import Outbox, Send
-from beam_runner_runtime.sections.plan import SectionPlan, SectionStage, shares
+from beam_runner_runtime.sections.outbox import SectionOutbox, Send
+from beam_runner_runtime.sections.plan import SectionPlan, SectionStage, distribute_input
 from beam_runner_runtime.sections.ports import TaskHost
-from beam_runner_runtime.sections.push_iterator import pushed
-from beam_runner_runtime.sections.replies import SectionReply, Seen, merge_replies
-from beam_runner_runtime.sections.task_bundles import TaskBundles
+from beam_runner_runtime.sections.push_iterator import iterate_pushed_items
+from beam_runner_runtime.sections.replies import InputDigestCount, SectionReply, merge_replies
+from beam_runner_runtime.sections.task_bundles import TaskBundleRunner
 
 _WAITING_SHARE = 4
 """Divisor of a bundle's memory budget; the quotient limits the output that waits for a full parcel."""
@@ -44,7 +44,7 @@ class SectionOrder:
 
 
 @attrs.frozen
-class Prepared:
+class PreparedSection:
     """Data that all tasks of a section share, computed once per process.
 
     Attributes:
@@ -58,21 +58,23 @@ class Prepared:
     inputs: dict[int, list[list[Input]]]
 
     @classmethod
-    def of(cls, plan: JobPlan, section: SectionOrder) -> Prepared:
+    def of(cls, plan: JobPlan, section: SectionOrder) -> PreparedSection:
         """Returns the shared data for a section of a job."""
         stages = SectionPlan.of(plan, section.order.bundle.parts, section.shards)
         heads = [one for level in stages.levels for one in level if not one.inner]
-        inputs = {one.place: shares(plan, one, stages.tasks[one.level]) for one in heads}
+        inputs = {one.place: distribute_input(plan, one, stages.tasks[one.level]) for one in heads}
         return cls(section, stages, inputs)
 
 
-_prepared: dict[str, Prepared] = {}
+_prepared: dict[str, PreparedSection] = {}
 
 
-def prepared_once(name: str, make: Callable[[], tuple[JobPlan, SectionOrder]]) -> Prepared:
+def prepare_section_once(
+    name: str, make: Callable[[], tuple[JobPlan, SectionOrder]]
+) -> PreparedSection:
     """Returns the shared data of the section with this name; caches only the latest section."""
     if name not in _prepared:
-        made = Prepared.of(*make())
+        made = PreparedSection.of(*make())
         _prepared.clear()
         _prepared[name] = made
     return _prepared[name]
@@ -92,7 +94,7 @@ class SectionTask:
     def __init__(
         self,
         host: TaskHost,
-        prepared: Prepared,
+        prepared: PreparedSection,
         level: int,
         source: int,
         attempt: int,
@@ -103,7 +105,7 @@ class SectionTask:
         self._plan = prepared.plan
         self._level = level
         self._source = source
-        self._budget = section_budget()
+        self._budget = compute_section_budget()
         self._wanted = True
         self._name = f"{section.order.name}-{level}-{source}-{attempt}"
         self._attempt = section.order.attempt
@@ -128,7 +130,7 @@ class SectionTask:
                 with self._report_unavailable_neighbours():
                     self._process_level(inbox, lambda shard, parcel: push((shard, parcel)))
 
-            yield from pushed(produce)
+            yield from iterate_pushed_items(produce)
         finally:
             self._wanted = False
             inbox.close()
@@ -139,7 +141,7 @@ class SectionTask:
         try:
             yield
         except Exception as error:
-            broken = broke(self._attempt, error, self._host.scratch)
+            broken = describe_failed_attempt(self._attempt, error, self._host.scratch)
             if broken.kind is FailureKind.UNAVAILABLE:
                 self._host.tell(broken)
             raise
@@ -150,15 +152,15 @@ class SectionTask:
 
     def _process_level(self, inbox: SectionInbox, send: Send) -> None:
         shards = 1 if self._is_last_level else self._section.shards
-        outbox = Outbox(self._source, shards, send, self._budget // _WAITING_SHARE)
-        seen = (Seen(self._level, inbox.digest, 1),) if self._level else ()
+        outbox = SectionOutbox(self._source, shards, send, self._budget // _WAITING_SHARE)
+        seen = (InputDigestCount(self._level, inbox.digest, 1),) if self._level else ()
         own = SectionReply(((self._level, 1),), seen)
         if not inbox.broken:
             own = merge_replies((own, self._run_bundles(inbox, outbox)))
         reply = merge_replies((*inbox.replies, own))
         outbox.finish(reply, broken=inbox.broken or reply.end is not None)
 
-    def _run_bundles(self, inbox: SectionInbox, outbox: Outbox) -> SectionReply:
+    def _run_bundles(self, inbox: SectionInbox, outbox: SectionOutbox) -> SectionReply:
         """Runs the bundles of this task, and forwards the rows for later levels."""
         host = self._host
         data = SectionData(
@@ -172,7 +174,7 @@ class SectionTask:
             elif (rows := received.pop(stage.place, None)) is not None:
                 inputs.append((stage, (self._make_input(stage, rows),)))
         bundle = self._section.order.bundle
-        reply = TaskBundles(host, bundle, self._name, inputs, data, lambda: self._wanted).run()
+        reply = TaskBundleRunner(host, bundle, self._name, inputs, data, lambda: self._wanted).run()
         if reply.end is None:
             for place in received:  # Rows for later levels
                 for kind, count, row in inbox.rows(place):

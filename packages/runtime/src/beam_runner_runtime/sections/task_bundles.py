@@ -32,7 +32,7 @@ from beam_runner_model.buffers import BufferKind
 from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_planner.plan import JobPlan
 
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_runtime.sections.data import SectionData
 from beam_runner_runtime.sections.plan import SectionStage
@@ -52,7 +52,7 @@ class TaskFailedError(Exception):
     """Error for a task of a section that failed for an external reason; Spark must retry the task."""
 
 
-class TaskBundles:
+class TaskBundleRunner:
     """Runner of all bundles of one Spark task of a section. It hosts the engine's driver. Not thread-safe.
 
     Args:
@@ -85,7 +85,7 @@ class TaskBundles:
         self._waiting: deque[Bundle] = deque()
         self._state: dict[tuple[str, int | None], LoopStores] = {}
         self._replies: list[SectionReply] = []
-        self._end: BundleBroke | SectionRefusal | None = None
+        self._end: BundleFailure | SectionRefusal | None = None
 
     def run(self) -> SectionReply:
         """Runs bundles until none is left, or until a bundle ends the section.
@@ -116,7 +116,7 @@ class TaskBundles:
         reply = self._host.run_bundle(order, stores, self._data)
         if not self._is_wanted():
             raise ConsumerGoneError  # The server doesn't need the result either.
-        if isinstance(reply, BundleBroke):
+        if isinstance(reply, BundleFailure):
             self._handle_failure(stage, reply)
         elif reason := self._explain_refusal(reply.done):
             self._refuse_section(f"{stage.plan.spec.name} {reason}")
@@ -171,7 +171,7 @@ class TaskBundles:
         self._end = SectionRefusal(Attempt.of(self._section), reason, ran=True)
         self._host.tell(self._end)
 
-    def _handle_failure(self, stage: SectionStage, broken: BundleBroke) -> None:
+    def _handle_failure(self, stage: SectionStage, broken: BundleFailure) -> None:
         if broken.failure is None and broken.kind is FailureKind.OUTSIDE:
             text = f"{stage.plan.spec.name}: {broken.reason}"
             self._host.warn(f"a task of a section failed, and Spark can retry it: {text}")

@@ -9,11 +9,11 @@ from __future__ import annotations
 from beam_runner_storage.journal.codec import RecordFormatError, RecordRegistry
 
 from beam_runner_runtime.channel import attempts
-from beam_runner_runtime.forms import CONSTANTS, FORMS, SHARED, forms_of
+from beam_runner_runtime.forms import CONSTANTS, FORMS, SHARED, collect_record_classes
 from beam_runner_runtime.sections import replies
 from beam_runner_runtime.sections.replies import SectionReply
 
-_FORMS = {**forms_of({"channel ": (attempts,), "section ": (replies,)}), **FORMS}
+_FORMS = {**collect_record_classes({"channel ": (attempts,), "section ": (replies,)}), **FORMS}
 _REGISTRY = RecordRegistry(_FORMS, SHARED, CONSTANTS)
 
 

@@ -13,15 +13,15 @@ class ShutdownMessage(enum.Enum):
 
     LeaveLoop = "server to worker: return the scheduler after the running bundle"
     CloseLane = "server to worker: close the lane when it is idle; the process continues"
-    GiveUp = "server to worker: end the running bundle early"
-    TearDown = "server to worker: tear down all DoFns; no bundle follows"
-    EndJob = "server to worker: tear down all DoFns, then report `Closed`"
-    ExitNow = "server to worker: exit at once"
-    Closed = "worker to server: all DoFns are torn down, and nothing follows"
-    Goodbye = "server to worker: everything has arrived, exit"
+    AbandonBundle = "server to worker: end the running bundle early"
+    TearDownDoFns = "server to worker: tear down all DoFns; no bundle follows"
+    EndJob = "server to worker: tear down all DoFns, then report `WorkerClosed`"
+    ExitProcess = "server to worker: exit at once"
+    WorkerClosed = "worker to server: all DoFns are torn down, and nothing follows"
+    ConfirmExit = "server to worker: everything has arrived, exit"
 
 
-class Event(enum.Enum):
+class StateEvent(enum.Enum):
     """Events other than messages. The value is the meaning."""
 
     BEGUN = "the process is ready"
@@ -41,4 +41,4 @@ class Event(enum.Enum):
     EXITED = "the process exited, or its connection broke"
 
 
-Cause = ShutdownMessage | Event
+Cause = ShutdownMessage | StateEvent

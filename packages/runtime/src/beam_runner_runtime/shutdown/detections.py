@@ -13,7 +13,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 @attrs.frozen
-class Detection:
+class DetectionRule:
     """One row of the table.
 
     Attributes:
@@ -22,7 +22,7 @@ class Detection:
         limits: names of the limits whose sum is the longest time until the detection; empty if the
             operating system reports the failure at once.
         reaction: consequence of the failure.
-        is_logged: whether the component calls `notice`.
+        is_logged: whether the component calls `log_detection`.
     """
 
     component: str
@@ -40,139 +40,139 @@ class Detection:
 class Detector(enum.Enum):
     """All rows of the table."""
 
-    CHANNEL = Detection(
+    CHANNEL = DetectionRule(
         "channel.server",
         "the connection of a worker process closes, because the process exits",
         (),
         "its bundle runs again in another process",
     )
-    KEEPALIVE = Detection(
+    KEEPALIVE = DetectionRule(
         "channel.server (gRPC)",
         "a machine or its network vanishes, and no connection closes",
         ("keepalive_seconds", "keepalive_answer_seconds"),
         "the connection closes, see CHANNEL",
         is_logged=False,
     )
-    SILENCE = Detection(
+    SILENCE = DetectionRule(
         "driver.processes (Beat)",
         "a worker process sends no message",
         ("silent_seconds", "condition_look_seconds"),
         "the job's page and messages report it; the process may be suspended, or C code may hold the GIL",
         is_logged=False,
     )
-    VITALS = Detection(
+    VITALS = DetectionRule(
         "driver.processes (vitals)",
         "a worker process works, but its channel is broken",
         ("silent_seconds", "mute_seconds", "condition_look_seconds"),
         "the server kills the process, see CHANNEL",
     )
-    WATCHDOG = Detection(
+    WATCHDOG = DetectionRule(
         "driver.watch",
         "the server has sent a bundle, but its process works on no bundle",
         ("watchdog_seconds", "watchdog_look_seconds"),
-        "the process gets `ExitNow`, and the bundle runs again",
+        "the process gets `ExitProcess`, and the bundle runs again",
     )
-    ESSENTIAL_THREAD = Detection(
+    ESSENTIAL_THREAD = DetectionRule(
         "model.threads",
         "an essential thread of a process ends with an error",
         (),
         "a worker process exits, see CHANNEL; a job of the server fails; the server of a broken fork server stops",
         is_logged=False,
     )
-    WORKER_EXIT = Detection(
+    WORKER_EXIT = DetectionRule(
         "processes.placement (report, or end, of the fork server)",
         "a worker process exits",
         (),
         "its lane starts again in another process; a new process stands by",
     )
-    FORK_SERVER = Detection(
+    FORK_SERVER = DetectionRule(
         "processes.children (end of its output)",
         "the fork server exits",
         (),
         "the server starts another fork server; bundles of its workers run again",
     )
-    PARENT_DEATH = Detection(
+    PARENT_DEATH = DetectionRule(
         "the kernel (PR_SET_PDEATHSIG)",
         "the fork server exits before its workers, or a reaper before the fork server",
         (),
         "the kernel kills the child",
         is_logged=False,
     )
-    REAPER = Detection(
+    REAPER = DetectionRule(
         "processes.reaper (pidfd)",
         "the server or the fork server exits",
         ("orphan_seconds",),
         "all descendants of the fork server exit, or the reaper kills them after this time",
         is_logged=False,
     )
-    ORPHANS = Detection(
+    ORPHANS = DetectionRule(
         "processes.reaper (children)",
         "a process outlives the worker process that started it",
         ("reaper_look_seconds", "orphan_seconds", "reaper_look_seconds"),
         "the reaper kills the process",
         is_logged=False,
     )
-    LOST_SERVER = Detection(
+    LOST_SERVER = DetectionRule(
         "channel.client",
         "the server exits, and its connection closes",
         (),
         "the worker process exits with code 1",
         is_logged=False,
     )
-    STAND_BY_CALL = Detection(
+    STAND_BY_CALL = DetectionRule(
         "channel.client (stand_by)",
         "the server exits or doesn't respond while a process stands by",
         ("call_seconds",),
         "the process exits with code 1",
         is_logged=False,
     )
-    HARNESS = Detection(
+    HARNESS = DetectionRule(
         "worker.fnapi (connection)",
         "an SDK harness, or the user's program over LOOPBACK, exits",
         (),
         "the attempt fails, and its next attempt starts another harness; over LOOPBACK the job fails",
         is_logged=False,
     )
-    HARNESS_START = Detection(
+    HARNESS_START = DetectionRule(
         "worker.fnapi (launcher)",
         "an SDK harness exits before it connects",
         (),
         "the attempt fails, and its next attempt starts another harness",
         is_logged=False,
     )
-    HARNESS_GUARD = Detection(
+    HARNESS_GUARD = DetectionRule(
         "worker.fnapi.guarded (pipe)",
         "the worker process of an SDK harness exits",
         (),
         "the harness and its process group are killed",
         is_logged=False,
     )
-    ABORT = Detection(
+    ABORT = DetectionRule(
         "channel.server (timer)",
-        "a worker process on the server's machine does not exit after `ExitNow`",
+        "a worker process on the server's machine does not exit after `ExitProcess`",
         ("kill_seconds",),
         "the server kills the process",
     )
-    TEARDOWN = Detection(
+    TEARDOWN = DetectionRule(
         "driver.job",
         "processes of a job do not exit after `EndJob`",
         ("teardown_seconds",),
-        "they get `ExitNow`",
+        "they get `ExitProcess`",
     )
-    CANCEL = Detection(
+    CANCEL = DetectionRule(
         "driver.job",
         "a cancelled job continues, because its loop doesn't respond",
         ("cancel_seconds",),
         "the placement kills the lanes",
         is_logged=False,
     )
-    PLACEMENT = Detection(
+    PLACEMENT = DetectionRule(
         "server.cli",
         "fork servers exit repeatedly before they are ready, or Spark's Java process exits",
         ("placement_look_seconds",),
         "the server stops with exit code 1; with a state folder the next server continues the jobs",
     )
-    OWNER = Detection(
+    OWNER = DetectionRule(
         "server.parent_watch",
         "the process that reads the server's output, or that `--parent-pid` names, exits",
         (),
@@ -180,11 +180,11 @@ class Detector(enum.Enum):
     )
 
 
-def notice(detector: Detector, process: str) -> None:
+def log_detection(detector: Detector, process: str) -> None:
     """Logs that a component has detected a failure of a process."""
-    _LOGGER.info("%s", text_of(detector, process))
+    _LOGGER.info("%s", format_detection(detector, process))
 
 
-def text_of(detector: Detector, process: str) -> str:
-    """Returns the text that `notice` logs."""
+def format_detection(detector: Detector, process: str) -> str:
+    """Returns the text that `log_detection` logs."""
     return f"{detector.name} ({detector.value.component}) has detected the loss of {process}"

@@ -21,7 +21,7 @@ from beam_runner_runtime.shutdown.states import (
 
 
 @attrs.frozen
-class Kill:
+class KillRule:
     """One row of the table.
 
     Attributes:
@@ -39,36 +39,40 @@ _D = Detector
 _LOST = (_D.CHANNEL, _D.WORKER_EXIT)
 _SERVER = (_D.LOST_SERVER, _D.STAND_BY_CALL, _D.REAPER, _D.HARNESS_GUARD)
 KILLS = (
-    Kill(WorkerState.STANDING_BY, (_D.WORKER_EXIT,), "another process stands by"),
-    Kill(WorkerState.WORKING, _LOST, "the lane starts again in another process"),
-    Kill(WorkerState.GIVING_UP, _LOST, "the job ends as without the kill"),
-    Kill(WorkerState.TEARING_DOWN, _LOST, "the job ends as without the kill"),
-    Kill(WorkerState.ENDING, _LOST, "the job ends as without the kill"),
-    Kill(WorkerState.CLOSED, (_D.WORKER_EXIT,), "the job ends as without the kill"),
-    Kill(WorkerState.ABORTING, (_D.WORKER_EXIT,), "the job ends as without the kill"),
-    Kill(LaneState.STARTING, (_D.WORKER_EXIT,), "the lane starts again in another process"),
-    Kill(LaneState.IDLE, _LOST, "the lane starts again when a bundle needs it"),
-    Kill(LaneState.BUNDLE, _LOST, "the bundle runs again"),
-    Kill(LaneState.LOOP, _LOST, "the unreported work of the loop runs again"),
-    Kill(HarnessState.STARTING, (_D.HARNESS_START,), "the bundle runs again"),
-    Kill(HarnessState.WORKING, (_D.HARNESS,), "the bundle runs again"),
-    Kill(HarnessState.ENDING, (_D.HARNESS,), "the job ends as without the kill"),
-    Kill(ForkServerState.IMPORTING, (_D.FORK_SERVER,), "another fork server starts"),
-    Kill(
+    KillRule(WorkerState.STANDING_BY, (_D.WORKER_EXIT,), "another process stands by"),
+    KillRule(WorkerState.WORKING, _LOST, "the lane starts again in another process"),
+    KillRule(WorkerState.GIVING_UP, _LOST, "the job ends as without the kill"),
+    KillRule(WorkerState.TEARING_DOWN, _LOST, "the job ends as without the kill"),
+    KillRule(WorkerState.ENDING, _LOST, "the job ends as without the kill"),
+    KillRule(WorkerState.CLOSED, (_D.WORKER_EXIT,), "the job ends as without the kill"),
+    KillRule(WorkerState.ABORTING, (_D.WORKER_EXIT,), "the job ends as without the kill"),
+    KillRule(LaneState.STARTING, (_D.WORKER_EXIT,), "the lane starts again in another process"),
+    KillRule(LaneState.IDLE, _LOST, "the lane starts again when a bundle needs it"),
+    KillRule(LaneState.BUNDLE, _LOST, "the bundle runs again"),
+    KillRule(LaneState.LOOP, _LOST, "the unreported work of the loop runs again"),
+    KillRule(HarnessState.STARTING, (_D.HARNESS_START,), "the bundle runs again"),
+    KillRule(HarnessState.WORKING, (_D.HARNESS,), "the bundle runs again"),
+    KillRule(HarnessState.ENDING, (_D.HARNESS,), "the job ends as without the kill"),
+    KillRule(ForkServerState.IMPORTING, (_D.FORK_SERVER,), "another fork server starts"),
+    KillRule(
         ForkServerState.READY,
         (_D.FORK_SERVER, _D.REAPER, *_LOST),
         "another fork server starts, and bundles of the lost workers run again",
     ),
-    Kill(ForkServerState.STOPPING, (_D.REAPER,), "the server stops as without the kill"),
-    Kill(
+    KillRule(ForkServerState.STOPPING, (_D.REAPER,), "the server stops as without the kill"),
+    KillRule(
         ReaperState.WATCHING,
         (_D.PARENT_DEATH, _D.FORK_SERVER, *_LOST),
         "another fork server starts, and bundles of the lost workers run again",
     ),
-    Kill(ReaperState.ENDING, (_D.PARENT_DEATH,), "the fork server and its workers are killed"),
-    Kill(ServerState.STARTING, (_D.REAPER,), "no process remains"),
-    Kill(ServerState.SERVING, _SERVER, "no process remains; the next server continues the jobs"),
-    Kill(ServerState.STOPPING, _SERVER, "no process remains; the next server continues the jobs"),
-    Kill(ProgramState.WORKING, (_D.HARNESS,), "the job fails"),
+    KillRule(ReaperState.ENDING, (_D.PARENT_DEATH,), "the fork server and its workers are killed"),
+    KillRule(ServerState.STARTING, (_D.REAPER,), "no process remains"),
+    KillRule(
+        ServerState.SERVING, _SERVER, "no process remains; the next server continues the jobs"
+    ),
+    KillRule(
+        ServerState.STOPPING, _SERVER, "no process remains; the next server continues the jobs"
+    ),
+    KillRule(ProgramState.WORKING, (_D.HARNESS,), "the job fails"),
 )
 """All rows: one for each state in which a process of its kind can be killed."""

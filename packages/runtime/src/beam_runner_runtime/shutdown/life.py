@@ -23,7 +23,7 @@ class UnexpectedTransition(AssertionError):
     """Error for a state and a cause without a transition in the table; this is a defect of the runner."""
 
 
-class Life(Generic[Kind]):
+class StateMachine(Generic[Kind]):
     """State that changes by the table; thread-safe.
 
     Args:

@@ -11,10 +11,10 @@ class ShutdownLimits:
     them.
 
     Attributes:
-        teardown_seconds: time for all processes of a job to tear down their DoFns and report `Closed`; then they get `ExitNow`.
-        abort_seconds: time for all processes of a job to exit after `ExitNow`; then the placement kills them.
-        kill_seconds: time for a process on the server's machine to exit after `ExitNow`; then the server kills the process.
-        give_up_seconds: time for an SDK in another process to stop its bundle after `GiveUp`; then the placement cancels the lanes.
+        teardown_seconds: time for all processes of a job to tear down their DoFns and report `WorkerClosed`; then they get `ExitProcess`.
+        abort_seconds: time for all processes of a job to exit after `ExitProcess`; then the placement kills them.
+        kill_seconds: time for a process on the server's machine to exit after `ExitProcess`; then the server kills the process.
+        give_up_seconds: time for an SDK in another process to stop its bundle after `AbandonBundle`; then the placement cancels the lanes.
         cancel_seconds: time for the job to end after a cancel request; then the placement cancels the lanes.
         lane_close_seconds: time for the lanes of a finished job to end after `CloseLane`; then the placement cancels the lanes.
         suspend_seconds: time for running work to end after the server begins to stop; then the job is left to the next server.
@@ -26,7 +26,7 @@ class ShutdownLimits:
         keepalive_answer_seconds: time for the other side to answer a ping; then the connection is closed.
         call_seconds: time for the server to answer a call of a worker process; then the call fails.
         beat_seconds: pause between two heartbeats of a worker process in its vitals file.
-        beat_message_seconds: pause between two `Beat` messages.
+        beat_message_seconds: pause between two `Heartbeat` messages.
         silent_seconds: time without a message of a worker process; then the server reports the process as silent and reads its vitals.
         mute_seconds: time for which a silent process continues to write vitals; then the server kills the process, because its channel is broken.
         watchdog_seconds: time for which no process works on a bundle that the server has sent; then the bundle runs again elsewhere.

@@ -24,8 +24,8 @@ class JobPhase(enum.Enum):
     RUNNING = "runs bundles"
     CANCELLING = "has a cancel request that is not persisted yet"
     SUSPENDING = "waits for running work before it is left to the next server"
-    TEARING_DOWN = "waits until all processes report `Closed` and exit"
-    ABORTING = "waits until all processes exit after `ExitNow`"
+    TEARING_DOWN = "waits until all processes report `WorkerClosed` and exit"
+    ABORTING = "waits until all processes exit after `ExitProcess`"
     GONE = "ended, or left to the next server"
 
 
@@ -39,7 +39,7 @@ class LaneState(enum.Enum):
     GONE = "closed, or lost with its process"
 
 
-class SectionLife(enum.Enum):
+class SectionState(enum.Enum):
     """States of a section in the server: stages that the placement runs as tasks."""
 
     RUNNING = "its tasks run"
@@ -54,8 +54,8 @@ class WorkerState(enum.Enum):
     WORKING = "works for a job"
     GIVING_UP = "ends its running bundle early, and starts no bundle in an SDK harness"
     TEARING_DOWN = "tears down its DoFns"
-    ENDING = "tears down its DoFns if necessary, and then reports `Closed`"
-    CLOSED = "waits for `Goodbye`"
+    ENDING = "tears down its DoFns if necessary, and then reports `WorkerClosed`"
+    CLOSED = "waits for `ConfirmExit`"
     ABORTING = "exits at once"
     GONE = "exited, or can't be reached"
 
