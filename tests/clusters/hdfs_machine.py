@@ -52,13 +52,13 @@ class HdfsMachine:
 
     def names(self, prefix: str) -> list[str]:
         """Returns all files below a folder."""
-        return list(StoreSpec(self.place(prefix)).open(_PATIENCE).names())
+        return list(StoreSpec(self.place(prefix)).open_store(_PATIENCE).list_names())
 
     def _answers(self) -> bool:
         try:
-            store = StoreSpec(self.place("up")).open(_PATIENCE)
-            store.create("up", b"")
-            store.delete(["up"])
+            store = StoreSpec(self.place("up")).open_store(_PATIENCE)
+            store.create_file("up", b"")
+            store.delete_files(["up"])
         except StoreError:
             return False
         return True

@@ -69,7 +69,9 @@ def reader_of(folder: Path, kind: BufferKind, chunks: Sequence[KeyedChunk]) -> S
                 shown.setdefault(window, []).append(out.data)
     reader = BundleSideInputs([SideInputUse(TRANSFORM, TAG, "buffer")], folder)
     name = f"{TRANSFORM}:{TAG}"
-    reader.show([SideInput(name, window, tuple(data)) for window, data in shown.items()])
+    reader.set_visible_data(
+        [SideInput(name, window, tuple(data)) for window, data in shown.items()]
+    )
     return reader
 
 

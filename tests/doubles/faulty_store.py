@@ -18,26 +18,26 @@ class MemoryStore:
     files: dict[str, bytes] = attrs.field(factory=dict)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
-    def put(self, name: str, source: Path) -> None:
+    def put_file(self, name: str, source: Path) -> None:
         contents = source.read_bytes()
         with self._lock:
             self.files[name] = contents
 
-    def create(self, name: str, contents: bytes) -> bool:
+    def create_file(self, name: str, contents: bytes) -> bool:
         with self._lock:
             return self.files.setdefault(name, contents) is contents
 
-    def read(self, name: str) -> bytes:
+    def read_file(self, name: str) -> bytes:
         with self._lock:
             if name not in self.files:
                 raise MissingFileError(f"there is no {name}")
             return self.files[name]
 
-    def fetch(self, name: str, target: Path) -> int:
-        return target.write_bytes(self.read(name))
+    def fetch_file(self, name: str, target: Path) -> int:
+        return target.write_bytes(self.read_file(name))
 
-    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
-        contents = self.read(name)
+    def fetch_file_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+        contents = self.read_file(name)
         at = max(0, len(contents) + start) if start < 0 else start
         with target.open("r+b" if target.exists() else "wb") as file:
             file.truncate(len(contents))
@@ -45,11 +45,11 @@ class MemoryStore:
             file.write(contents[at:end])
         return len(contents)
 
-    def names(self) -> Iterator[str]:
+    def list_names(self) -> Iterator[str]:
         with self._lock:
             return iter(sorted(self.files))
 
-    def delete(self, names: Iterable[str]) -> None:
+    def delete_files(self, names: Iterable[str]) -> None:
         with self._lock:
             for name in names:
                 self.files.pop(name, None)
@@ -64,42 +64,42 @@ class FaultyLine:
     share: float
     """Of requests that go wrong."""
 
-    def put(self, name: str, source: Path) -> None:
+    def put_file(self, name: str, source: Path) -> None:
         self._lose()
-        self.store.put(name, source)
+        self.store.put_file(name, source)
         self._lose()
 
-    def create(self, name: str, contents: bytes) -> bool:
+    def create_file(self, name: str, contents: bytes) -> bool:
         self._lose()
-        is_first = self.store.create(name, contents)
+        is_first = self.store.create_file(name, contents)
         self._lose()
         if self._is_wrong():
             # The client retries, because it got no response.
-            is_first = self.store.create(name, contents)
+            is_first = self.store.create_file(name, contents)
         return is_first
 
-    def read(self, name: str) -> bytes:
+    def read_file(self, name: str) -> bytes:
         self._lose()
-        return self.store.read(name)
+        return self.store.read_file(name)
 
-    def fetch(self, name: str, target: Path) -> int:
+    def fetch_file(self, name: str, target: Path) -> int:
         self._lose()
-        return self.store.fetch(name, target)
+        return self.store.fetch_file(name, target)
 
-    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+    def fetch_file_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         self._lose()
-        return self.store.fetch_part(name, target, start, end)
+        return self.store.fetch_file_part(name, target, start, end)
 
-    def names(self) -> Iterator[str]:
+    def list_names(self) -> Iterator[str]:
         self._lose()
-        return self.store.names()
+        return self.store.list_names()
 
-    def delete(self, names: Iterable[str]) -> None:
+    def delete_files(self, names: Iterable[str]) -> None:
         some = list(names)
         self._lose()
-        self.store.delete(some[: self.random.randint(0, len(some))])
+        self.store.delete_files(some[: self.random.randint(0, len(some))])
         self._lose()
-        self.store.delete(some)
+        self.store.delete_files(some)
 
     def _is_wrong(self) -> bool:
         return self.random.random() < self.share

@@ -35,16 +35,16 @@ def left_folder(path: Path, seed: int, end: str) -> Folder:
     for number in range(60):
         job = rng.choice(JOBS)
         if number < len(JOBS):
-            store.journal(JOBS[number]).snapshot(b"begin")
+            store.get_journal(JOBS[number]).store_snapshot(b"begin")
         elif rng.random() < 0.1:
-            store.journal(job).snapshot(rng.randbytes(rng.choice((300, 9000))))
+            store.get_journal(job).store_snapshot(rng.randbytes(rng.choice((300, 9000))))
         else:
-            store.journal(job).append([rng.randbytes(rng.choice((30, 500, 9000)))])
+            store.get_journal(job).append_entries([rng.randbytes(rng.choice((30, 500, 9000)))])
         if number == turn:
             if rng.random() < 0.5:
                 _checkpoint(store)
             before = _contents(path)
-    right = {job: store.journal(job).recover() for job in JOBS}
+    right = {job: store.get_journal(job).read_committed_data() for job in JOBS}
     after = _contents(path)
     store.close()
     if end == CLOSED:
@@ -97,7 +97,7 @@ def outcome(path: Path, files: dict[str, bytes], right: dict[str, RecoveredJourn
     except RunnerError:
         return "told"
     try:
-        found = {job: store.journal(job).recover() for job in JOBS}
+        found = {job: store.get_journal(job).read_committed_data() for job in JOBS}
         told = bool(store.damage)
     except RunnerError:
         return "told"

@@ -53,12 +53,15 @@ class LoggedJournal:
         self._log = log
 
     def append(self, entries: Sequence[bytes]) -> None:
-        self._journal.append(entries)
+        self._journal.append_entries(entries)
         for blob in entries:
             for entry in decode_entries(blob):
                 if isinstance(entry, BundleReply):
                     attempt = Attempt(entry.done.bundle, entry.done.attempt)
                     self._log.append(("commit", attempt))
+
+    def snapshot(self, state: bytes) -> None:
+        self._journal.store_snapshot(state)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
@@ -97,7 +100,7 @@ class Rig:
         self.section_policy = section_policy
         self.sections = FakeSections(plan, self.stages, self.folder)
         self.store = JournalStore(place / "journal", durable=False)
-        self.journal: Any = LoggedJournal(self.store.journal("job-1"), self.log)
+        self.journal: Any = LoggedJournal(self.store.get_journal("job-1"), self.log)
         try:
             ledger = self._ledger({"parallelism": 4 * cores, **(limits or {})})
         except BaseException:

@@ -84,7 +84,7 @@ class Host:
         self, order: RunBundle, stores: KeyedStoreProvider, data: BundleData
     ) -> BundleReply | BundleFailure:
         plan, side_inputs, harness, merger = self._stage(order.bundle.stage)
-        side_inputs.show(order.bundle.side_inputs)
+        side_inputs.set_visible_data(order.bundle.side_inputs)
         return LocalBundle(plan, order, harness, stores, data, merger).run()
 
     def _stage(self, stage_id: str) -> Any:

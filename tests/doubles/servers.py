@@ -182,7 +182,7 @@ class Server:
 
         self.files = JobFolder(StoreSpec(str(self.folder)))
         self.store = JournalStore(self.place / "journal", durable=False)
-        self.journal = self.store.journal("job-1")
+        self.journal = self.store.get_journal("job-1")
         self.reporter = Reporter(self.refuses_end)
         self.ended: list[RunningJob] = []
         if self.journal.exists:
@@ -192,7 +192,7 @@ class Server:
             limits = Limits(parallelism=4, **{"user_attempts": self.attempts, **self.limits})
             ledger = JobLedger(self.plan, SHARDS, limits, DefaultPolicy(), self.section_policy)
             ledger.apply(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
-            self.journal.snapshot(ledger.snapshot())
+            self.journal.store_snapshot(ledger.snapshot())
         self.folder.mkdir(exist_ok=True)
         stages = harnesses(self.plan, self.transforms)
         self.spark = FakeSpark(self.folder, stages, plan=self.plan)

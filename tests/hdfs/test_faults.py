@@ -29,9 +29,9 @@ def spec(hdfs: HdfsServers) -> Iterator[StoreSpec]:
     """Yields a separate folder, which disappears after the test when its files are removed."""
     made = StoreSpec(f"{hdfs.url}/faults/{secrets.token_hex(8)}")
     yield made
-    store = made.open()
-    store.delete(list(store.names()))
-    assert list(store.names()) == []
+    store = made.open_store()
+    store.delete_files(list(store.list_names()))
+    assert list(store.list_names()) == []
 
 
 def made(folder: Path, name: str, megabytes: int = 1) -> Path:
@@ -61,33 +61,33 @@ def test_partial_file_of_a_killed_writer_is_invisible(spec: StoreSpec, tmp_path:
     assert writer.stdout is not None
     for _ in range(8):
         assert writer.stdout.readline() == "written\n"
-    store = spec.open()
+    store = spec.open_store()
     with pytest.raises(MissingFileError):
-        store.fetch("file", tmp_path / "target")
+        store.fetch_file("file", tmp_path / "target")
     writer.kill()
     writer.wait()
     with pytest.raises(MissingFileError):
-        store.read("file")
-    (left,) = store.names()
+        store.read_file("file")
+    (left,) = store.list_names()
     assert left.startswith(".writing/")
-    assert store.create("file", b"another's")
-    store.delete([left])
-    assert list(store.names()) == ["file"]
+    assert store.create_file("file", b"another's")
+    store.delete_files([left])
+    assert list(store.list_names()) == ["file"]
 
 
 def test_killed_namenode_is_retried_until_it_is_back(
     hdfs: HdfsServers, spec: StoreSpec, tmp_path: Path
 ) -> None:
-    store = spec.open(_PATIENCE_SECONDS)
+    store = spec.open_store(_PATIENCE_SECONDS)
     before = made(tmp_path, "before")
-    store.put("before", before)
+    store.put_file("before", before)
     hdfs.kill(NAMENODE)
     with ThreadPoolExecutor() as threads:
         meanwhile = made(tmp_path, "meanwhile", _MEGABYTES)
         waiting = [
-            threads.submit(store.put, "meanwhile", meanwhile),
-            threads.submit(store.fetch, "before", tmp_path / "fetched"),
-            threads.submit(store.create, "created", b"once"),
+            threads.submit(store.put_file, "meanwhile", meanwhile),
+            threads.submit(store.fetch_file, "before", tmp_path / "fetched"),
+            threads.submit(store.create_file, "created", b"once"),
         ]
         time.sleep(_AWAY_SECONDS)
         assert not any(one.done() for one in waiting)
@@ -95,8 +95,8 @@ def test_killed_namenode_is_retried_until_it_is_back(
         results = [one.result() for one in waiting]
     assert results == [None, before.stat().st_size, True]
     assert (tmp_path / "fetched").read_bytes() == before.read_bytes()
-    assert store.read("meanwhile") == meanwhile.read_bytes()
-    assert {"before", "meanwhile", "created"} <= set(store.names())
+    assert store.read_file("meanwhile") == meanwhile.read_bytes()
+    assert {"before", "meanwhile", "created"} <= set(store.list_names())
 
 
 @pytest.mark.parametrize("program", [NAMENODE, DATA_NODE], ids=["namenode", "data node"])
@@ -104,17 +104,17 @@ def test_unresponsive_namenode_is_retried_for_a_limited_time(
     hdfs: HdfsServers, spec: StoreSpec, tmp_path: Path, program: str
 ) -> None:
     patience = 3.0
-    store = spec.open(patience)
+    store = spec.open_store(patience)
     source = made(tmp_path, "source")
-    store.put("before", source)
+    store.put_file("before", source)
     with hdfs.silent(program):
         began = time.monotonic()
         with pytest.raises(StoreError, match="failed to write file: "):
-            store.put("file", source)
+            store.put_file("file", source)
         assert time.monotonic() - began < 4 * patience
-    again = spec.open(_PATIENCE_SECONDS)
-    again.put("file", source)
-    assert again.fetch("file", tmp_path / "target") == source.stat().st_size
+    again = spec.open_store(_PATIENCE_SECONDS)
+    again.put_file("file", source)
+    assert again.fetch_file("file", tmp_path / "target") == source.stat().st_size
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -132,15 +132,15 @@ def test_lost_responses_lose_and_duplicate_no_data(
     rivals, names = 3, [f"a/{number}" for number in range(8)]
 
     def rival(number: int) -> list[bool | None]:
-        store = cut.open(_PATIENCE_SECONDS)
+        store = cut.open_store(_PATIENCE_SECONDS)
         taken: list[bool | None] = []
         for name in names:
             contents = f"{number} has {name}".encode()
             # As in the log: a writer that gets "already exists" checks whether the file is its own.
-            taken.append(store.create(name, contents) or store.read(name) == contents)
+            taken.append(store.create_file(name, contents) or store.read_file(name) == contents)
             source = tmp_path / f"{number}"
             source.write_bytes(contents)
-            store.put(f"{number}/{name}", source)
+            store.put_file(f"{number}/{name}", source)
         return taken
 
     with ThreadPoolExecutor(rivals) as threads:
@@ -148,14 +148,14 @@ def test_lost_responses_lose_and_duplicate_no_data(
     line.close()
     print(f"CUT {line.cuts} times", flush=True)
     assert line.cuts > rivals
-    store = spec.open()
+    store = spec.open_store()
     for at, name in enumerate(names):
         (winner,) = (number for number in range(rivals) if taken[number][at])
-        assert store.read(name) == f"{winner} has {name}".encode()
+        assert store.read_file(name) == f"{winner} has {name}".encode()
         for number in range(rivals):
-            assert store.read(f"{number}/{name}") == f"{number} has {name}".encode()
-    store.delete(names)
-    store.delete(names)
+            assert store.read_file(f"{number}/{name}") == f"{number} has {name}".encode()
+    store.delete_files(names)
+    store.delete_files(names)
 
 
 def test_name_service_with_an_unresponsive_first_namenode_works(
@@ -171,6 +171,6 @@ def test_name_service_with_an_unresponsive_first_namenode_works(
         write_settings(tmp_path / "conf", service)
         monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "conf"))
         folder = spec.url.partition(str(hdfs.port))[2]
-        store = StoreSpec(f"hdfs://pair{folder}").open(_PATIENCE_SECONDS)
-        store.put("file", made(tmp_path, "source"))
-        assert list(store.names()) == ["file"]
+        store = StoreSpec(f"hdfs://pair{folder}").open_store(_PATIENCE_SECONDS)
+        store.put_file("file", made(tmp_path, "source"))
+        assert list(store.list_names()) == ["file"]

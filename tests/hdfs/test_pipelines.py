@@ -36,8 +36,8 @@ def running(hdfs: HdfsServers) -> Iterator[Lives]:
         lives(Path(folder), f"{hdfs.url}/state", *flags, environment=environment) as made,
     ):
         yield made
-        data = StoreSpec(f"{hdfs.url}/data").open()
-        wait_until(lambda: not unmarked(data.names()), 60, "data of jobs goes")
+        data = StoreSpec(f"{hdfs.url}/data").open_store()
+        wait_until(lambda: not unmarked(data.list_names()), 60, "data of jobs goes")
         made.server.stop()
 
 

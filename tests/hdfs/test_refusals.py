@@ -56,7 +56,7 @@ def test_hdfs_folder_with_exhausted_quota_is_refused(
     spec = StoreSpec(f"{hdfs.url}/quota{flag}")
     source = tmp_path / "source"
     source.write_bytes(bytes(2 << 20))
-    spec.open().put("kept", source)
+    spec.open_store().put_file("kept", source)
     hdfs.admin(flag, value, f"/quota{flag}")
     said = refusal(spec.url)
     assert "QuotaExceededException" in said
@@ -66,7 +66,7 @@ def test_hdfs_folder_with_exhausted_quota_is_refused(
 def test_hdfs_path_blocked_by_a_file_is_refused(hdfs: HdfsServers, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"x")
-    StoreSpec(f"{hdfs.url}/way").open().put("file", source)
+    StoreSpec(f"{hdfs.url}/way").open_store().put_file("file", source)
     assert "a file exists at the path" in refusal(f"{hdfs.url}/way/file")
 
 

@@ -140,7 +140,7 @@ class _Job:
     def _run(self, order: RunBundle) -> Any:
         self.bundles += 1
         work, side_inputs, harness = self._stage(order.bundle.stage)
-        side_inputs.show(order.bundle.side_inputs)
+        side_inputs.set_visible_data(order.bundle.side_inputs)
         return LocalBundle(work, order, harness, self._stores, FolderData(self._folder)).run()
 
     def _stage(self, stage_id: str) -> tuple[StageWork, BundleSideInputs, Any]:

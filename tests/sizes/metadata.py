@@ -68,7 +68,7 @@ class Server:
     def __init__(self, folder: Path, maps: int, shards: int, *, sections: bool) -> None:
         self._maps = maps
         self._shards = shards
-        self._journal = JournalStore(folder, durable=False).journal("job")
+        self._journal = JournalStore(folder, durable=False).get_journal("job")
         policy = DefaultSectionPolicy() if sections else None
         limits = Limits(parallelism=shards)
         self.ledger = JobLedger(PLAN, shards, limits, DefaultPolicy(), policy)
@@ -78,7 +78,7 @@ class Server:
     def run(self) -> None:
         """Runs the job to its end."""
         waiting = deque[Command](self.ledger.apply(Start(0, make_root_outputs(PLAN))))
-        self._journal.snapshot(self.ledger.snapshot())
+        self._journal.store_snapshot(self.ledger.snapshot())
         while self.ledger.end is None:
             command = waiting.popleft()
             if isinstance(command, OpenBundles):
@@ -95,7 +95,7 @@ class Server:
         reply = BundleReply(done, None, ())
         self.bundles += 1
         self.references += len(outputs)
-        self._journal.append((encode_entries((reply,)),))
+        self._journal.append_entries((encode_entries((reply,)),))
         commands = self.ledger.apply(reply)
         self.ledger.take_garbage()
         return commands

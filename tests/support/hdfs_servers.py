@@ -109,9 +109,9 @@ class HdfsServers:
 
     def wait(self) -> None:
         """Waits until HDFS accepts files."""
-        store = StoreSpec(f"{self.url}/up").open(_SECONDS)
-        store.create("up", b"it is")
-        store.delete(["up"])
+        store = StoreSpec(f"{self.url}/up").open_store(_SECONDS)
+        store.create_file("up", b"it is")
+        store.delete_files(["up"])
 
     def kill(self, program: str) -> None:
         """Kills one of both servers."""

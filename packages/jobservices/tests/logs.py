@@ -21,25 +21,25 @@ class MemoryLog:
     """Number of transactions after which a snapshot is due."""
     durable: int = 0
 
-    def take_over(self, path):
+    def take_over_log(self, path):
         if self.base is not None:
             path.write_bytes(self.base)
         return self.transactions[: self.durable] if self.failure else self.transactions
 
-    def begin(self, copy):
-        self.keep(copy)
+    def start_log(self, copy):
+        self.store_copy(copy)
 
-    def add(self, transaction):
+    def add_transaction(self, transaction):
         self.transactions.append(transaction)
         return len(self.transactions) >= self.each
 
-    def keep(self, copy):
+    def store_copy(self, copy):
         self.copies += 1
         self.base = copy.read_bytes()
         copy.unlink()
         self.transactions, self.durable = [], 0
 
-    def wait(self, seconds=None):
+    def wait_until_durable(self, seconds=None):
         if self.failure:
             raise LogFailed(self.failure)
         self.durable = len(self.transactions)

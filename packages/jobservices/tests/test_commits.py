@@ -61,7 +61,7 @@ def test_concurrent_writers_are_committed_together_and_durably(file, tmp_path):
 
 def test_writer_that_is_done_writes_again_before_next_commit(file, monkeypatch):
     groups = []
-    together = file._commits._commit_together
+    together = file._commits._commit_group
 
     def slowly(group):
         groups.append(len(group))
@@ -162,7 +162,7 @@ def test_state_write_on_full_disk_waits_until_disk_has_room(file, tmp_path, capl
         return event
 
     with ThreadPoolExecutor(1) as threads:
-        writing = threads.submit(file._commits.patient, write)
+        writing = threads.submit(file._commits.commit_with_retries, write)
         assert eventually(lambda: "Can't write the list of jobs" in caplog.text)
         assert not writing.done()
         with file._mutex:
@@ -182,7 +182,7 @@ def test_state_write_on_full_disk_stops_waiting_at_server_shutdown(file):
         connection.execute("INSERT INTO notes VALUES ('job', 'x', 0, ?)", (LARGE,))
 
     with pytest.raises(sqlite3.OperationalError, match="full"):
-        file._commits.patient(write)
+        file._commits.commit_with_retries(write)
 
 
 def test_new_job_on_full_disk_is_refused_at_once(file):

@@ -109,7 +109,7 @@ def test_damaged_log_is_left_unchanged(log, tmp_path):
 )
 def test_inconsistent_log_is_refused(log, tmp_path, transactions):
     connection, _ = open_database(tmp_path / "1.sqlite", SCHEMA, durable=False, log=log)
-    connection.begin(log, tmp_path / "1.sqlite")
+    connection.start_log(log, tmp_path / "1.sqlite")
     connection.close()
     log.transactions, log.durable = transactions, len(transactions)
     with pytest.raises(LogFailed, match="don't match"):
@@ -124,7 +124,7 @@ def test_changes_without_snapshot_are_refused(tmp_path):
 
 def test_transaction_is_logged_completely_or_not(log, tmp_path):
     connection, _ = open_database(tmp_path / "1.sqlite", SCHEMA, durable=False, log=log)
-    connection.begin(log, tmp_path / "1.sqlite")
+    connection.start_log(log, tmp_path / "1.sqlite")
     with begin_transaction(connection):
         connection.executemany("INSERT INTO t VALUES (?, ?)", ((n, str(n)) for n in range(3)))
         connection.execute("SAVEPOINT one")
@@ -139,7 +139,7 @@ def test_transaction_is_logged_completely_or_not(log, tmp_path):
     assert len(log.transactions) == 1
     with pytest.raises(AssertionError, match="unknown kind of SQL statement: DROP TABLE t"):
         connection.execute("DROP TABLE t")
-    connection.wait()
+    connection.wait_until_durable()
     connection.close()
     again, _ = open_database(tmp_path / "2.sqlite", SCHEMA, durable=False, log=log)
     assert again.execute("SELECT text FROM t ORDER BY number").fetchall() == [

@@ -91,7 +91,7 @@ def test_workers_find_marker_of_their_server_only(tmp_path: Path, scheme: str) -
     folders.check()
     folders.remove_but(())
     assert find_files_problem(folders.spec) == ""
-    assert list(folders.spec.open().names()) == [MARK]
+    assert list(folders.spec.open_store().list_names()) == [MARK]
 
 
 def test_files_of_finished_jobs_are_removed_and_others_stay(tmp_path: Path) -> None:
@@ -99,13 +99,15 @@ def test_files_of_finished_jobs_are_removed_and_others_stay(tmp_path: Path) -> N
     folders = JobFolders.of(data, tmp_path, at(tmp_path))
     folders.check()
     for job in ("job-1", "job-2"):
-        folders.spec.within(job).open().create("data", b"")
+        folders.spec.with_prefix(job).open_store().create_file("data", b"")
         (folders.folder / job).mkdir(parents=True)
-    data.within("server-of-somebody-else").open().create("job-1/data", b"")
+    data.with_prefix("server-of-somebody-else").open_store().create_file("job-1/data", b"")
     folders.remove_but({"job-2"})
-    store = folders.spec.open()
-    wait_until(lambda: sorted(store.names()) == ["job-2/data", MARK], 30)
-    assert list(data.within("server-of-somebody-else").open().names()) == ["job-1/data"]
+    store = folders.spec.open_store()
+    wait_until(lambda: sorted(store.list_names()) == ["job-2/data", MARK], 30)
+    assert list(data.with_prefix("server-of-somebody-else").open_store().list_names()) == [
+        "job-1/data"
+    ]
     assert [folder.name for folder in folders.folder.iterdir()] == ["job-2"]
 
 
@@ -115,7 +117,7 @@ def test_files_of_one_job_are_removed_and_others_stay(tmp_path: Path, scheme: st
     folders = JobFolders.of(data, tmp_path, at(tmp_path))
     for job_id in ("one", "two"):
         (folders.folder / job_id).mkdir(parents=True)
-        folders.spec.within(job_id).open().create("file", b"x")
+        folders.spec.with_prefix(job_id).open_store().create_file("file", b"x")
     folders.remove("one")
     assert [path.name for path in folders.folder.iterdir()] == ["two"]
-    assert list(folders.spec.open().names()) == ["two/file"]
+    assert list(folders.spec.open_store().list_names()) == ["two/file"]

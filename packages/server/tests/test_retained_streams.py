@@ -15,9 +15,9 @@ from beam_runner_server.retained_streams import KeptStreams
 def store_with(folder: Path, **since: int) -> JournalStore:
     store = JournalStore(folder, durable=False)
     for job_id, time in since.items():
-        journal = store.journal(job_id)
-        journal.snapshot(b"state")
-        journal.keep(time)
+        journal = store.get_journal(job_id)
+        journal.store_snapshot(b"state")
+        journal.mark_finished(time)
     return store
 
 
@@ -25,7 +25,7 @@ def test_stream_state_is_retained_until_expiry_and_then_removed(tmp_path: Path) 
     now = [1_000.0]
     removed: list[str] = []
     with closing(store_with(tmp_path, early=500, late=900)) as store:
-        store.journal("other").snapshot(b"of a job that runs")
+        store.get_journal("other").store_snapshot(b"of a job that runs")
         kept = KeptStreams(store, 600, lambda: now[0])
         assert kept.until() == {"early": 1_100, "late": 1_500}
         kept.remove_expired(removed.append, ())
@@ -33,7 +33,7 @@ def test_stream_state_is_retained_until_expiry_and_then_removed(tmp_path: Path) 
         now[0] = 1_200
         kept.remove_expired(removed.append, ())
         assert removed == ["early"]
-        assert store.job_ids() == ("late", "other")
+        assert store.list_job_ids() == ("late", "other")
         assert kept.until() == {"late": 1_500}
     with closing(JournalStore(tmp_path, durable=False)) as store:
         assert store.damage == ()
@@ -46,7 +46,7 @@ def test_state_of_unfinished_job_is_not_removed(tmp_path: Path) -> None:
     with closing(store_with(tmp_path, one=500)) as store:
         KeptStreams(store, 1, lambda: 1_000).remove_expired(removed.append, ("one",))
         assert removed == []
-        assert store.job_ids() == ("one",)
+        assert store.list_job_ids() == ("one",)
 
 
 def test_journal_stays_until_data_of_its_job_is_removed(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_journal_stays_until_data_of_its_job_is_removed(tmp_path: Path) -> None:
         kept = KeptStreams(store, 1, lambda: 1_000)
         with pytest.raises(OSError, match="away"):
             kept.remove_expired(refuses, ())
-        assert store.kept() == {"one": 500}
+        assert store.list_finished_jobs() == {"one": 500}
         kept.start(lambda job_id: None, tuple)
         kept.stop()
         kept.stop()
@@ -70,8 +70,8 @@ def test_journals_of_version_without_retention_are_opened(tmp_path: Path) -> Non
         connection.commit()
     with closing(JournalStore(tmp_path, durable=False)) as store:
         assert store.damage == ()
-        assert store.kept() == {}
-        store.journal("job").keep(7)
-        assert store.kept() == {"job": 7}
-        store.journal("job").delete()
-        assert store.kept() == {}
+        assert store.list_finished_jobs() == {}
+        store.get_journal("job").mark_finished(7)
+        assert store.list_finished_jobs() == {"job": 7}
+        store.get_journal("job").delete_journal()
+        assert store.list_finished_jobs() == {}

@@ -30,7 +30,7 @@ folder = SharedTemporaryFolder("kind-", "0123456789abcdef")
 folder.path.joinpath(sys.argv[1]).touch()
 print(folder.path, flush=True)
 sys.stdin.read()
-folder.leave()
+folder.leave_folder()
 """
 TWENTY = """
 import sys
@@ -40,7 +40,7 @@ for _ in range(20):
     folder.path.joinpath("data").touch()
     assert folder.path.joinpath("data").exists()
     if len(sys.argv) > 1:
-        folder.remove()
+        folder.remove_folder()
 """
 
 
@@ -77,9 +77,9 @@ def test_temporary_folder_is_private_and_removed(shared: Path) -> None:
     assert folder.path.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o077 for path in shared.iterdir()} == {0}
     folder.path.joinpath("below").mkdir()
-    folder.remove()
+    folder.remove_folder()
     assert list(shared.iterdir()) == []
-    folder.remove()
+    folder.remove_folder()
 
 
 def test_folder_of_killed_server_is_removed_and_held_folder_stays(shared: Path) -> None:
@@ -89,7 +89,7 @@ def test_folder_of_killed_server_is_removed_and_held_folder_stays(shared: Path) 
     assert not folder.exists() and not lock.exists()
     for one in living:
         assert one.path.is_dir()
-        one.remove()
+        one.remove_folder()
     assert list(shared.iterdir()) == []
 
 
@@ -110,7 +110,7 @@ def test_unlocked_folder_without_marker_is_not_removed(shared: Path) -> None:
         shared.joinpath(name, "keep").touch()
     shared.joinpath("beam-spark-notes.lock").touch()
     before = sorted(shared.rglob("*"))
-    TemporaryFolder().remove()
+    TemporaryFolder().remove_folder()
     assert sorted(shared.rglob("*")) == before
 
 
@@ -125,7 +125,7 @@ def test_links_are_not_followed(shared: Path) -> None:
     shared.joinpath("beam-spark-4567cdef").mkdir()
     shared.joinpath("beam-spark-4567cdef.lock").symlink_to(others / "keep")
     os.mkfifo(shared / "beam-spark-89abcdef.lock")
-    TemporaryFolder().remove()
+    TemporaryFolder().remove_folder()
     assert not folder.exists() and not lock.exists()
     assert others.joinpath("keep").exists()
     assert shared.joinpath("beam-spark-0123abcd").is_symlink()
@@ -145,7 +145,7 @@ def test_files_of_another_user_are_not_removed(shared: Path) -> None:
     for path in left_of_another:
         os.chown(path, 12345, 12345)
     os.chown(folder, 12345, 12345)
-    TemporaryFolder().remove()
+    TemporaryFolder().remove_folder()
     assert others.exists() and others_lock.exists()
     assert folder.exists() and lock.exists()
 
@@ -155,7 +155,7 @@ def test_servers_started_at_once_remove_no_folder_of_each_other(shared: Path) ->
         left(shared)
     servers = [start(TWENTY, *arguments) for arguments in ((), ("remove",), ())]
     assert [server.wait(60) for server in servers] == [0, 0, 0]
-    TemporaryFolder().remove()
+    TemporaryFolder().remove_folder()
     assert list(shared.iterdir()) == []
 
 
@@ -168,8 +168,8 @@ def test_temporary_folder_is_created_if_locks_are_unsupported(
     monkeypatch.setattr("fcntl.flock", flock)
     folder, other = TemporaryFolder(), TemporaryFolder()
     assert folder.path.is_dir()
-    other.remove()
-    folder.remove()
+    other.remove_folder()
+    folder.remove_folder()
     assert list(shared.iterdir()) == []
 
 
@@ -194,11 +194,11 @@ def test_shared_folder_stays_after_one_kill_and_is_removed_after_all(shared: Pat
         folder = Path(process.stdout.readline().strip())
     processes[0].kill()
     processes[0].wait()
-    TemporaryFolder().remove()
+    TemporaryFolder().remove_folder()
     assert sorted(path.name for path in folder.iterdir()) == ["first", "second"]
     processes[1].kill()
     processes[1].wait()
-    TemporaryFolder().remove()
+    TemporaryFolder().remove_folder()
     assert list(shared.iterdir()) == []
 
 

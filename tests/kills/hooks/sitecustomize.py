@@ -101,10 +101,10 @@ def patch_ledger(module: ModuleType) -> None:
 
 
 def patch_journal(module: ModuleType) -> None:
-    around(module.Journal, "append", "before append", "after append")
-    around(module.Journal, "snapshot", "before snapshot", "after snapshot")
-    around(module.Journal, "recover", None, "in recovery")
-    around(module.Journal, "delete", "before delete", "after delete")
+    around(module.Journal, "append_entries", "before append", "after append")
+    around(module.Journal, "store_snapshot", "before snapshot", "after snapshot")
+    around(module.Journal, "read_committed_data", None, "in recovery")
+    around(module.Journal, "delete_journal", "before delete", "after delete")
 
 
 def patch_store(module: ModuleType) -> None:
@@ -112,8 +112,8 @@ def patch_store(module: ModuleType) -> None:
 
     class DatabaseSeal(module.DatabaseSeal):  # type: ignore[name-defined, misc]
         @contextmanager
-        def transaction(self, connection: Any) -> Iterator[Any]:
-            with super().transaction(connection) as change:
+        def begin_sealed_transaction(self, connection: Any) -> Iterator[Any]:
+            with super().begin_sealed_transaction(connection) as change:
                 yield change
                 at("in transaction")
 

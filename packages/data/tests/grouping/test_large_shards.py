@@ -43,7 +43,7 @@ def spilled(
         folder = Path(name)
         shard = LargeShard(strategy, merger, budget, SHARDS, SpillFiles(folder, "1-1-1"))
         weight = sum(batch.nbytes + ROW_BYTES * len(batch) for batch in batches)
-        for chunk in shard.chunks(batches, weight):
+        for chunk in shard.group_into_chunks(batches, weight):
             if not isinstance(chunk, Settle):
                 yield chunk
         assert list(folder.iterdir()) == []
@@ -131,7 +131,7 @@ def test_hot_key_is_not_loaded_into_memory(tmp_path: Path) -> None:
         keyed(keys[begin : begin + 100], GLOBAL, None, values[begin : begin + 100])
         for begin in range(0, len(keys), 100)
     ]
-    chunks = shard.chunks(batches, 8 << 20)
+    chunks = shard.group_into_chunks(batches, 8 << 20)
     found = 0
     for chunk in chunks:
         if isinstance(chunk, Settle):
@@ -154,10 +154,10 @@ def test_aborted_grouping_leaves_files_only_until_attempt_ends(tmp_path: Path) -
     files = SpillFiles(tmp_path, "1-1-1")
     shard = LargeShard(WindowingStrategy(), None, 100, SHARDS, files)
     keys = [b"%d" % number for number in range(100)]
-    chunks = shard.chunks([keyed(keys, GLOBAL, None, keys)], 10_000)
+    chunks = shard.group_into_chunks([keyed(keys, GLOBAL, None, keys)], 10_000)
     next(chunks)
     names = {path.name for path in tmp_path.iterdir()}
     assert names
     assert all(name.startswith("1-1-1-") for name in names)
-    files.close()
+    files.remove_all_files()
     assert list(tmp_path.iterdir()) == []

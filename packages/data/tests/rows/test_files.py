@@ -95,9 +95,9 @@ def test_row_is_not_copied(tmp_path: Path) -> None:
     checksum = written(tmp_path)
     file = RowFile(tmp_path / NAME, checksum)
     for number in (0, 9):
-        kind, data = file.row(number)
+        kind, data = file.read_row(number)
         assert (kind, data.to_pybytes()) == (ROWS[number].kind, ROWS[number].data)
-        assert file.row(number)[1].address == data.address
+        assert file.read_row(number)[1].address == data.address
 
 
 @pytest.mark.parametrize("kind", ["flipped", "zeroed", "cut off"])

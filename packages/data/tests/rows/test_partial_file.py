@@ -41,14 +41,14 @@ def stored(folder: Path, sizes: list[int]) -> tuple[MemoryStore, int]:
         writer.write(Row(0, RowKind.ELEMENTS, contents(number, size), 1))
     checksum = writer.close()
     store = MemoryStore()
-    store.put(NAME, folder / "written")
+    store.put_file(NAME, folder / "written")
     return store, checksum
 
 
 def check(path: Path, checksum: int, sizes: list[int], rows: set[int]) -> None:
     file = RowFile(path, checksum)
     for row in rows:
-        assert file.row(row)[1].to_pybytes() == contents(row, sizes[row])
+        assert file.read_row(row)[1].to_pybytes() == contents(row, sizes[row])
 
 
 @given(
@@ -70,12 +70,12 @@ def test_requested_rows_are_available_after_any_loss(
         rows = {number % len(sizes) for number in numbers}
         while True:
             try:
-                PartialFile(line, NAME, path).have(rows)
+                PartialFile(line, NAME, path).fetch_rows(rows)
                 break
             except StoreError:
                 assert not path.exists() or path.stat().st_size == len(store.files[NAME])
         check(path, checksum, sizes, rows)
-    if PartialFile(store, NAME, path).is_whole:
+    if PartialFile(store, NAME, path).is_complete:
         assert path.read_bytes() == store.files[NAME]
 
 
@@ -85,25 +85,25 @@ def test_requested_rows_are_fetched_without_gaps_between_them(tmp_path: Path) ->
     file = PartialFile(store, NAME, tmp_path / NAME)
     directory = 50 * 32 + 16
     assert (
-        file.have({3, 4}) == directory + 2 * 1024 - 24
+        file.fetch_rows({3, 4}) == directory + 2 * 1024 - 24
     )  # the bytes after the last row aren't needed
-    assert file.have({4}) == 0
-    assert file.have({3, 9}) == 1000
+    assert file.fetch_rows({4}) == 0
+    assert file.fetch_rows({3, 9}) == 1000
     check(tmp_path / NAME, checksum, sizes, {3, 4, 9})
-    assert not file.is_whole
+    assert not file.is_complete
     with pytest.raises(Exception, match="the checksum of row 7 doesn't match"):
         check(tmp_path / NAME, checksum, sizes, {7})
-    assert file.have(range(50)) > 40_000
-    assert file.is_whole
-    assert file.have({7}) == 0
+    assert file.fetch_rows(range(50)) > 40_000
+    assert file.is_complete
+    assert file.fetch_rows({7}) == 0
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
 def test_file_smaller_than_request_is_fetched_completely(tmp_path: Path) -> None:
     store, checksum = stored(tmp_path, [10, 20])
     file = PartialFile(store, NAME, tmp_path / NAME)
-    assert file.have({1}) == len(store.files[NAME])
-    assert file.is_whole
+    assert file.fetch_rows({1}) == len(store.files[NAME])
+    assert file.is_complete
     check(tmp_path / NAME, checksum, [10, 20], {0, 1})
 
 
@@ -112,26 +112,26 @@ def test_invalid_row_file_is_fetched_completely_and_refused_by_reader(
     tmp_path: Path, damage: bytes
 ) -> None:
     store = MemoryStore({NAME: damage})
-    PartialFile(store, NAME, tmp_path / NAME).have({0, 7})
+    PartialFile(store, NAME, tmp_path / NAME).fetch_rows({0, 7})
     assert (tmp_path / NAME).read_bytes() == damage
 
 
 def test_request_for_missing_rows_is_refused_by_reader(tmp_path: Path) -> None:
     store, _ = stored(tmp_path, [1000] * 3)
-    PartialFile(store, NAME, tmp_path / NAME).have({3})
+    PartialFile(store, NAME, tmp_path / NAME).fetch_rows({3})
     assert (tmp_path / NAME).read_bytes() == store.files[NAME]
 
 
 def test_complete_file_replaces_partial_file(tmp_path: Path) -> None:
     store, _ = stored(tmp_path, [1000] * 3)
     file = PartialFile(store, NAME, tmp_path / NAME)
-    file.have({0})
-    assert file.have_all() == len(store.files[NAME])
+    file.fetch_rows({0})
+    assert file.fetch_all() == len(store.files[NAME])
     assert (tmp_path / NAME).read_bytes() == store.files[NAME]
-    assert file.have_all() == 0
+    assert file.fetch_all() == 0
 
 
 def test_file_lost_by_store_is_named_and_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(MissingFileError, match=NAME):
-        PartialFile(MemoryStore(), NAME, tmp_path / NAME).have({0})
+        PartialFile(MemoryStore(), NAME, tmp_path / NAME).fetch_rows({0})
     assert list(tmp_path.iterdir()) == []

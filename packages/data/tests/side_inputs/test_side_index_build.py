@@ -44,7 +44,7 @@ def built(folder: Path) -> list[Path]:
 
 
 def read_a(index: SideInputIndex) -> bytes:
-    values = index.values(GLOBAL, b"a")
+    values = index.read_values(GLOBAL, b"a")
     assert isinstance(values, bytes)
     return values
 
@@ -53,7 +53,7 @@ def test_side_index_reads_values_from_written_files(tmp_path: Path) -> None:
     one = large(tmp_path, "1")
     index = open_index(tmp_path, "s", [one, data(tmp_path, "2", b"a?")])
     assert read_a(index) == b"a" * 30_000 + b"a!" + b"a?"
-    assert index.values(b"another window", b"a") == b""
+    assert index.read_values(b"another window", b"a") == b""
     (path,) = built(tmp_path)
     assert sum(file.stat().st_size for file in path.iterdir()) < 1500
 
@@ -135,8 +135,8 @@ def test_old_side_index_versions_are_deleted_after_new_version(tmp_path: Path) -
 
 
 def everything(index: SideInputIndex) -> list[bytes]:
-    answers = [index.values(GLOBAL, key) for key in (b"a", b"b", b"absent")]
-    answers += [index.keys(GLOBAL), index.groups(GLOBAL)]
+    answers = [index.read_values(GLOBAL, key) for key in (b"a", b"b", b"absent")]
+    answers += [index.read_keys(GLOBAL), index.read_groups(GLOBAL)]
     return [
         whole if isinstance(whole, bytes) else b"".join(map(whole.piece, range(whole.pieces)))
         for whole in answers

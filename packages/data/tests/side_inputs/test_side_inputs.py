@@ -46,11 +46,11 @@ def test_side_input_shows_only_visible_data_of_bundle(tmp_path: Path) -> None:
     side_inputs = BundleSideInputs(USES, tmp_path)
     a, b = data(tmp_path, "1", b"a"), data(tmp_path, "2", b"b")
     assert seen(side_inputs, "one") == []
-    side_inputs.show([shown(ONE, a), shown(TWO, a, b)])
+    side_inputs.set_visible_data([shown(ONE, a), shown(TWO, a, b)])
     assert (seen(side_inputs, "one"), seen(side_inputs, "two")) == ([b"a"], [b"a", b"b"])
-    side_inputs.show([shown(ONE, a, b)])
+    side_inputs.set_visible_data([shown(ONE, a, b)])
     assert (seen(side_inputs, "one"), seen(side_inputs, "two")) == ([b"a", b"b"], [])
-    side_inputs.show([])
+    side_inputs.set_visible_data([])
     assert (seen(side_inputs, "one"), seen(side_inputs, "two")) == ([], [])
 
 
@@ -59,7 +59,7 @@ def test_side_input_version_changes_with_visible_data(tmp_path: Path) -> None:
     a, b = data(tmp_path, "1", b"a"), data(tmp_path, "2", b"b")
     versions = []
     for one in ([a], [a], [a, b], [a, b], [b], [a], []):
-        side_inputs.show([shown(ONE, *one), shown(TWO, a)])
+        side_inputs.set_visible_data([shown(ONE, *one), shown(TWO, a)])
         versions.append((side_inputs.version("T", "one"), side_inputs.version("T", "two")))
     ones = [one for one, _ in versions]
     assert ones[0] == ones[1] and ones[2] == ones[3]
@@ -79,7 +79,7 @@ def test_unchanged_side_input_is_read_once(tmp_path: Path, monkeypatch: pytest.M
     side_inputs = BundleSideInputs(USES, tmp_path)
     a = data(tmp_path, "1", b"a")
     for _ in range(3):
-        side_inputs.show([shown(ONE, a)])
+        side_inputs.set_visible_data([shown(ONE, a)])
         assert seen(side_inputs, "one") == [b"a"]
     assert len(reads) == 1
 
@@ -89,7 +89,7 @@ def test_side_input_is_read_on_first_use(tmp_path: Path) -> None:
     (path,) = tmp_path.iterdir()
     path.unlink()
     side_inputs = BundleSideInputs(USES, tmp_path)
-    side_inputs.show([shown(ONE, a)])
+    side_inputs.set_visible_data([shown(ONE, a)])
     with pytest.raises(FileError, match="is missing"):
         seen(side_inputs, "one")
 
@@ -98,7 +98,7 @@ def test_latest_side_input_shows_only_latest_pane(tmp_path: Path) -> None:
     side_inputs = BundleSideInputs([attrs.evolve(USES[0], latest=True)], tmp_path)
     a, b = data(tmp_path, "1", b"a"), data(tmp_path, "2", b"b", b"c")
     for parts, latest in (((a,), b"a"), ((a, b), b"c"), ((b, a), b"a"), ((), b"")):
-        side_inputs.show([shown(ONE, *parts)])
+        side_inputs.set_visible_data([shown(ONE, *parts)])
         assert side_inputs.iterable("T", "one", GLOBAL) == latest
 
 
@@ -106,7 +106,7 @@ def test_side_input_in_several_windows_is_read_once_per_window(tmp_path: Path) -
     """The scheduler passes the same data with every window of its elements."""
     side_inputs = BundleSideInputs(USES, tmp_path)
     a = data(tmp_path, "1", b"a")
-    side_inputs.show([shown(ONE, a), shown(ONE, a, window=IntervalWindow(0, 10))])
+    side_inputs.set_visible_data([shown(ONE, a), shown(ONE, a, window=IntervalWindow(0, 10))])
     assert seen(side_inputs, "one") == [b"a"]
 
 
@@ -115,5 +115,5 @@ def test_side_input_windows_have_data_in_order_of_arrival(tmp_path: Path) -> Non
     side_inputs = BundleSideInputs(USES, tmp_path)
     early, later, both = (data(tmp_path, name, f"k{name}".encode()) for name in "123")
     other = IntervalWindow(0, 10)
-    side_inputs.show([shown(ONE, early, both, window=other), shown(ONE, later, both)])
+    side_inputs.set_visible_data([shown(ONE, early, both, window=other), shown(ONE, later, both)])
     assert seen(side_inputs, "one") == [b"k1k2k3"]

@@ -47,21 +47,21 @@ def test_segment_survives_round_trip(tmp_path: Path, last: list[Entry]) -> None:
     assert segment == Segment("s/1", (tmp_path / "s/1").stat().st_size, 2, segment.checksum)
     reader = open_segment(tmp_path, segment)
     assert isinstance(reader, TableSegment if last else SmallSegment)
-    assert list(reader.entries()) == [*ENTRIES, *last]
-    assert reader.hides(b"a") == HiddenSubkeys(cleared=True)
-    assert reader.hides(b"b") is None
-    assert reader.hides(b"c") == HiddenSubkeys(ranges=((b"1", b"2"), (b"3", None)))
-    assert reader.hides(b"nothing") is None
-    assert reader.row(b"a", b"x") == (True, b"")
-    assert reader.row(b"b", b"") == (True, None)
-    assert reader.row(b"a", b"y") is None
-    assert list(reader.rows(b"a", b"", None)) == [(b"", False, b"1"), (b"x", True, b"")]
-    assert list(reader.rows(b"a", b"a", b"x")) == []
-    assert list(reader.weights(b"a", b"", None)) == [(b"", False, 17), (b"x", True, 17)]
-    assert list(reader.weights(b"b", b"", None)) == [(b"", True, None)]
-    assert reader.weight_between(b"a", b"", None) == 34
-    assert reader.weight_between(b"a", b"x", b"xx") == 17
-    assert reader.weight_between(b"b", b"", None) == 0
+    assert list(reader.read_entries()) == [*ENTRIES, *last]
+    assert reader.read_hidden_subkeys(b"a") == HiddenSubkeys(cleared=True)
+    assert reader.read_hidden_subkeys(b"b") is None
+    assert reader.read_hidden_subkeys(b"c") == HiddenSubkeys(ranges=((b"1", b"2"), (b"3", None)))
+    assert reader.read_hidden_subkeys(b"nothing") is None
+    assert reader.read_row(b"a", b"x") == (True, b"")
+    assert reader.read_row(b"b", b"") == (True, None)
+    assert reader.read_row(b"a", b"y") is None
+    assert list(reader.read_rows(b"a", b"", None)) == [(b"", False, b"1"), (b"x", True, b"")]
+    assert list(reader.read_rows(b"a", b"a", b"x")) == []
+    assert list(reader.read_weights(b"a", b"", None)) == [(b"", False, 17), (b"x", True, 17)]
+    assert list(reader.read_weights(b"b", b"", None)) == [(b"", True, None)]
+    assert reader.sum_weights(b"a", b"", None) == 34
+    assert reader.sum_weights(b"a", b"x", b"xx") == 17
+    assert reader.sum_weights(b"b", b"", None) == 0
     assert reader.net == 7
     reader.close()
 
@@ -88,7 +88,7 @@ def test_segment_name_is_used_once(tmp_path: Path, last: list[Entry]) -> None:
     segment = write(tmp_path, [*ENTRIES, *last])
     with pytest.raises(FileExistsError):
         write(tmp_path, ENTRIES)
-    assert list(open_segment(tmp_path, segment).entries()) == [*ENTRIES, *last]
+    assert list(open_segment(tmp_path, segment).read_entries()) == [*ENTRIES, *last]
 
 
 @pytest.mark.parametrize("last", [[], [LARGE]], ids=["small", "large"])
@@ -128,7 +128,7 @@ def test_damage_of_any_byte_is_detected(tmp_path: Path, more: list[Entry], kind:
             continue
         path.write_bytes(changed)
         with pytest.raises(SegmentError, match=f"the state segment {path} is damaged"):
-            list(open_segment(tmp_path, segment).entries())
+            list(open_segment(tmp_path, segment).read_entries())
 
 
 def test_segment_lookup_reads_minimal_bytes(tmp_path: Path) -> None:
@@ -138,11 +138,11 @@ def test_segment_lookup_reads_minimal_bytes(tmp_path: Path) -> None:
     content[len(content) // 2] ^= 1
     (tmp_path / segment.path).write_bytes(content)
     reader = open_segment(tmp_path, segment)
-    assert reader.row(b"r", b"%09d" % 3) == (False, bytes(1000))
-    assert reader.row(b"r", b"%09d" % 19_999) == (False, bytes(1000))
-    assert reader.weight_between(b"r", b"", None) == 20_000 * 1025
+    assert reader.read_row(b"r", b"%09d" % 3) == (False, bytes(1000))
+    assert reader.read_row(b"r", b"%09d" % 19_999) == (False, bytes(1000))
+    assert reader.sum_weights(b"r", b"", None) == 20_000 * 1025
     with pytest.raises(SegmentError, match="checksum .*doesn't match"):
-        list(reader.rows(b"r", b"", None))
+        list(reader.read_rows(b"r", b"", None))
     reader.close()
 
 
@@ -163,12 +163,12 @@ def test_segment_table_finds_same_entries_as_dictionary(
             checksum = write_table(file, sorted([*others, *mine], key=itemgetter(0, 1, 2)), None)
         table = TableSegment(path, checksum)
         wanted = sorted(s for s in rows if start <= s and (end is None or s < end))
-        assert [s for s, _, _ in table.rows(b"b", start, end)] == wanted
-        assert all(table.row(b"b", s) == (False, rows[s]) for s in rows)
-        assert table.row(b"b", b"absent") is None
-        weights = {s: weight for s, _, weight in table.weights(b"b", start, end)}
+        assert [s for s, _, _ in table.read_rows(b"b", start, end)] == wanted
+        assert all(table.read_row(b"b", s) == (False, rows[s]) for s in rows)
+        assert table.read_row(b"b", b"absent") is None
+        weights = {s: weight for s, _, weight in table.read_weights(b"b", start, end)}
         assert list(weights) == wanted
-        assert table.weight_between(b"b", start, end) == sum(w or 0 for w in weights.values())
+        assert table.sum_weights(b"b", start, end) == sum(w or 0 for w in weights.values())
         table.close()
 
 
@@ -199,15 +199,15 @@ def test_ranges_are_coalesced() -> None:
 
 def test_ranges_hide_subkeys() -> None:
     hides = HiddenSubkeys(ranges=((b"a", b"c"), (b"d", None)))
-    assert [s for s in (b"", b"a", b"b", b"c", b"cc", b"d", b"e") if hides.hides(s)] == [
+    assert [s for s in (b"", b"a", b"b", b"c", b"cc", b"d", b"e") if hides.contains_subkey(s)] == [
         *(b"a", b"b"),
         *(b"d", b"e"),
     ]
-    assert hides.end_of_range(b"b") == b"c"
-    assert hides.end_of_range(b"d") is None
-    assert hides.over(HiddenSubkeys(ranges=((b"c", b"d"),))) == HiddenSubkeys(
+    assert hides.skip_range(b"b") == b"c"
+    assert hides.skip_range(b"d") is None
+    assert hides.merge_with(HiddenSubkeys(ranges=((b"c", b"d"),))) == HiddenSubkeys(
         ranges=((b"a", None),)
     )
-    assert hides.over(HiddenSubkeys(cleared=True)) == HiddenSubkeys(cleared=True)
-    assert HiddenSubkeys(cleared=True).over(hides) == HiddenSubkeys(cleared=True)
-    assert hides.over(None) == hides
+    assert hides.merge_with(HiddenSubkeys(cleared=True)) == HiddenSubkeys(cleared=True)
+    assert HiddenSubkeys(cleared=True).merge_with(hides) == HiddenSubkeys(cleared=True)
+    assert hides.merge_with(None) == hides

@@ -89,7 +89,9 @@ def test_large_merge_is_adopted_by_later_commit(tmp_path: Path) -> None:
 
 def test_commits_continue_during_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
-    monkeypatch.setattr(merges.StateMerge, "run", lambda merge, name: begun.append((merge, name)))
+    monkeypatch.setattr(
+        merges.StateMerge, "run_merge", lambda merge, name: begun.append((merge, name))
+    )
     stores = ShardStores(tmp_path, OWN)
     segments = eight_commits(stores, tmp_path)
     monkeypatch.undo()
@@ -100,7 +102,7 @@ def test_commits_continue_during_merge(tmp_path: Path, monkeypatch: pytest.Monke
         time.sleep(0.01)
     assert len(segments) == NEIGHBOURS + 4, "segments of a running merge are unchanged"
     ((merge, name),) = begun
-    merge.run(name)
+    merge.run_merge(name)
     store = stores.open("stage", 0, segments)
     commit = store.write_commit(delta(30), "1-30-1")
     assert len(commit.segments) == 6

@@ -41,11 +41,13 @@ class Committed(ShardStore):
         self._root = folder
 
     def commit(self, deltas: Mapping[CellId, CellDelta]) -> None:
-        self.advance(self.write_commit(deltas, next(NAMES)))
+        self.advance_to_commit(self.write_commit(deltas, next(NAMES)))
 
     def merge_due(self) -> None:
-        while plan := self.compaction_due():
-            self.advance(compact_segments(self._root, plan, next(NAMES)).apply_to(self.segments))
+        while plan := self.plan_compaction():
+            self.advance_to_commit(
+                compact_segments(self._root, plan, next(NAMES)).apply_to(self.segments)
+            )
 
     def contents(self, cell: CellId) -> dict[bytes, list[Any]]:
         return {subkey: list(values) for subkey, values in self.scan(cell, b"", None)}
@@ -135,7 +137,7 @@ class Shard:
                 for cell in CELLS:
                     next(self.store.scan(cell, b"", None), None)
             case "due":
-                if plan := self.store.compaction_due():
+                if plan := self.store.plan_compaction():
                     self.compact(plan, [])
             case (start, length, meanwhile):
                 if run := self.store.segments[start : start + length]:
@@ -148,7 +150,7 @@ class Shard:
         commit = self.store.write_commit(deltas, next(NAMES), keep=keep)
         assert commit.segments[:keep] == before[:keep]
         self.model.commit(deltas)
-        self.store.advance(commit)
+        self.store.advance_to_commit(commit)
 
     def compact(self, plan: CompactionPlan, meanwhile: list[Mapping[CellId, CellDelta]]) -> None:
         """Merges segments while bundles commit."""
@@ -156,7 +158,7 @@ class Shard:
         for deltas in meanwhile:
             self.commit(deltas, keep)
         compaction = compact_segments(self.folder, plan, next(NAMES))
-        self.store.advance(compaction.apply_to(self.store.segments))
+        self.store.advance_to_commit(compaction.apply_to(self.store.segments))
 
     def check(self) -> None:
         for cell in CELLS:
@@ -209,9 +211,9 @@ def test_written_delta_is_readable_only_after_commit(store: Committed) -> None:
     store.commit({CELL: value(b"1")})
     commit = store.write_commit({CELL: value(b"2")}, "state/other")
     assert store.read(CELL, b"") == (b"1",)
-    store.advance(commit)
+    store.advance_to_commit(commit)
     assert store.read(CELL, b"") == (b"2",)
-    store.advance(StateCommit(()))
+    store.advance_to_commit(StateCommit(()))
     assert store.read(CELL, b"") is None
 
 
@@ -262,7 +264,7 @@ def test_cleared_cells_leave_no_entry(store: Committed, many: int) -> None:
 def test_removed_subkeys_and_ranges_leave_no_entry(store: Committed) -> None:
     store.commit({CELL: CellDelta(added={b"%06d" % n: (bytes(100),) for n in range(5000)})})
     store.commit({CELL: CellDelta(removed=frozenset(b"%06d" % n for n in range(2000)))})
-    assert store.compaction_due() is None
+    assert store.plan_compaction() is None
     store.commit({CELL: CellDelta(removed_ranges=((b"002000", b"004999"),))})
     store.merge_due()
     assert [segment.level for segment in store.segments] == [1]
@@ -276,7 +278,7 @@ def test_range_removed_repeatedly_is_counted_once(store: Committed) -> None:
     for _ in range(6):
         store.commit({CELL: CellDelta(removed_ranges=((b"000000", b"001000"),))})
         store.commit({CELL: CellDelta(removed=frozenset({b"001500"}))})
-        assert len(store.segments) > 8 or store.compaction_due() is None
+        assert len(store.segments) > 8 or store.plan_compaction() is None
 
 
 @pytest.mark.usefixtures("tables")
@@ -304,7 +306,7 @@ def test_small_commits_merge_with_each_other(store: Committed) -> None:
         store.commit({cell_of(number): value(bytes(200))})
         written += store.segments[-1].size
         assert len(store.segments) <= 7 * 3
-    assert store.compaction_due() is None
+    assert store.plan_compaction() is None
     assert written < 6 * sum(segment.size for segment in store.segments)
 
 
@@ -322,7 +324,7 @@ def test_entries_of_running_compaction_are_retained(store: Committed) -> None:
         assert store.write_commit(another, next(NAMES), keep=keep).segments[:-1] == kept
     for number in range(8):
         deltas = {cell_of(number): value(b"3")}
-        store.advance(store.write_commit(deltas, next(NAMES), keep=7))
+        store.advance_to_commit(store.write_commit(deltas, next(NAMES), keep=7))
     assert store.segments[:-1] == kept, "later segments are merged"
 
 
@@ -331,22 +333,22 @@ def test_tombstones_of_deleted_entries_are_deleted(store: Committed, tmp_path: P
     store.commit({cell_of(1): value(bytes(100))})
     plan = CompactionPlan((*store.segments,), oldest=True)
     deltas = {cell_of(1): CellDelta(cleared=True), cell_of(2): value(b"2")}
-    store.advance(store.write_commit(deltas, next(NAMES), keep=1))
-    store.advance(CompactionResult(plan, None).apply_to(store.segments))
+    store.advance_to_commit(store.write_commit(deltas, next(NAMES), keep=1))
+    store.advance_to_commit(CompactionResult(plan, None).apply_to(store.segments))
     store.merge_due()
     (last,) = store.segments
-    entries = list(segments.open_segment(tmp_path, last).entries())
+    entries = list(segments.open_segment(tmp_path, last).read_entries())
     assert [entry[1:4] for entry in entries] == [(ROW, b"", False)]
 
 
 def test_full_tier_below_other_tiers_is_not_merged_in_commit(store: Committed) -> None:
     for number in range(8):
         deltas = {cell_of(number): value(bytes(5000))}
-        store.advance(store.write_commit(deltas, next(NAMES), keep=number))
+        store.advance_to_commit(store.write_commit(deltas, next(NAMES), keep=number))
     full = store.segments
     store.commit({cell_of(8): value(b"1")})
     assert store.segments[:-1] == full
-    assert store.compaction_due() == CompactionPlan(full, oldest=True)
+    assert store.plan_compaction() == CompactionPlan(full, oldest=True)
 
 
 @pytest.mark.usefixtures("tables")
@@ -361,7 +363,7 @@ def test_subkeys_in_removed_range_need_no_separate_tombstones(
         tmp_path, CompactionPlan(store.segments[1:], oldest=False), next(NAMES)
     ).merged
     assert merged is not None
-    entries = list(segments.open_segment(tmp_path, merged).entries())
+    entries = list(segments.open_segment(tmp_path, merged).read_entries())
     assert [entry[1:] for entry in entries] == [
         (HIDES, b"", False, ((b"a", b"b"),)),
         (ROW, b"c", True, None),
@@ -386,6 +388,6 @@ def test_commit_cost_depends_on_touched_keys_only(store: Committed, tmp_path: Pa
         commit = reopened.write_commit(touched, next(NAMES))
         times.append(time.thread_time() - began)
         assert commit.segments[-1].size < 1_000_000
-        reopened.advance(commit)
+        reopened.advance_to_commit(commit)
     assert sorted(times)[10] < 0.1
     reopened.close()

@@ -104,7 +104,7 @@ def _temporary(session: SparkSession) -> str:
             " those machines can reach"
         )
     folder = TemporaryFolder("frames-")
-    atexit.register(folder.remove)
+    atexit.register(folder.remove_folder)
     return str(folder.path)
 
 

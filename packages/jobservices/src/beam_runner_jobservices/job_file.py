@@ -126,7 +126,7 @@ class JobFile:
         rows = connection.execute(
             f"SELECT {IDENTITY}, taken_on, end, end_time, times, item FROM jobs ORDER BY number"
         ).fetchall()
-        missing = self._seals.open(connection, (row[-1] for row in rows))
+        missing = self._seals.check_content(connection, (row[-1] for row in rows))
         if self._seals.is_unfinished:
             _LOGGER.warning(
                 "The last change of %s is missing: the server was killed while it"
@@ -159,7 +159,7 @@ class JobFile:
             for job_id in reasons:
                 _delete_job(connection, job_id)
         found = connection.execute("SELECT item FROM jobs").fetchall()
-        self._seals.renew(connection, (item for (item,) in found))
+        self._seals.renew_seal(connection, (item for (item,) in found))
         return tuple(jobs)
 
     def _restore_job(self, job_id: str, *row: Any) -> UnfinishedJob | FinishedJobSummary:
@@ -239,7 +239,7 @@ class JobFile:
             update_seal(connection, change, spec.job_id)
 
         try:
-            self._commits.durable(write)
+            self._commits.commit_durably(write)
         except LogFailed as error:
             raise Unavailable(
                 f"Can't start the job, because it can't be recorded: {error}"
@@ -257,7 +257,7 @@ class JobFile:
             update_seal(connection, change, job_id)
 
         with self._log_write_errors():
-            self._commits.patient(write)
+            self._commits.commit_with_retries(write)
 
     def state(self, job_id: str, event: StateEvent) -> None:
 
@@ -266,7 +266,7 @@ class JobFile:
             update_seal(connection, change, job_id)
 
         with self._log_write_errors():
-            self._commits.patient(write)
+            self._commits.commit_with_retries(write)
 
     def messages(
         self,
@@ -288,7 +288,7 @@ class JobFile:
                 )
 
         with self._log_write_errors():
-            self._commits.quick(write)
+            self._commits.commit_without_sync(write)
         self._last_message_ids[job_id] = last
 
     def series(self, job_id: str, series: Sequence[StageSeries]) -> None:
@@ -299,7 +299,7 @@ class JobFile:
                 put_note(connection, job_id, SERIES, {"series": series})
 
         with self._log_write_errors():
-            self._commits.quick(write)
+            self._commits.commit_without_sync(write)
 
     def end(self, spec: JobSpec, archive: Archive) -> int | None:
 
@@ -310,7 +310,7 @@ class JobFile:
 
         size = None
         with self._log_write_errors():
-            size = self._commits.patient(write)
+            size = self._commits.commit_with_retries(write)
         self._last_message_ids.pop(spec.job_id, None)
         return size
 
@@ -322,7 +322,7 @@ class JobFile:
                 put_content(connection, job_id, archive)
                 update_seal(connection, change, job_id)
 
-            self._commits.durable(write)
+            self._commits.commit_durably(write)
 
     def read(self, job_id: str) -> Archive:
         try:
@@ -345,11 +345,11 @@ class JobFile:
                 change(row[0], None)
 
         with self._log_write_errors():
-            self._commits.durable(write)
+            self._commits.commit_durably(write)
 
     def hurry(self) -> None:
         """Stops the waits for a disk that accepts no writes, because the server is stopping."""
-        self._commits.hurry()
+        self._commits.stop_retries()
 
     def close(self) -> None:
         """Releases the folder. Later records are lost. May be called again."""

@@ -92,7 +92,7 @@ def check(folder: Path, reply: BundleReply) -> None:
         assert len(list(read_reference(folder, output.data.ref))) == 1
     assert reply.state is not None
     for segment in reply.state.segments:
-        assert list(open_segment(folder, segment).entries())
+        assert list(open_segment(folder, segment).read_entries())
 
 
 def test_committed_reply_survives_power_cut(disk: Disk, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_file_that_cannot_be_written_is_reported(disk: Disk) -> None:
 def test_missing_data_store_fails_stage_that_needs_store(tmp_path: Path) -> None:
     plan = plan_of([stage("one"), stage("two")])
     (tmp_path / "job").mkdir()
-    cache = FileCache(tmp_path / "job", MachineFileCache(NO_STORE.open(), tmp_path))
+    cache = FileCache(tmp_path / "job", MachineFileCache(NO_STORE.open_store(), tmp_path))
     files = CommittedFiles(cache, plan.stages)
     files.need(RunBundle(bundle_of(stage="two"), "1-1-1"))
     reply = reply_of(tmp_path / "job", "1-1-1")
@@ -167,7 +167,7 @@ class Away(FileCache):
         self.errors = list(errors)
         self.kept: list[str] = []
 
-    def keep(self, names: Sequence[str], *, hold: bool = False) -> None:
+    def persist_files(self, names: Sequence[str], *, hold: bool = False) -> None:
         if self.errors:
             raise self.errors.pop(0)
         self.kept += names

@@ -70,7 +70,7 @@ def test_error_of_full_or_missing_disk_is_unavailable_and_names_disk(number: int
 @pytest.mark.parametrize(
     "error",
     [
-        RowsError.damaged(JOB / "f", "the checksum of row 1 doesn't match"),
+        RowsError.create_damage_error(JOB / "f", "the checksum of row 1 doesn't match"),
         raised_from(OSError("not here"), MissingFileError("s3://b has no f")),
         MissingFileError("s3://b has no f"),
     ],

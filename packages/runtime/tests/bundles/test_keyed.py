@@ -183,7 +183,7 @@ def test_shard_above_memory_limit_fires_same_panes(
     at_once, summary, _ = bundle(stores[0], (), "1", *batches, strategy=strategy, until=until)
     files = SpillFiles(tmp_path, "1-1-1")
     dealt = partition_to_fit(create_key_rules(budget, files, 2), batches, 10_000)
-    runs = (run.batches() for run in dealt)
+    runs = (run.read_batches() for run in dealt)
     in_runs, summary_of_runs, _ = bundle(
         stores[1], (), "1", strategy=strategy, until=until, runs=runs
     )

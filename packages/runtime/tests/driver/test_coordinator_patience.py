@@ -79,7 +79,9 @@ def test_outage_beyond_limit_ends_job_and_names_neighbour(tmp_path: Path) -> Non
 
 def test_damaged_file_ends_patient_job_at_once(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, limits=PATIENT)
-    fails_first(rig, 1, RowsError.damaged(tmp_path / "f", "the checksum of row 1 doesn't match"))
+    fails_first(
+        rig, 1, RowsError.create_damage_error(tmp_path / "f", "the checksum of row 1 doesn't match")
+    )
     rig.run()
     assert isinstance(rig.ledger.end, FailJob)
     assert text(rig).startswith(

@@ -31,14 +31,14 @@ class Watched(MemoryStore):
     fetched: list[str] = attrs.field(factory=list)
     fails: bool = False
 
-    def put(self, name: str, source: Path) -> None:
+    def put_file(self, name: str, source: Path) -> None:
         self._answer()
-        super().put(name, source)
+        super().put_file(name, source)
 
-    def fetch(self, name: str, target: Path) -> int:
+    def fetch_file(self, name: str, target: Path) -> int:
         self._answer()
         self.fetched.append(name)
-        return super().fetch(name, target)
+        return super().fetch_file(name, target)
 
     def _answer(self) -> None:
         if self.fails:
@@ -84,7 +84,7 @@ def test_needed_files_are_local_and_unused_files_stay_within_limit(
     both = [copies_of(machine, folder / str(number), spare * size) for number in (0, 1)]
     needed: list[set[str]] = [set(), set()]
     for number, names in needs:
-        both[number].need(map(segment, names))
+        both[number].fetch_references(map(segment, names))
         needed[number] = names
         for one, its in enumerate(needed):
             here = files_in(folder / str(one))
@@ -100,9 +100,9 @@ def test_files_unused_by_all_processes_are_deleted_above_limit(tmp_path: Path) -
     store = MemoryStore({name: name.encode() * 4096 for name in NAMES})
     machine = MachineFileCache(store, tmp_path, 2 * 4096)
     one, other = (copies_of(machine, tmp_path / name) for name in ("one", "other"))
-    other.need([segment("a")])
+    other.fetch_references([segment("a")])
     for name in "bcdefg":
-        one.need([segment(name)])
+        one.fetch_references([segment(name)])
     here = files_in(tmp_path / "files")
     # Of the unused files, the last two stay, or the files checked before their release.
     assert here.keys() >= {"a", "g"}
@@ -114,10 +114,10 @@ def test_local_files_are_not_fetched_again(tmp_path: Path) -> None:
     store = Watched({"a": b"1", "b": b"2"})
     machine = MachineFileCache(store, tmp_path)
     one, other = (copies_of(machine, tmp_path / name) for name in ("one", "other"))
-    one.need([segment("a")])
-    one.need([segment("a"), segment("b")])
-    one.need([])
-    other.need([segment("b"), segment("a")])
+    one.fetch_references([segment("a")])
+    one.fetch_references([segment("a"), segment("b")])
+    one.fetch_references([])
+    other.fetch_references([segment("b"), segment("a")])
     assert store.fetched == ["a", "b"]
     assert files_in(tmp_path / "other") == {"a": b"1", "b": b"2"}
     assert files_in(tmp_path / "one") == {}
@@ -128,7 +128,7 @@ def test_concurrent_requests_fetch_file_once(tmp_path: Path) -> None:
     machines = [MachineFileCache(store, tmp_path) for _ in range(4)]
     all_copies = [copies_of(made, tmp_path / str(n)) for n, made in enumerate(machines)]
     threads = [
-        threading.Thread(target=copies.need, args=(list(map(segment, NAMES)),))
+        threading.Thread(target=copies.fetch_references, args=(list(map(segment, NAMES)),))
         for copies in all_copies
     ]
     for thread in threads:
@@ -155,11 +155,11 @@ def test_rows_of_file_are_fetched_on_demand_by_each_process(tmp_path: Path) -> N
             data[0] for _, data in read_reference(tmp_path / name, attrs.evolve(ref, rows=rows))
         ]
 
-    one.need([ref])
+    one.fetch_references([ref])
     assert read("one", 3) == [3]
-    other.need([attrs.evolve(ref, rows=(30, 31)), attrs.evolve(ref, rows=(12,))])
+    other.fetch_references([attrs.evolve(ref, rows=(30, 31)), attrs.evolve(ref, rows=(12,))])
     assert read("other", 30, 12, 31) == [30, 12, 31]
-    one.need([attrs.evolve(ref, rows=(12, 20))])
+    one.fetch_references([attrs.evolve(ref, rows=(12, 20))])
     assert read("one", 3, 12, 20) == [3, 12, 20]
     here = (tmp_path / "files" / ref.path).stat()
     assert here.st_blocks * 512 < here.st_size * 0.6
@@ -171,12 +171,12 @@ def test_files_written_by_process_are_stored_once_committed(tmp_path: Path) -> N
     machine = MachineFileCache(store, tmp_path)
     one, other = (copies_of(machine, tmp_path / name) for name in ("one", "other"))
     (tmp_path / "one" / "new").write_bytes(b"rows")
-    one.need([segment("new")])  # as the loop inside a task does before its report
-    one.need([])
+    one.fetch_references([segment("new")])  # as the loop inside a task does before its report
+    one.fetch_references([])
     assert store.files == {}
-    one.keep(["new"])
+    one.persist_files(["new"])
     assert store.files == {"new": b"rows"}
-    other.need([segment("new")])
+    other.fetch_references([segment("new")])
     assert files_in(tmp_path / "other") == {"new": b"rows"}
     assert store.fetched == []
 
@@ -184,14 +184,14 @@ def test_files_written_by_process_are_stored_once_committed(tmp_path: Path) -> N
 def test_files_used_by_loop_stay_until_next_loop_starts(tmp_path: Path) -> None:
     store = MemoryStore({"state": b"1", "a": b"2", "b": b"3"})
     copies = process(store, tmp_path)
-    copies.hold({"state"})
+    copies.fetch_files({"state"})
     own = tmp_path / "own"
     (own / "written").write_bytes(b"4")
-    copies.keep(["written"], hold=True)
+    copies.persist_files(["written"], hold=True)
     for name in ("a", "b"):
-        copies.need([segment(name)])
+        copies.fetch_references([segment(name)])
         assert files_in(own).keys() == {"state", "written", name}
-    copies.hold(())
+    copies.fetch_files(())
     assert files_in(own).keys() == {"b"}
 
 
@@ -199,14 +199,14 @@ def test_unresponsive_store_is_unavailable(tmp_path: Path) -> None:
     copies = process(Watched(fails=True), tmp_path)
     (tmp_path / "own" / "new").write_bytes(b"rows")
     with pytest.raises(NeighbourUnavailable, match="503 SlowDown"):
-        copies.need([segment("a")])
+        copies.fetch_references([segment("a")])
     with pytest.raises(NeighbourUnavailable, match="503 SlowDown"):
-        copies.keep(["new"])
+        copies.persist_files(["new"])
 
 
 def test_file_lost_by_store_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no lost"):
-        process(MemoryStore(), tmp_path).need([segment("lost")])
+        process(MemoryStore(), tmp_path).fetch_references([segment("lost")])
 
 
 def test_side_index_built_by_one_process_is_shared(tmp_path: Path) -> None:
@@ -224,12 +224,12 @@ from beam_runner_data.fetching.machine_files import MachineFileCache
 from faulty_store import MemoryStore
 
 class Hanging(MemoryStore):
-    def fetch(self, name, target):
+    def fetch_file(self, name, target):
         print("asked", flush=True)
         sys.stdin.read()
 
 folder = Path(sys.argv[1])
-MachineFileCache(Hanging(), folder).have("a", None, folder / "b")
+MachineFileCache(Hanging(), folder).link_file("a", None, folder / "b")
 """
 
 
@@ -244,7 +244,7 @@ def test_process_killed_during_fetch_blocks_no_other_process(tmp_path: Path) -> 
     assert hanging.stdout is not None
     assert hanging.stdout.readline() == b"asked\n"
     copies = process(MemoryStore({"a": b"1"}), tmp_path)
-    thread = threading.Thread(target=copies.need, args=([segment("a")],))
+    thread = threading.Thread(target=copies.fetch_references, args=([segment("a")],))
     thread.start()
     thread.join(0.2)
     assert thread.is_alive()

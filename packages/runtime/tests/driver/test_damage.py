@@ -49,10 +49,10 @@ def test_inline_row_damage_is_detected(tmp_path: Path) -> None:
     reply = BundleReply(BundleDone(1, 1, (Output("a", Data(ref, DataFacts(1))),)), None, ())
     store = JournalStore(tmp_path / "source", durable=False)
     entry = encode_entries((reply,))
-    store.journal(JOBS[0]).snapshot(b"snapshot: " + row)
-    store.journal(JOBS[1]).snapshot(b"begin")
-    store.journal(JOBS[1]).append([entry])
-    right = {job: store.journal(job).recover() for job in JOBS}
+    store.get_journal(JOBS[0]).store_snapshot(b"snapshot: " + row)
+    store.get_journal(JOBS[1]).store_snapshot(b"begin")
+    store.get_journal(JOBS[1]).append_entries([entry])
+    right = {job: store.get_journal(job).read_committed_data() for job in JOBS}
     store.close()
     files = {file.name: file.read_bytes() for file in (tmp_path / "source").iterdir()}
     assert outcome(tmp_path / "whole", files, right) == "whole"

@@ -232,14 +232,14 @@ def test_job_callbacks_run_only_after_commit(new: New, monkeypatch: pytest.Monke
     for harness in server.spark.stages.values():
         harness.finalizes = True
     order: list[str] = []
-    append = Journal.append
+    append = Journal.append_entries
 
     def appended(journal: Journal, entries: Any) -> None:
         assert not any(isinstance(command, FinalizeBundles) for command in server.spark.told)
         append(journal, entries)
         order.append("append")
 
-    monkeypatch.setattr(Journal, "append", appended)
+    monkeypatch.setattr(Journal, "append_entries", appended)
     server.run()
     assert order == ["append"]
     assert any(isinstance(command, FinalizeBundles) for command in server.spark.told)
@@ -256,7 +256,7 @@ def test_job_fails_if_its_journal_cannot_be_written(
     def append(journal: Journal, entries: Any) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(Journal, "append", append)
+    monkeypatch.setattr(Journal, "append_entries", append)
     assert server.run() is JobState.FAILED
     assert "OSError: the disk is full" in server.reason
 
@@ -265,14 +265,14 @@ def test_job_deletes_data_to_make_room_for_journal(
     new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = new()
-    delete = Journal.delete
+    delete = Journal.delete_journal
 
     def needs_room(journal: Journal) -> None:
         if server.folder.exists():
             raise JournalError("the disk is full")
         delete(journal)
 
-    monkeypatch.setattr(Journal, "delete", needs_room)
+    monkeypatch.setattr(Journal, "delete_journal", needs_room)
     assert server.run() is JobState.DONE
     assert not server.folder.exists()
     assert not server.journal.exists
@@ -287,8 +287,8 @@ def test_job_taken_over_by_another_server_is_left_alone(
     def fenced(*arguments: Any) -> None:
         raise JournalFenced("another server has taken over")
 
-    monkeypatch.setattr(Journal, "append", fenced)
-    monkeypatch.setattr(Journal, "delete", fenced)
+    monkeypatch.setattr(Journal, "append_entries", fenced)
+    monkeypatch.setattr(Journal, "delete_journal", fenced)
     assert server.run() is JobState.RUNNING
     assert server.folder.exists()
 

@@ -22,12 +22,12 @@ def spec(request: pytest.FixtureRequest, tmp_path: Path) -> StoreSpec:
     path = tmp_path / "data"
     made = StoreSpec(str(path) if request.param == "in place" else f"file://{path}")
     for name in NAMES:
-        made.open().create(name, b"")
+        made.open_store().create_file(name, b"")
     return made
 
 
 def names_in(spec: StoreSpec) -> set[str]:
-    return set(spec.open().names())
+    return set(spec.open_store().list_names())
 
 
 def test_unneeded_files_are_removed_and_other_files_stay(spec: StoreSpec, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_garbage_that_store_cannot_delete_is_no_error(
     def delete(store: FolderStore, names: Iterable[str]) -> None:
         raise StoreError("503 SlowDown")
 
-    monkeypatch.setattr(FolderStore, "delete", delete)
+    monkeypatch.setattr(FolderStore, "delete_files", delete)
     files = JobFolder(spec, tmp_path / "own")
     files.sweep([])
     files.remove(["left"])

@@ -78,7 +78,7 @@ def test_job_with_temporarily_full_journal_disk_continues(
             raise JournalUnavailable(AWAY)
         append(journal, entries)
 
-    monkeypatch.setattr(type(server.journal), "append", refuse)
+    monkeypatch.setattr(type(server.journal), "append_entries", refuse)
     assert server.run() is JobState.DONE
     assert server.seen == EXPECTED
     assert left == [0]
@@ -96,7 +96,7 @@ def test_job_is_cancelled_while_its_journal_has_no_room(
 
     server = new(limits={"outage_limit": None})
     monkeypatch.setattr(patient_journal, "_PAUSES", Pauses(60_000, 60_000))
-    monkeypatch.setattr(type(server.journal), "append", refuse)
+    monkeypatch.setattr(type(server.journal), "append_entries", refuse)
     server.start()
 
     def outages() -> list[Wait]:
@@ -125,7 +125,7 @@ def test_outage_of_journal_is_shown_until_retry_succeeds(
             raise JournalUnavailable(AWAY)
         append(journal, entries)
 
-    monkeypatch.setattr(type(server.journal), "append", refuse)
+    monkeypatch.setattr(type(server.journal), "append_entries", refuse)
     assert server.run() is JobState.DONE
     assert shown[:4] == [[], *[["the disk of /state"]] * 3]
     assert shown[-1] == []
@@ -138,7 +138,7 @@ def test_bounded_job_with_full_journal_disk_fails_after_limit(
         raise JournalUnavailable(AWAY)
 
     server = new(limits={"outage_limit": 200})
-    monkeypatch.setattr(type(server.journal), "append", refuse)
+    monkeypatch.setattr(type(server.journal), "append_entries", refuse)
     assert server.run() is JobState.FAILED
     assert server.reason == (
         "Can't write the journal of the job: the disk of /state is unavailable: disk is full"
@@ -154,7 +154,7 @@ def refusing_to_the_end(
         then()
         raise JournalUnavailable(AWAY)
 
-    monkeypatch.setattr(type(server.journal), "append", refuse)
+    monkeypatch.setattr(type(server.journal), "append_entries", refuse)
     return server
 
 
@@ -206,7 +206,7 @@ def test_failed_stream_retains_its_ledger_and_needed_files(new: New) -> None:
     (server.folder / "litter").write_bytes(b"of an attempt that failed")
     (server.folder / "process").mkdir()
     assert server.run() is JobState.FAILED
-    (since,) = server.store.kept().values()
+    (since,) = server.store.list_finished_jobs().values()
     assert since == pytest.approx(time.time(), abs=60)
     assert any(
         "the state of this stream is kept until" in text for _, text, _ in server.reporter.messages
@@ -230,7 +230,7 @@ def test_cancelled_stream_retains_its_state(new: New) -> None:
     wait_until(lambda: bool(server.job._ledger.retries()), 30, "a bundle has failed")
     server.job.cancel()
     assert server.wait() is JobState.CANCELLED
-    assert server.store.kept().keys() == {"job-1"}
+    assert server.store.list_finished_jobs().keys() == {"job-1"}
     assert len(recover_ledger(server.journal)._scheduler.state.bundles) > 0
 
 
@@ -244,7 +244,7 @@ def test_other_jobs_leave_no_state(new: New, plan: JobPlan, seconds: float, fail
     if fails:
         failing(server)
     assert server.run() is (JobState.FAILED if fails else JobState.DONE)
-    assert server.store.kept() == {}
+    assert server.store.list_finished_jobs() == {}
     assert not server.journal.exists
     assert not server.folder.exists()
 

@@ -48,7 +48,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JournalSto
 @pytest.mark.parametrize("store", ["state-0.1-records"], indirect=True)
 def test_jobs_of_version_with_records_are_continued(store: JournalStore) -> None:
     assert store.damage == ()
-    bounded, keyed = (recover_ledger(store.journal(job_id)) for job_id in ("bounded", "keyed"))
+    bounded, keyed = (recover_ledger(store.get_journal(job_id)) for job_id in ("bounded", "keyed"))
     assert [(b.number, b.attempt, b.stage) for b in bounded.open_bundles] == [
         (1, 2, "end"),
         (3, 2, "end"),
@@ -68,10 +68,10 @@ def test_jobs_of_version_with_records_are_continued(store: JournalStore) -> None
 @pytest.mark.parametrize("store", ["state-0.1-records"], indirect=True)
 def test_job_of_another_version_gets_limits_of_current_version(store: JournalStore) -> None:
     limits = Limits(user_attempts=None, pauses=Pauses(5, 9))
-    changed = recover_ledger(store.journal("keyed"), lambda ledger: limits)
+    changed = recover_ledger(store.get_journal("keyed"), lambda ledger: limits)
     assert changed.limits == limits
     other = Limits(user_attempts=7)
-    assert recover_ledger(store.journal("keyed"), lambda ledger: other).limits == limits, (
+    assert recover_ledger(store.get_journal("keyed"), lambda ledger: other).limits == limits, (
         "written by this version"
     )
 
@@ -84,9 +84,9 @@ def test_changed_layout_starts_with_snapshot(
     (first,) = job.open("read")
     job.commit(first, rows("f", 0))
     store = JournalStore(tmp_path, durable=False)
-    journal = store.journal("job")
-    journal.snapshot(job.begun)
-    journal.append([encode_entries([entry]) for entry in job.entries])
+    journal = store.get_journal("job")
+    journal.store_snapshot(job.begun)
+    journal.append_entries([encode_entries([entry]) for entry in job.entries])
 
     @attrs.frozen
     class More:
@@ -95,8 +95,8 @@ def test_changed_layout_starts_with_snapshot(
     newer = RecordRegistry({**REGISTRY._classes, "More": More}, REGISTRY._shared)
     monkeypatch.setattr(journal_codec, "REGISTRY", newer)
     ledger = recover_ledger(journal)
-    journal.append([encode_entries([Tick(5)])])
-    recovered = journal.recover()
+    journal.append_entries([encode_entries([Tick(5)])])
+    recovered = journal.read_committed_data()
     again = DecodedJournal(recovered.snapshot or b"")
     assert again.ledger.open == {bundle.number: bundle for bundle in ledger.open_bundles}
     assert [again.entries(blob) for blob in recovered.entries] == [(Tick(5),)]
@@ -107,8 +107,8 @@ def test_open_bundles_of_lost_server_are_retried(tmp_path: Path) -> None:
     """The server after the next server retries them, too, with later attempt numbers."""
     job = Job(CHAIN)
     store = JournalStore(tmp_path, durable=False)
-    journal = store.journal("job")
-    journal.snapshot(job.ledger.snapshot())
+    journal = store.get_journal("job")
+    journal.store_snapshot(job.ledger.snapshot())
     for attempt in (2, 3):
         (bundle,) = recover_ledger(journal).open_bundles
         assert bundle == attrs.evolve(*job.ledger.open_bundles, attempt=attempt)

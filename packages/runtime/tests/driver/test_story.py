@@ -106,7 +106,7 @@ def test_story_of_bundle_before_snapshot_is_compacted(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     rig.run()
     journal = journal_of(rig)
-    journal.snapshot(rig.ledger.snapshot())
+    journal.store_snapshot(rig.ledger.snapshot())
     found = reconstruct_bundle_story(journal, 0)
     assert found.status is StoryStatus.COMPACTED
     assert found.first_entry > 0
@@ -117,7 +117,7 @@ def test_story_of_bundle_before_snapshot_is_compacted(tmp_path: Path) -> None:
 def test_story_of_bundle_open_at_snapshot_starts_at_snapshot(tmp_path: Path) -> None:
     rig, _, order = running(tmp_path)
     journal = journal_of(rig)
-    journal.snapshot(rig.ledger.snapshot())
+    journal.store_snapshot(rig.ledger.snapshot())
     found = reconstruct_bundle_story(journal, order.bundle.number)
     assert found.status is StoryStatus.OPEN
     assert kinds(found) == [StoryKind.SNAPSHOT]
@@ -127,7 +127,7 @@ def test_story_of_bundle_open_at_snapshot_starts_at_snapshot(tmp_path: Path) -> 
 def test_story_without_journal_reports_missing_journal(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     journal = journal_of(rig)
-    journal.delete()
+    journal.delete_journal()
     found = reconstruct_bundle_story(journal, 0)
     assert found.status is StoryStatus.NO_JOURNAL
     assert "--keep-failed-streams" in render_story(found)[0]

@@ -129,7 +129,7 @@ class PlacedJobExecutor:
         unreachable = "" if job.resumed else find_loopback_address(job, self._elsewhere)
         if unreachable:
             raise JobRejected(unreachable, unsupported=False)
-        journal = self._store.journal(job.job_id)
+        journal = self._store.get_journal(job.job_id)
         files = self._settings.folders.of_job(job.job_id)
         with count_start(files.folder):
             settings = self._settings_of(files)
@@ -194,7 +194,7 @@ class PlacedJobExecutor:
             self._placement.cores,
             self._placement.cores * TUNING.lanes_per_core,
             # A loop stores state in files, which need a place.
-            loop_bytes=TUNING.loop_bytes if files.spec.keeps else -1,
+            loop_bytes=TUNING.loop_bytes if files.spec.accepts_files else -1,
             resumable=self._store.durable,
             hides_elements=self._settings.hides_elements,
             checks_watermarks=self._settings.checks_watermarks,
@@ -222,7 +222,7 @@ class PlacedJobExecutor:
             )
         else:
             ledger = self._begin(job, self._plan(job))
-            journal.snapshot(ledger.snapshot())
+            journal.store_snapshot(ledger.snapshot())
         return ledger
 
     def _limits(self, ledger: JobLedger, job: JobSpec) -> Limits:
@@ -264,7 +264,7 @@ class PlacedJobExecutor:
             settings.retries,
             wishes,
             settings.bulk,
-            shares_data=settings.folders.spec.keeps,
+            shares_data=settings.folders.spec.accepts_files,
             on_cluster=settings.on_cluster,
         )
         ledger = JobLedger(plan, tuning.shards, tuning.limits, tuning.policy, tuning.section_policy)

@@ -50,12 +50,12 @@ class JobFolders:
         own = folder / "jobs"
         if wanted is None:
             return cls(StoreSpec(str(own), durable), own)
-        spec = attrs.evolve(wanted.within(load_server_id(state.open())), durable=durable)
+        spec = attrs.evolve(wanted.with_prefix(load_server_id(state.open_store())), durable=durable)
         return cls(spec, spec.folder or own)
 
     def of_job(self, job_id: str) -> JobFolder:
         """Returns the folder of a job."""
-        return JobFolder(self.spec.within(job_id), self.folder / job_id)
+        return JobFolder(self.spec.with_prefix(job_id), self.folder / job_id)
 
     def check(self) -> None:
         """Checks that the store accepts and returns files, and marks the store for workers.
@@ -82,8 +82,8 @@ class JobFolders:
             StoreError: The store doesn't respond, or refuses.
         """
         shutil.rmtree(self.folder / job_id, ignore_errors=True)
-        store = self.spec.within(job_id).open()
-        store.delete(list(store.names()))
+        store = self.spec.with_prefix(job_id).open_store()
+        store.delete_files(list(store.list_names()))
 
     def remove_but(self, jobs: Collection[str]) -> None:
         """Removes the files of all other jobs, which have ended; removes files in a store in a background thread."""
@@ -97,8 +97,10 @@ class JobFolders:
 
 def _remove_but(spec: StoreSpec, parts: Collection[str]) -> None:
     try:
-        store = spec.open()
-        store.delete([name for name in store.names() if name.split("/", 1)[0] not in parts])
+        store = spec.open_store()
+        store.delete_files(
+            [name for name in store.list_names() if name.split("/", 1)[0] not in parts]
+        )
     except StoreError as error:
         _LOGGER.warning(
             "Can't remove data of finished jobs from the store; the server will retry: %s", error

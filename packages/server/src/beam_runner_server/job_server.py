@@ -129,7 +129,7 @@ class Server:
 
     def _story(self, job_id: str, bundle: int) -> BundleStory:
         try:
-            return reconstruct_bundle_story(self._store.journal(job_id), bundle)
+            return reconstruct_bundle_story(self._store.get_journal(job_id), bundle)
         except (JournalError, RecordFormatError) as error:
             raise NotReady(f"Can't read the journal of job {job_id}: {error}") from error
 
@@ -252,7 +252,7 @@ class Server:
             self._stopped = True
             self._answer_waiting_jobs(RuntimeError("the server is shutting down"))
             if self._state is not None:
-                self._state.hurry(LIMITS.server_state_seconds)
+                self._state.limit_waits(LIMITS.server_state_seconds)
             self._job_server.stop(grace=LIMITS.server_jobs_seconds)
             if not self._executor.exception():
                 self._executor.result().close(suspend=self._durable)
@@ -279,7 +279,7 @@ class Server:
     def _remove_temporary(self) -> None:
         for folder in (self._private, self._temporary):
             if folder is not None:
-                folder.remove()
+                folder.remove_folder()
 
     def _answer_waiting_jobs(self, error: BaseException) -> None:
         """Fails the new jobs that wait for a start that didn't succeed.
@@ -314,9 +314,9 @@ class Server:
         if self._job_server.damage:
             return
         needed = unfinished | self._kept_until().keys()
-        for job_id in self._store.job_ids():
+        for job_id in self._store.list_job_ids():
             if job_id not in needed:
-                self._store.journal(job_id).delete()
+                self._store.get_journal(job_id).delete_journal()
         self._data.remove_but(needed)
 
     def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:

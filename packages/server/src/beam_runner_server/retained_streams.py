@@ -38,7 +38,7 @@ class KeptStreams:
         """Returns the jobs with retained state, and their expiry times."""
         now = self._clock()
         try:
-            kept = self._store.kept()
+            kept = self._store.list_finished_jobs()
         except JournalError:
             return {}  # the journal is closed, or its disk is unavailable
         return {
@@ -67,10 +67,10 @@ class KeptStreams:
     def remove_expired(self, remove: Callable[[str], None], unfinished: Collection[str]) -> None:
         """Removes expired state, journals last."""
         kept = self.until()
-        for job_id in self._store.kept():
+        for job_id in self._store.list_finished_jobs():
             if job_id not in kept and job_id not in unfinished:
                 remove(job_id)
-                self._store.journal(job_id).delete()
+                self._store.get_journal(job_id).delete_journal()
                 _LOGGER.info(
                     "job %s: removed the state, because the duration of"
                     " --keep-failed-streams is over",

@@ -58,7 +58,7 @@ class TemporaryFolder:
         self.path = made[0]
         self._locks = [made[1]]
 
-    def remove(self) -> None:
+    def remove_folder(self) -> None:
         """Removes the folder with its content. May be called again, and from any thread."""
         if _remove_folder(self.path):
             with contextlib.suppress(IndexError):
@@ -87,7 +87,7 @@ class SharedTemporaryFolder:
         self.path = shared / f"{_PREFIX}{kind}{name}"
         self._lock = _join_folder(self.path)
 
-    def leave(self) -> None:
+    def leave_folder(self) -> None:
         """Ends the use of the folder by this process."""
         try:
             with contextlib.suppress(OSError):  # other processes still use it

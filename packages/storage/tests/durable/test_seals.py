@@ -29,10 +29,12 @@ class Texts:
     def __init__(self, path):
         self.connection, self.set_aside = open_database(path, SEALED, durable=True)
         self.seals = DatabaseSeal(path)
-        self.damage = self.set_aside or self.seals.open(self.connection, checksums(self.connection))
+        self.damage = self.set_aside or self.seals.check_content(
+            self.connection, checksums(self.connection)
+        )
 
     def put(self, number, text):
-        with self.seals.transaction(self.connection) as change:
+        with self.seals.begin_sealed_transaction(self.connection) as change:
             found = self.connection.execute("SELECT text FROM texts WHERE number = ?", (number,))
             before = found.fetchone()
             self.connection.execute("REPLACE INTO texts VALUES (?, ?)", (number, text))
@@ -42,7 +44,7 @@ class Texts:
             )
 
     def remove(self, number, text):
-        with self.seals.transaction(self.connection) as change:
+        with self.seals.begin_sealed_transaction(self.connection) as change:
             self.connection.execute("DELETE FROM texts WHERE number = ?", (number,))
             change(zlib.crc32(f"{number} {text}".encode()), None)
 
@@ -96,7 +98,10 @@ def test_sealed_database_is_intact_after_close_and_after_kill(path, tmp_path):
 
 def test_failed_transaction_is_not_sealed(path):
     with opened(path) as texts:
-        with pytest.raises(KeyError), texts.seals.transaction(texts.connection) as change:
+        with (
+            pytest.raises(KeyError),
+            texts.seals.begin_sealed_transaction(texts.connection) as change,
+        ):
             change(None, 1)
             raise KeyError
         texts.put(1, "one")
@@ -169,7 +174,7 @@ def test_failed_commit_leaves_seal_unchanged(path):
             "CREATE TABLE notes (text REFERENCES texts (number) DEFERRABLE INITIALLY DEFERRED)"
         )
         refused = pytest.raises(sqlite3.IntegrityError)
-        with refused, texts.seals.transaction(texts.connection):
+        with refused, texts.seals.begin_sealed_transaction(texts.connection):
             texts.connection.execute("INSERT INTO notes VALUES (99)")
         assert seal_lines(path) == before
 
@@ -202,7 +207,7 @@ def test_older_copy_of_database_is_reported_once(path, tmp_path):
     shutil.copy(older, path)
     with opened(path) as texts:
         assert texts.damage == "the last 2 changes are missing"
-        texts.seals.renew(texts.connection, checksums(texts.connection))
+        texts.seals.renew_seal(texts.connection, checksums(texts.connection))
         texts.put(1, "two")
     assert damage_of(path) is None
 

@@ -66,7 +66,7 @@ values = st.recursive(
 def there_and_back(
     value: Any, writer: RecordRegistry = REGISTRY, reader: RecordRegistry = REGISTRY
 ) -> Any:
-    layout = RecordLayout.decoded(writer.layout.encoded)
+    layout = RecordLayout.decode_layout(writer.layout.encoded)
     assert layout.digest == writer.layout.digest
     return reader.decode(writer.encode(value), layout)
 
@@ -171,4 +171,4 @@ def test_malformed_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(RecordFormatError):
         REGISTRY.decode(data, REGISTRY.layout)
     with pytest.raises(RecordFormatError):
-        RecordLayout.decoded(data)
+        RecordLayout.decode_layout(data)

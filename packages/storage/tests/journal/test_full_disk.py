@@ -26,7 +26,7 @@ class Disk:
     """A disk whose transactions fail before the start, before the commit or after the commit, as drawn."""
 
     def __init__(self, store: JournalStore, draw: Callable[[], str]) -> None:
-        self._writing = store.writing
+        self._writing = store.begin_write
         self._used = store._hold_connection
         self._store = store
         self._draw = draw
@@ -47,7 +47,7 @@ class Disk:
 
 
 def journal_on(disk: Disk, store: JournalStore) -> Journal:
-    return Journal("job", store.reading, disk.writing)
+    return Journal("job", store.begin_read, disk.writing)
 
 
 def appended(journal: Journal, entries: list[bytes]) -> int:
@@ -55,7 +55,7 @@ def appended(journal: Journal, entries: list[bytes]) -> int:
     failures = 0
     while True:
         try:
-            journal.append(entries)
+            journal.append_entries(entries)
         except JournalUnavailable:
             failures += 1
         else:
@@ -76,17 +76,21 @@ def test_entries_retried_on_full_disk_are_stored_once(tmp_path: Path, seed: int)
             expected += entries
             if chance.random() < 0.2:
                 try:
-                    journal.snapshot(b"state %d" % number)
+                    journal.store_snapshot(b"state %d" % number)
                 except JournalUnavailable:
                     failures += 1
-                found = store.journal("job").recover()
+                found = store.get_journal("job").read_committed_data()
                 if found.snapshot != state:
                     state, expected = found.snapshot, []
         assert failures > 5
-        assert store.journal("job").recover() == RecoveredJournal(state, tuple(expected))
+        assert store.get_journal("job").read_committed_data() == RecoveredJournal(
+            state, tuple(expected)
+        )
     with closing(JournalStore(tmp_path, durable=False)) as store:
         assert store.damage == ()
-        assert store.journal("job").recover() == RecoveredJournal(state, tuple(expected))
+        assert store.get_journal("job").read_committed_data() == RecoveredJournal(
+            state, tuple(expected)
+        )
 
 
 def test_different_entries_after_append_with_lost_reply_are_refused(
@@ -95,35 +99,35 @@ def test_different_entries_after_append_with_lost_reply_are_refused(
     with closing(JournalStore(tmp_path, durable=False)) as store:
         fails = iter(["", "answer"])
         journal = journal_on(Disk(store, lambda: next(fails, "")), store)
-        journal.append([b"1"])
+        journal.append_entries([b"1"])
         with pytest.raises(JournalUnavailable):
-            journal.append([b"2"])
+            journal.append_entries([b"2"])
         with pytest.raises(JournalError, match="recover the job"):
-            journal.append([b"3"])
-        journal.append([b"2"])
-        journal.append([b"3"])
-        assert journal.recover().entries == (b"1", b"2", b"3")
+            journal.append_entries([b"3"])
+        journal.append_entries([b"2"])
+        journal.append_entries([b"3"])
+        assert journal.read_committed_data().entries == (b"1", b"2", b"3")
 
 
 def test_full_database_is_unavailable_until_disk_has_room(tmp_path: Path) -> None:
     with closing(JournalStore(tmp_path, durable=False)) as store:
-        journal = store.journal("job")
-        journal.append([b"first"])
+        journal = store.get_journal("job")
+        journal.append_entries([b"first"])
         assert store._connection is not None
         (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
         store._connection.execute(f"PRAGMA max_page_count = {pages}")
         for _ in range(3):
             with pytest.raises(JournalUnavailable, match="disk is full") as full:
-                journal.append([b"x" * 1_000_000])
+                journal.append_entries([b"x" * 1_000_000])
         assert full.value.away.neighbour == f"the disk of {tmp_path}"
         store._connection.execute("PRAGMA max_page_count = 1000000")
-        journal.append([b"x" * 1_000_000])
-        assert journal.recover().entries == (b"first", b"x" * 1_000_000)
+        journal.append_entries([b"x" * 1_000_000])
+        assert journal.read_committed_data().entries == (b"first", b"x" * 1_000_000)
 
 
 def test_closed_journal_is_not_unavailable(tmp_path: Path) -> None:
     store = JournalStore(tmp_path, durable=False)
     store.close()
     with pytest.raises(JournalError) as closed:
-        store.journal("job").append([b"x"])
+        store.get_journal("job").append_entries([b"x"])
     assert not isinstance(closed.value, JournalUnavailable)

@@ -61,55 +61,55 @@ def store(next_server: Opening) -> JournalStore:
 
 
 def test_journal_exists_from_first_append_until_delete(store: JournalStore) -> None:
-    journal = store.journal("a")
+    journal = store.get_journal("a")
     assert not journal.exists
-    assert journal.recover() == NOTHING
-    assert store.job_ids() == ()
-    journal.append([b"one", b""])
-    journal.append([b"three"])
+    assert journal.read_committed_data() == NOTHING
+    assert store.list_job_ids() == ()
+    journal.append_entries([b"one", b""])
+    journal.append_entries([b"three"])
     assert journal.exists
-    assert journal.recover() == RecoveredJournal(None, (b"one", b"", b"three"))
-    journal.delete()
-    journal.delete()
+    assert journal.read_committed_data() == RecoveredJournal(None, (b"one", b"", b"three"))
+    journal.delete_journal()
+    journal.delete_journal()
     assert not journal.exists
-    assert journal.recover() == NOTHING
-    journal.append([b"anew"])
-    assert journal.recover() == RecoveredJournal(None, (b"anew",))
+    assert journal.read_committed_data() == NOTHING
+    journal.append_entries([b"anew"])
+    assert journal.read_committed_data() == RecoveredJournal(None, (b"anew",))
 
 
 def test_snapshot_replaces_earlier_entries(store: JournalStore, next_server: Opening) -> None:
-    journal = store.journal("a")
-    journal.append([b"1", b"2"])
-    journal.snapshot(b"1+2")
-    assert journal.recover() == RecoveredJournal(b"1+2", ())
+    journal = store.get_journal("a")
+    journal.append_entries([b"1", b"2"])
+    journal.store_snapshot(b"1+2")
+    assert journal.read_committed_data() == RecoveredJournal(b"1+2", ())
     with closing(next_server()) as again:
-        journal = again.journal("a")
-        journal.append([b"3"])
-        journal.append([b"4"])
-        assert journal.recover() == RecoveredJournal(b"1+2", (b"3", b"4"))
-        journal.snapshot(b"all")
-        journal.snapshot(b"ALL")
-        assert journal.recover() == RecoveredJournal(b"ALL", ())
+        journal = again.get_journal("a")
+        journal.append_entries([b"3"])
+        journal.append_entries([b"4"])
+        assert journal.read_committed_data() == RecoveredJournal(b"1+2", (b"3", b"4"))
+        journal.store_snapshot(b"all")
+        journal.store_snapshot(b"ALL")
+        assert journal.read_committed_data() == RecoveredJournal(b"ALL", ())
 
 
 def test_journals_of_jobs_do_not_mix(store: JournalStore, next_server: Opening) -> None:
     names = ["a", "b", "../c", "d'; --"]
     for number in range(3):
         for name in names:
-            store.journal(name).append([f"{name}{number}".encode()])
-    store.journal("b").delete()
+            store.get_journal(name).append_entries([f"{name}{number}".encode()])
+    store.get_journal("b").delete_journal()
     with closing(next_server()) as again:
-        assert again.job_ids() == ("a", "../c", "d'; --")
-        for name in again.job_ids():
+        assert again.list_job_ids() == ("a", "../c", "d'; --")
+        for name in again.list_job_ids():
             expected = tuple(f"{name}{number}".encode() for number in range(3))
-            assert again.journal(name).recover() == RecoveredJournal(None, expected)
+            assert again.get_journal(name).read_committed_data() == RecoveredJournal(None, expected)
         assert again.damage == ()
 
 
 def test_threads_of_many_jobs_append_concurrently(store: JournalStore) -> None:
     def write(name: str) -> None:
         for number in range(100):
-            store.journal(name).append([b"%d" % number])
+            store.get_journal(name).append_entries([b"%d" % number])
 
     threads = [threading.Thread(target=write, args=(f"job{n}",)) for n in range(8)]
     for thread in threads:
@@ -117,28 +117,32 @@ def test_threads_of_many_jobs_append_concurrently(store: JournalStore) -> None:
     for thread in threads:
         thread.join(60)
     for number in range(8):
-        recovered = store.journal(f"job{number}").recover()
+        recovered = store.get_journal(f"job{number}").read_committed_data()
         assert recovered.entries == tuple(b"%d" % number for number in range(100))
 
 
 def test_failed_append_leaves_no_entry(store: JournalStore) -> None:
-    journal = store.journal("a")
-    journal.append([b"1"])
+    journal = store.get_journal("a")
+    journal.append_entries([b"1"])
     with pytest.raises(TypeError):
-        journal.append([b"2", None])  # type: ignore[list-item]
-    with store.writing() as (connection, _):
+        journal.append_entries([b"2", None])  # type: ignore[list-item]
+    with store.begin_write() as (connection, _):
         connection.execute("PRAGMA max_page_count = 20")
     with pytest.raises(JournalError, match="is unavailable: database or disk is full"):
-        journal.append([b"2", bytes(1_000_000)])
-    journal.append([b"3"])
-    assert journal.recover().entries == (b"1", b"3")
+        journal.append_entries([b"2", bytes(1_000_000)])
+    journal.append_entries([b"3"])
+    assert journal.read_committed_data().entries == (b"1", b"3")
 
 
 def test_closed_store_raises_clear_error(store: JournalStore) -> None:
-    journal = store.journal("a")
+    journal = store.get_journal("a")
     store.close()
     store.close()
-    for use in (lambda: journal.append([b"1"]), journal.recover, store.job_ids):
+    for use in (
+        lambda: journal.append_entries([b"1"]),
+        journal.read_committed_data,
+        store.list_job_ids,
+    ):
         with pytest.raises(JournalError, match="is closed"):
             use()
 
@@ -146,20 +150,22 @@ def test_closed_store_raises_clear_error(store: JournalStore) -> None:
 def test_older_of_two_servers_commits_no_entry(
     store: JournalStore, next_server: Opening, request: pytest.FixtureRequest
 ) -> None:
-    journal = store.journal("a")
-    journal.append([b"1"])
+    journal = store.get_journal("a")
+    journal.append_entries([b"1"])
     newer = next_server()
     assert newer.epoch > store.epoch
     for late in (
-        lambda: journal.append([b"late"]),
-        lambda: journal.snapshot(b"late"),
-        journal.delete,
+        lambda: journal.append_entries([b"late"]),
+        lambda: journal.store_snapshot(b"late"),
+        journal.delete_journal,
     ):
         # In a folder, the previous server has closed it.
         with pytest.raises(JournalError if "[folder" in request.node.name else JournalFenced):
             late()
-    newer.journal("a").append([b"2"])
-    assert next_server().journal("a").recover() == RecoveredJournal(None, (b"1", b"2"))
+    newer.get_journal("a").append_entries([b"2"])
+    assert next_server().get_journal("a").read_committed_data() == RecoveredJournal(
+        None, (b"1", b"2")
+    )
 
 
 def test_append_repeated_after_log_outage_is_stored_once(
@@ -171,17 +177,17 @@ def test_append_repeated_after_log_outage_is_stored_once(
     line = FaultyLine(shared, random.Random(1), 0.0)
     log = ObjectLog(line, StateOwnership(), "memory")
     with closing(log), closing(JournalStore(tmp_path / "first", durable=True, log=log)) as store:
-        journal = store.journal("a")
-        journal.append([b"1"])
+        journal = store.get_journal("a")
+        journal.append_entries([b"1"])
         line.share = 1.0
         for _ in range(3):
             with pytest.raises(JournalUnavailable) as raised:
-                journal.append([b"2", b"3"])
+                journal.append_entries([b"2", b"3"])
         assert raised.value.away.neighbour == "the state store at memory"
         line.share = 0.0
         monkeypatch.setattr(store_module, "_LOG_SECONDS", 60.0)
-        journal.append([b"2", b"3"])
-        journal.append([b"4"])
+        journal.append_entries([b"2", b"3"])
+        journal.append_entries([b"4"])
     log = ObjectLog(shared, StateOwnership(), "memory")
     with closing(log), closing(JournalStore(tmp_path / "second", durable=True, log=log)) as store:
-        assert store.journal("a").recover().entries == (b"1", b"2", b"3", b"4")
+        assert store.get_journal("a").read_committed_data().entries == (b"1", b"2", b"3", b"4")

@@ -70,20 +70,23 @@ class TestEpochs:
     def test_server_whose_folder_was_taken_over_commits_no_entry(
         self, store: JournalStore, tmp_path: Path
     ) -> None:
-        journal = store.journal("a")
-        journal.append([b"1"])
+        journal = store.get_journal("a")
+        journal.append_entries([b"1"])
         (tmp_path / LOCK).unlink()
         taker = JournalStore(tmp_path, durable=False)
         assert taker.epoch == 2
-        for late in (lambda: journal.append([b"late"]), lambda: journal.snapshot(b"late")):
+        for late in (
+            lambda: journal.append_entries([b"late"]),
+            lambda: journal.store_snapshot(b"late"),
+        ):
             with pytest.raises(
                 JournalFenced, match="this server has epoch 1, and the other server has epoch 2"
             ):
                 late()
         with pytest.raises(JournalFenced):
-            journal.delete()
-        taker.journal("a").append([b"2"])
-        assert taker.journal("a").recover() == RecoveredJournal(None, (b"1", b"2"))
+            journal.delete_journal()
+        taker.get_journal("a").append_entries([b"2"])
+        assert taker.get_journal("a").read_committed_data() == RecoveredJournal(None, (b"1", b"2"))
         taker.close()
 
 
@@ -91,9 +94,9 @@ class TestDamage:
     @pytest.fixture
     def written(self, store: JournalStore, tmp_path: Path) -> Path:
         for name in ("a", "b"):
-            store.journal(name).snapshot(b"start")
+            store.get_journal(name).store_snapshot(b"start")
             for number in range(50):
-                store.journal(name).append([b"%d" % number * 500])
+                store.get_journal(name).append_entries([b"%d" % number * 500])
         store.close()
         return tmp_path
 
@@ -106,11 +109,11 @@ class TestDamage:
         assert str(kept) in sentence
         assert "can't be resumed" in sentence
         assert kept.read_bytes() == content
-        assert store.job_ids() == ()
-        store.journal("a").append([b"1"])
+        assert store.list_job_ids() == ()
+        store.get_journal("a").append_entries([b"1"])
         with closing(reopen(store, written)) as again:
             assert again.damage == ()
-            assert again.journal("a").recover().entries == (b"1",)
+            assert again.get_journal("a").read_committed_data().entries == (b"1",)
 
     def test_overwritten_page_is_detected(self, written: Path) -> None:
         content = bytearray((written / FILE).read_bytes())
@@ -140,9 +143,9 @@ class TestDamage:
         store = JournalStore(written, durable=False)
         (sentence,) = store.damage
         assert "job a " in sentence
-        assert store.job_ids() == ("b",)
-        assert not store.journal("a").exists
-        assert len(store.journal("b").recover().entries) == 50
+        assert store.list_job_ids() == ("b",)
+        assert not store.get_journal("a").exists
+        assert len(store.get_journal("b").read_committed_data().entries) == 50
         store.close()
         with sqlite3.connect(written / f"{FILE}.damaged-1") as kept:
             assert kept.execute("SELECT count(*) FROM journals").fetchone() == (2,)
@@ -182,7 +185,7 @@ class TestDamage:
         store = JournalStore(written, durable=False)
         assert "the database has 1 jobs; expected 2" in store.damage[0]
         assert "job b " in store.damage[1]
-        assert store.job_ids() == ()
+        assert store.list_job_ids() == ()
         store = reopen(store, written)
         assert store.damage == ()
         store.close()
@@ -190,13 +193,13 @@ class TestDamage:
     def test_old_copy_is_distinguished_from_current_file(self, written: Path) -> None:
         old = (written / FILE).read_bytes()
         store = JournalStore(written, durable=False)
-        store.journal("a").append([b"more"])
+        store.get_journal("a").append_entries([b"more"])
         store.close()
         (written / FILE).write_bytes(old)
         store = JournalStore(written, durable=False)
         assert "the last 1 changes are missing" in store.damage[0]
         assert ["job a " in store.damage[1], "job b " in store.damage[2]] == [True, True]
-        assert store.job_ids() == ()
+        assert store.list_job_ids() == ()
         store = reopen(store, written)
         assert store.damage == ()
         store.close()
@@ -205,10 +208,10 @@ class TestDamage:
         (written / f"{FILE}{SEAL_SUFFIX}").unlink()
         store = JournalStore(written, durable=False)
         assert "the seal file is missing" in store.damage[0]
-        assert store.job_ids() == ("a", "b")
+        assert store.list_job_ids() == ("a", "b")
         store = reopen(store, written)
         assert store.damage == ()
-        assert len(store.journal("a").recover().entries) == 50
+        assert len(store.get_journal("a").read_committed_data().entries) == 50
         store.close()
 
     def test_store_of_newer_version_is_refused_and_unchanged(self, written: Path) -> None:
@@ -246,7 +249,7 @@ def test_acknowledged_entries_survive_kills_with_at_most_one_more(tmp_path: Path
         assert store.damage == ()
         assert store.epoch == epochs + 2
         epochs = store.epoch
-        recovered = store.journal("job").recover()
+        recovered = store.get_journal("job").read_committed_data()
         store.close()
         start = int(recovered.snapshot or b"0")
         there = start + len(recovered.entries)

@@ -16,14 +16,14 @@ from beam_runner_storage.journal.store import JournalStore
 
 
 def write(folder: Path) -> None:
-    journal = JournalStore(folder, durable=False).journal("job")
-    recovered = journal.recover()
+    journal = JournalStore(folder, durable=False).get_journal("job")
+    recovered = journal.read_committed_data()
     count = int(recovered.snapshot or b"0") + len(recovered.entries)
     acknowledged = os.open(folder / "acknowledged", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     while True:
         if count % 75 == 0:
-            journal.snapshot(b"%d" % count)
-        journal.append([b"%d" % number for number in range(count, count + 3)])
+            journal.store_snapshot(b"%d" % count)
+        journal.append_entries([b"%d" % number for number in range(count, count + 3)])
         count += 3
         os.write(acknowledged, b"%d\n" % count)
 

@@ -24,7 +24,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_put_in_durable_store_syncs_file_before_its_name(tmp_path: Path, synced: list[str]) -> None:
     (tmp_path / "source").write_bytes(b"x")
-    FolderStore(tmp_path / "store", "store", durable=True).put("a/file", tmp_path / "source")
+    FolderStore(tmp_path / "store", "store", durable=True).put_file("a/file", tmp_path / "source")
     assert synced[0].startswith(".file.")
     assert synced[-1] == "a"
     assert (tmp_path / "store" / "a" / "file").read_bytes() == b"x"
@@ -32,7 +32,7 @@ def test_put_in_durable_store_syncs_file_before_its_name(tmp_path: Path, synced:
 
 def test_put_in_volatile_store_syncs_no_file(tmp_path: Path, synced: list[str]) -> None:
     (tmp_path / "source").write_bytes(b"x")
-    StoreSpec(str(tmp_path)).open().put("file", tmp_path / "source")
+    StoreSpec(str(tmp_path)).open_store().put_file("file", tmp_path / "source")
     assert synced == []
 
 
@@ -44,17 +44,17 @@ def test_put_refused_by_disk_leaves_no_file_and_names_store(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("shutil.copyfile", full)
-    store = StoreSpec(f"file://{tmp_path}/store").open()
+    store = StoreSpec(f"file://{tmp_path}/store").open_store()
     with pytest.raises(StoreError, match=r"file:///.*/store failed to write file: No space left"):
-        store.put("file", tmp_path / "source")
-    assert list(store.names()) == []
+        store.put_file("file", tmp_path / "source")
+    assert list(store.list_names()) == []
 
 
 def test_delete_of_undeletable_file_still_deletes_other_files(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="failed to delete folder"):
-        StoreSpec(str(tmp_path)).open().delete(["folder", "file"])
+        StoreSpec(str(tmp_path)).open_store().delete_files(["folder", "file"])
     assert not (tmp_path / "file").exists()
 
 
@@ -63,7 +63,7 @@ def test_names_list_link_to_folder_as_one_file(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     (tmp_path / "store" / "link").symlink_to(tmp_path / "other")
-    store = StoreSpec(str(tmp_path / "store")).open()
-    assert list(store.names()) == ["link"]
-    store.delete(["link"])
+    store = StoreSpec(str(tmp_path / "store")).open_store()
+    assert list(store.list_names()) == ["link"]
+    store.delete_files(["link"])
     assert (tmp_path / "other" / "file").exists()

@@ -38,7 +38,7 @@ def told(spec: StoreSpec, patience: float = 1.0) -> str:
     """Returns the one-line error about an unusable store, within the time limit."""
     began = time.monotonic()
     with pytest.raises(StoreError) as found:
-        list(spec.open(patience).names())
+        list(spec.open_store(patience).list_names())
     assert time.monotonic() - began < patience + 60
     said = str(found.value)
     assert len(said.splitlines()) == 1

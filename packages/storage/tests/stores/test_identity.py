@@ -9,12 +9,12 @@ from beam_runner_storage.stores.spec import StoreSpec
 
 
 def test_server_id_of_state_is_stable_and_unique(spec: StoreSpec) -> None:
-    first = load_server_id(spec.within("one").open())
+    first = load_server_id(spec.with_prefix("one").open_store())
     assert first.startswith("server-")
-    assert load_server_id(spec.within("one").open()) == first
-    assert load_server_id(spec.within("other").open()) != first
+    assert load_server_id(spec.with_prefix("one").open_store()) == first
+    assert load_server_id(spec.with_prefix("other").open_store()) != first
 
 
 def test_server_id_of_older_state_folder_is_unchanged(tmp_path: Path) -> None:
     (tmp_path / "server-id").write_text("server-0123456789abcdef\n")
-    assert load_server_id(StoreSpec(str(tmp_path)).open()) == "server-0123456789abcdef"
+    assert load_server_id(StoreSpec(str(tmp_path)).open_store()) == "server-0123456789abcdef"

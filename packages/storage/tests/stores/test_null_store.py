@@ -14,21 +14,21 @@ from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
 def test_put_without_store_is_refused_with_size(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(bytes(40_000))
-    store = NO_STORE.open()
+    store = NO_STORE.open_store()
     with pytest.raises(NoStoreError, match="40,000 bytes exceed the maximum .* --data-dir s3://"):
-        store.put("data", source)
+        store.put_file("data", source)
     with pytest.raises(MissingFileError, match="data"):
-        store.fetch("data", tmp_path / "target")
+        store.fetch_file("data", tmp_path / "target")
     with pytest.raises(MissingFileError, match="data"):
-        store.read("data")
+        store.read_file("data")
     with pytest.raises(NoStoreError, match="3 bytes"):
-        store.create("data", b"abc")
-    assert list(store.names()) == []
-    store.delete(["data"])
+        store.create_file("data", b"abc")
+    assert list(store.list_names()) == []
+    store.delete_files(["data"])
 
 
 def test_missing_store_does_not_count_as_store(tmp_path: Path) -> None:
-    assert NO_STORE.within("job-1") == NO_STORE
-    assert not NO_STORE.keeps
-    assert StoreSpec("s3://bucket").keeps
+    assert NO_STORE.with_prefix("job-1") == NO_STORE
+    assert not NO_STORE.accepts_files
+    assert StoreSpec("s3://bucket").accepts_files
     probe_store(NO_STORE)

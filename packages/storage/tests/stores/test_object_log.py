@@ -73,20 +73,20 @@ class Server:
     def __init__(self, store: FileStore, path: Path, **settings: Any) -> None:
         self.log = ObjectLog(store, StateOwnership(), "memory", **settings)
         self.path = path
-        after = self.log.take_over(path)
+        after = self.log.take_over_log(path)
         self.texts = path.read_text().split() if path.exists() else []
         self.texts += [values[0] for one in after for _, _, values in one]
-        self.log.begin(self._copy())
+        self.log.start_log(self._copy())
 
     def add(self, *texts: str) -> None:
         for text in texts:
             self.texts.append(text)
-            if self.log.add(transaction(text)):
-                self.log.keep(self._copy())
+            if self.log.add_transaction(transaction(text)):
+                self.log.store_copy(self._copy())
 
     def commit(self, *texts: str) -> None:
         self.add(*texts)
-        self.log.wait()
+        self.log.wait_until_durable()
 
     def _copy(self) -> Path:
         copy = self.path.with_suffix(".copy")
@@ -98,7 +98,7 @@ Opening = Callable[..., Server]
 
 
 def entries(store: MemoryStore) -> list[LogPosition]:
-    return [place for place in map(LogPosition.parse_name, store.names()) if place is not None]
+    return [place for place in map(LogPosition.parse_name, store.list_names()) if place is not None]
 
 
 def test_log_restores_all_entries_in_order_in_next_server(open_server: Opening) -> None:
@@ -170,7 +170,7 @@ class TestTwoServers:
 
     def test_busy_fenced_server_is_stopped(self, open_server: Opening, shared: MemoryStore) -> None:
         older = open_server(look=0.0)
-        shared.create(get_claim_name(1), b"of another")
+        shared.create_file(get_claim_name(1), b"of another")
         with pytest.raises(LogFenced):
             older.commit("a")
 
@@ -210,7 +210,7 @@ class TestBases:
             server.commit(text)
             # Another thread stores the base, and a busy machine can delay that thread.
             wait_until(lambda: not server.log._keeping)
-        kept = [base for base in map(LogBase.parse_name, shared.names()) if base is not None]
+        kept = [base for base in map(LogBase.parse_name, shared.list_names()) if base is not None]
         assert max(kept).place.number > 0
         assert open_server().texts == texts
         assert len(entries(shared)) < 20
@@ -291,7 +291,7 @@ class TestAStoreThatFails:
     ) -> None:
         store, back = MemoryStore(), threading.Event()
         server = open_server(store)
-        create = MemoryStore.create
+        create = MemoryStore.create_file
 
         def away(store: MemoryStore, name: str, contents: bytes) -> bool:
             if not back.is_set():
@@ -300,22 +300,22 @@ class TestAStoreThatFails:
                 assert back.wait(SECONDS)
             return create(store, name, contents)
 
-        monkeypatch.setattr(MemoryStore, "create", away)
+        monkeypatch.setattr(MemoryStore, "create_file", away)
         server.add("a")
         with pytest.raises(LogUnavailable) as raised:
-            server.log.wait(0.1)
+            server.log.wait_until_durable(0.1)
         assert raised.value.place == "the state store at memory"
         reason = "connection refused" if answers else "no response for 0 s"
         assert raised.value.reason == reason
         back.set()
-        server.log.wait(SECONDS)
+        server.log.wait_until_durable(SECONDS)
         assert open_server(store).texts == ["a"]
 
     def test_commit_fails_if_server_stops_during_store_outage(self, open_server: Opening) -> None:
         line = FaultyLine(MemoryStore(), random.Random(1), 0.0)
         server = open_server(line)
         line.share = 1.0
-        server.log.hurry(0.05)
+        server.log.limit_waits(0.05)
         with pytest.raises(LogFailed, match="connection reset by peer|has not responded"):
             server.commit("a")
         line.share = 0.0
@@ -327,8 +327,8 @@ class TestAStoreThatFails:
     ) -> None:
         store, never = MemoryStore(), threading.Event()
         server = open_server(store)
-        monkeypatch.setattr(MemoryStore, "create", lambda *_: never.wait(SECONDS))
-        server.log.hurry(0.05)
+        monkeypatch.setattr(MemoryStore, "create_file", lambda *_: never.wait(SECONDS))
+        server.log.limit_waits(0.05)
         with pytest.raises(
             LogFailed, match="the server is shutting down, and the state store at memory has"
         ):
@@ -342,7 +342,7 @@ class TestAStoreThatFails:
             raise SystemExit(0)
 
         server = open_server(MemoryStore())
-        monkeypatch.setattr(MemoryStore, "create", broken)
+        monkeypatch.setattr(MemoryStore, "create_file", broken)
         with pytest.raises(LogFailed, match="the log in memory failed"):
             server.commit("a")
 
@@ -364,7 +364,7 @@ class TestAStoreThatFails:
                 line = FaultyLine(shared, random.Random(choose.random()), 0.1)
                 try:
                     servers.append(open_server(line))
-                    servers[-1].log.hurry(0.02)
+                    servers[-1].log.limit_waits(0.02)
                 except (LogFailed, StoreError):
                     continue
             server = choose.choice(servers)

@@ -20,20 +20,20 @@ from beam_runner_storage.stores.spec import StoreSpec, parse_data_dir
 
 @pytest.fixture
 def store(spec: StoreSpec) -> FileStore:
-    return spec.open()
+    return spec.open_store()
 
 
 def put(store: FileStore, folder: Path, name: str, contents: bytes) -> None:
     source = folder / "source"
     source.write_bytes(contents)
-    store.put(name, source)
+    store.put_file(name, source)
 
 
 @pytest.mark.parametrize("size", [0, 1, 20 << 20], ids=["empty", "a byte", "in parts"])
 def test_stored_files_are_fetched(store: FileStore, tmp_path: Path, size: int) -> None:
     contents = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     put(store, tmp_path, "1-2-1-0.arrow", contents)
-    assert store.fetch("1-2-1-0.arrow", tmp_path / "target") == size
+    assert store.fetch_file("1-2-1-0.arrow", tmp_path / "target") == size
     assert (tmp_path / "target").read_bytes() == contents
     assert list(tmp_path.glob(".*")) == []
 
@@ -49,24 +49,24 @@ def test_file_ranges_are_fetched_to_their_offsets(store: FileStore, tmp_path: Pa
         (-500, None, {*range(200)}),
     ):
         before = target.read_bytes() if target.exists() else bytes(200)
-        assert store.fetch_part("1-2-1-0.arrow", target, start, end) == 200
+        assert store.fetch_file_part("1-2-1-0.arrow", target, start, end) == 200
         after = target.read_bytes()
         assert after == bytes(contents[n] if n in there else before[n] for n in range(200))
     with pytest.raises(MissingFileError, match="has no 1-2-2"):
-        store.fetch_part("1-2-2", tmp_path / "other", -10)
+        store.fetch_file_part("1-2-2", tmp_path / "other", -10)
 
 
 def test_missing_file_raises_and_leaves_no_file(store: FileStore, tmp_path: Path) -> None:
     with pytest.raises(MissingFileError, match="has no 1-2-1"):
-        store.fetch("1-2-1", tmp_path / "target")
+        store.fetch_file("1-2-1", tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 
 def test_names_are_limited_to_prefix_of_store(spec: StoreSpec, tmp_path: Path) -> None:
     for job in ("job-1", "job-2"):
-        put(spec.within(job).open(), tmp_path, "data", job.encode())
-    assert list(spec.within("job-1").open().names()) == ["data"]
-    assert sorted(spec.open().names()) == ["job-1/data", "job-2/data"]
+        put(spec.with_prefix(job).open_store(), tmp_path, "data", job.encode())
+    assert list(spec.with_prefix("job-1").open_store().list_names()) == ["data"]
+    assert sorted(spec.open_store().list_names()) == ["job-1/data", "job-2/data"]
 
 
 def test_deleted_file_is_gone_and_delete_of_missing_file_succeeds(
@@ -74,9 +74,9 @@ def test_deleted_file_is_gone_and_delete_of_missing_file_succeeds(
 ) -> None:
     for name in "abcd":
         put(store, tmp_path, name, b"x")
-    store.delete(["a", "nothing", "b", "d"])
-    assert list(store.names()) == ["c"]
-    store.delete([])
+    store.delete_files(["a", "nothing", "b", "d"])
+    assert list(store.list_names()) == ["c"]
+    store.delete_files([])
 
 
 def test_concurrent_puts_do_not_interfere(store: FileStore, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_concurrent_puts_do_not_interfere(store: FileStore, tmp_path: Path) -> N
         mine = tmp_path / str(number)
         mine.mkdir()
         put(store, mine, f"file-{number}", bytes([number]) * 1000)
-        store.fetch(f"file-{number}", mine / "target")
+        store.fetch_file(f"file-{number}", mine / "target")
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
     for thread in threads:
@@ -97,7 +97,7 @@ def test_concurrent_puts_do_not_interfere(store: FileStore, tmp_path: Path) -> N
 
 def test_probe_of_working_store_passes_and_leaves_no_file(spec: StoreSpec) -> None:
     probe_store(spec)
-    assert list(spec.open().names()) == []
+    assert list(spec.open_store().list_names()) == []
 
 
 def test_missing_bucket_is_named(s3: str, spec: StoreSpec, request: pytest.FixtureRequest) -> None:
@@ -124,7 +124,7 @@ def test_unreachable_store_is_retried_until_limit(
         with pytest.raises(
             StoreError, match=f"failed to write file: .*{nowhere}.*after .* retries"
         ):
-            put(StoreSpec("s3://bucket/x").open(patience), tmp_path, "file", b"x")
+            put(StoreSpec("s3://bucket/x").open_store(patience), tmp_path, "file", b"x")
     assert patience <= time.monotonic() - began < 60
 
 

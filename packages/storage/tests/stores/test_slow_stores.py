@@ -35,7 +35,7 @@ def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowStore]:
 def is_put(store: FileStore, source: Path) -> bool:
     """Returns whether a store accepts a file. On a busy machine a part can be late."""
     try:
-        store.put("file", source)
+        store.put_file("file", source)
     except StoreError:
         return False
     return True
@@ -44,7 +44,7 @@ def is_put(store: FileStore, source: Path) -> bool:
 def is_fetched(store: FileStore, target: Path) -> bool:
     """Returns whether a store returns a file. On a busy machine a piece can be late."""
     try:
-        store.fetch("file", target)
+        store.fetch_file("file", target)
     except StoreError:
         return False
     return True
@@ -53,17 +53,17 @@ def is_fetched(store: FileStore, target: Path) -> bool:
 def test_large_file_upload_resumes_part_by_part_after_failure(
     far: SlowStore, tmp_path: Path
 ) -> None:
-    store = StoreSpec(f"s3://{BUCKET}/jobs").open(patience=LIMIT)
+    store = StoreSpec(f"s3://{BUCKET}/jobs").open_store(patience=LIMIT)
     source = tmp_path / "source"
     source.write_bytes(os.urandom(24 * MEGABYTE))
     with pytest.raises(StoreError, match="failed to write file"):
-        store.put("file", source)
+        store.put_file("file", source)
     assert any(is_put(store, source) for _ in range(TRIES))
     assert far.objects[f"/{BUCKET}/jobs/file"] == source.read_bytes()
 
 
 def test_large_file_is_fetched_while_data_arrives(far: SlowStore, tmp_path: Path) -> None:
     contents = far.objects[f"/{BUCKET}/jobs/file"] = os.urandom(24 * MEGABYTE)
-    store = StoreSpec(f"s3://{BUCKET}/jobs").open(patience=LIMIT)
+    store = StoreSpec(f"s3://{BUCKET}/jobs").open_store(patience=LIMIT)
     assert any(is_fetched(store, tmp_path / "target") for _ in range(TRIES))
     assert (tmp_path / "target").read_bytes() == contents

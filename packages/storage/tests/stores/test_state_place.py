@@ -17,17 +17,17 @@ from beam_runner_storage.stores.state_place import RemoteState
 
 
 def test_create_succeeds_for_first_writer_only(spec: StoreSpec) -> None:
-    store = spec.open()
-    assert store.create("a/1", b"first")
-    assert not store.create("a/1", b"second")
-    assert store.read("a/1") == b"first"
+    store = spec.open_store()
+    assert store.create_file("a/1", b"first")
+    assert not store.create_file("a/1", b"second")
+    assert store.read_file("a/1") == b"first"
     with pytest.raises(MissingFileError, match="has no a/2"):
-        store.read("a/2")
+        store.read_file("a/2")
 
 
 def test_store_with_exclusive_create_passes_probe_and_retains_no_file(spec: StoreSpec) -> None:
     probe_creation(spec)
-    assert list(spec.open().names()) == []
+    assert list(spec.open_store().list_names()) == []
 
 
 def test_store_that_ignores_exclusive_create_is_refused(
@@ -36,15 +36,15 @@ def test_store_that_ignores_exclusive_create_is_refused(
     def replace(store: FileStore, name: str, contents: bytes) -> bool:
         source = tmp_path / f"{id(contents)}"
         source.write_bytes(contents)
-        store.put(name, source)
+        store.put_file(name, source)
         return True
 
-    monkeypatch.setattr(type(spec.open()), "create", replace)
+    monkeypatch.setattr(type(spec.open_store()), "create_file", replace)
     with pytest.raises(
         StoreError, match="lets several servers create the same file: .* or to a folder"
     ):
         RemoteState(spec)
-    assert list(spec.open().names()) == []
+    assert list(spec.open_store().list_names()) == []
 
 
 def test_next_server_gets_state_and_fences_previous_server(spec: StoreSpec, tmp_path: Path) -> None:
@@ -52,18 +52,20 @@ def test_next_server_gets_state_and_fences_previous_server(spec: StoreSpec, tmp_
     staged.write_bytes(b"a package")
     last = RemoteState(spec)
     journals = JournalStore(tmp_path / "last", True, last.journal)
-    journals.journal("job-1").append([b"one"])
+    journals.get_journal("job-1").append_entries([b"one"])
     name = last.artifacts.put("hash", staged)
     try:
         following = RemoteState(spec)
         again = JournalStore(tmp_path / "next", True, following.journal)
         try:
-            assert again.journal("job-1").recover() == RecoveredJournal(None, (b"one",))
+            assert again.get_journal("job-1").read_committed_data() == RecoveredJournal(
+                None, (b"one",)
+            )
             following.artifacts.fetch(name, tmp_path / "brought")
             assert (tmp_path / "brought").read_bytes() == b"a package"
             assert following.artifacts.names() == {name: "hash"}
             with pytest.raises(JournalFenced, match="another server has taken over the state in"):
-                journals.journal("job-1").append([b"two"])
+                journals.get_journal("job-1").append_entries([b"two"])
             assert "another server has taken over" in (last.failure or "")
             with pytest.raises(Unavailable, match="another server has taken over"):
                 last.artifacts.put("hash", staged)

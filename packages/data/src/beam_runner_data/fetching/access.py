@@ -32,8 +32,8 @@ def find_files_problem(spec: StoreSpec) -> str:
     try:
         if spec.folder is None:
             probe_store(spec)
-        if spec.keeps:
-            spec.open(_PATIENCE_SECONDS).read(MARK)
+        if spec.accepts_files:
+            spec.open_store(_PATIENCE_SECONDS).read_file(MARK)
     except MissingFileError:
         kind = "store" if spec.folder is None else "folder"
         return (

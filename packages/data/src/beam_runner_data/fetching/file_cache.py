@@ -91,17 +91,17 @@ class FileCache:
             return cls(spec.folder, durable=spec.durable)
         # Each job has its own location in a store. Without a store, processes share no files, so
         # the name is random.
-        name = spec.url if spec.keeps else secrets.token_hex()
+        name = spec.url if spec.accepts_files else secrets.token_hex()
         digest = xxhash.xxh3_128_hexdigest(name.encode())
         common = SharedTemporaryFolder("store-", digest, get_local_files_folder(spec))
         try:
             own = TemporaryFolder("data-", common.path)
-            cache = cls(own.path, MachineFileCache(spec.open(), common.path, url=spec.url))
+            cache = cls(own.path, MachineFileCache(spec.open_store(), common.path, url=spec.url))
         except BaseException:
-            common.leave()
+            common.leave_folder()
             raise
-        cache.in_extents = spec.keeps
-        cache._closing = [common.leave, own.remove]
+        cache.in_extents = spec.accepts_files
+        cache._closing = [common.leave_folder, own.remove_folder]
         return cache
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class FileCache:
         while self._closing:
             self._closing.pop()()
 
-    def need(self, refs: Iterable[FileRows | Segment]) -> None:
+    def fetch_references(self, refs: Iterable[FileRows | Segment]) -> None:
         """Fetches rows and segments, and retains them until the next call.
 
         The method runs for every bundle. So it reads the references only if the store must be
@@ -133,7 +133,7 @@ class FileCache:
             self._needed = set(wanted)
             self._fetch_missing(self._machine, wanted)
 
-    def hold(self, names: Collection[str]) -> None:
+    def fetch_files(self, names: Collection[str]) -> None:
         """Fetches files, and retains them until the next call.
 
         Raises:
@@ -145,7 +145,7 @@ class FileCache:
             self._held = set(names)
             self._fetch_missing(self._machine, dict.fromkeys(names))
 
-    def keep(self, names: Sequence[str], *, hold: bool = False) -> None:
+    def persist_files(self, names: Sequence[str], *, hold: bool = False) -> None:
         """Persists new files; on return they are durable and visible to other machines.
 
         Args:
@@ -188,14 +188,14 @@ class FileCache:
             return  # this process wrote the file and hasn't persisted it yet
         with self._convert_errors(machine):
             path.parent.mkdir(parents=True, exist_ok=True)
-            machine.have(name, rows, path)
+            machine.link_file(name, rows, path)
         if before is not None and rows is not None and before.rows is not None:
             rows |= before.rows
         self._record_copy(name, rows)
 
     def _upload_file(self, machine: MachineFileCache, name: str) -> None:
         with self._convert_errors(machine):
-            machine.put(name, self.folder / name)
+            machine.upload_file(name, self.folder / name)
         self._record_copy(name, None)
 
     @contextmanager

@@ -56,7 +56,7 @@ class MachineFileCache:
         self._came = 0
         self._looking = threading.Lock()
 
-    def have(self, name: str, rows: Collection[int] | None, path: Path) -> None:
+    def link_file(self, name: str, rows: Collection[int] | None, path: Path) -> None:
         """Links a file to another path, and fetches its missing parts first.
 
         Concurrent calls for the same file wait for each other.
@@ -73,18 +73,18 @@ class MachineFileCache:
         here = self._get_local_path(name)
         with self._hold_lock(name):
             file = PartialFile(self._store, name, here)
-            came = file.have_all() if rows is None else file.have(rows)
+            came = file.fetch_all() if rows is None else file.fetch_rows(rows)
             os.utime(here)
             _replace_with_link(here, path)
         self._remove_unused_files(came)
 
-    def put(self, name: str, path: Path) -> None:
+    def upload_file(self, name: str, path: Path) -> None:
         """Uploads a file to the store, and adds it to the shared folder.
 
         Raises:
             StoreError: The store rejects the file.
         """
-        self._store.put(name, path)
+        self._store.put_file(name, path)
         with self._hold_lock(name):
             _replace_with_link(path, self._get_local_path(name))
         self._remove_unused_files(path.stat().st_size)
@@ -137,7 +137,7 @@ class MachineFileCache:
         ):
             found = here.stat()
             if found.st_nlink == 1:
-                PartialFile(self._store, name, here).remove()
+                PartialFile(self._store, name, here).remove_file()
                 remove_indexes(self._folder, name)
                 return found.st_blocks * _BLOCK
         return 0

@@ -86,24 +86,24 @@ class ColumnGroups:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def counts(self) -> Integers:
+    def count_values(self) -> Integers:
         """Returns the number of values of each group."""
         return np.diff(self.starts)
 
-    def ends(self) -> Integers:
+    def compute_value_ends(self) -> Integers:
         """Returns the offset of each group's values in the concatenation of all values, and the total size."""
         sizes = np.diff(read_large_offsets(self.values))
         ends = np.zeros(len(self.order) + 1, dtype=np.int64)
         np.cumsum(sizes[self.order], out=ends[1:])
         return ends[self.starts]
 
-    def values_of(self, first: int, last: int) -> pa.Array:
+    def take_values(self, first: int, last: int) -> pa.Array:
         """Returns the values from one group to before another, concatenated; copies them."""
         return self.values.take(pa.array(self.order[self.starts[first] : self.starts[last]]))
 
-    def blobs(self, first: int, last: int) -> list[bytes]:
+    def join_values(self, first: int, last: int) -> list[bytes]:
         """Returns the concatenated values of each group, from one group to before another."""
-        values = self.values_of(first, last)
+        values = self.take_values(first, last)
         ends = read_large_offsets(values)[self.starts[first : last + 1] - self.starts[first]]
         blobs = pa.LargeBinaryArray.from_buffers(
             pa.large_binary(), last - first, [None, pa.py_buffer(ends), values.buffers()[2]]
@@ -164,16 +164,16 @@ def group_into_chunks(
         return
     groups = group_batches(batches, strategy, merger)
     timestamps = _compute_timestamps(groups, strategy)
-    counts = groups.counts()
+    counts = groups.count_values()
     windows = groups.windows
-    ends = groups.ends()
+    ends = groups.compute_value_ends()
     for first, last in _divide_into_chunks(ends):
         values: list[GroupValues]
         # Values are sorted lazily, a few megabytes at a time.
         if ends[last] - ends[first] > _CHUNK_BYTES:
-            values = [split_column_values(groups.values_of(first, last))]
+            values = [split_column_values(groups.take_values(first, last))]
         else:
-            values = [*groups.blobs(first, last)]
+            values = [*groups.join_values(first, last)]
         yield GroupChunk(
             keys=groups.keys[first:last].to_pylist(),
             windows=windows if isinstance(windows, bytes) else windows[first:last],

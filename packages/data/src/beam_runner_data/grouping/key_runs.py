@@ -50,12 +50,12 @@ class KeySortedElements:
     def __len__(self) -> int:
         return len(self.values)
 
-    def key_column(self) -> list[bytes]:
+    def expand_keys(self) -> list[bytes]:
         """Returns the key of each element."""
         pairs = zip(self.keys, self.counts, strict=True)
         return [key for key, count in pairs for _ in range(count)]
 
-    def window_column(self) -> Sequence[bytes]:
+    def expand_windows(self) -> Sequence[bytes]:
         """Returns the window of each element."""
         return [self.windows] * len(self) if isinstance(self.windows, bytes) else self.windows
 
@@ -99,11 +99,11 @@ def sort_large_shard_by_key(
         dealing: how to partition them by key.
     """
     for run in partition_to_fit(dealing, batches, weight):
-        if run.weight <= dealing.budget:
-            yield from sort_by_key(run.batches())
+        if run.memory_size <= dealing.budget:
+            yield from sort_by_key(run.read_batches())
             continue
         before: KeySortedElements | None = None
-        for batch in run.batches():
+        for batch in run.read_batches():
             for part in sort_by_key([batch]):
                 if before is not None:
                     yield attrs.evolve(before, ends_key=False)

@@ -59,7 +59,7 @@ class LargeShard:
     shards: int
     files: SpillFiles
 
-    def chunks(
+    def group_into_chunks(
         self, batches: Iterable[pa.RecordBatch], weight: int
     ) -> Iterator[GroupChunk | Settle]:
         """Yields all groups, as `group_into_chunks` does for the same rows, but in another order.
@@ -76,15 +76,15 @@ class LargeShard:
         for run in partition_to_fit(
             create_key_rules(self.budget, self.files, self.shards), batches, weight
         ):
-            if run.weight <= self.budget:
-                yield from group_into_chunks(list(run.batches()), self.strategy, self.merger)
+            if run.memory_size <= self.budget:
+                yield from group_into_chunks(list(run.read_batches()), self.strategy, self.merger)
             else:
                 yield from self._group_single_key(run)
             yield Settle()
 
     def _group_single_key(self, run: RowPartition) -> Iterator[GroupChunk | Settle]:
         assert run.alike is not None
-        strategy, batches = self.strategy, run.batches()
+        strategy, batches = self.strategy, run.read_batches()
         if strategy.needs_merge:
             merged = self._merge_windows(run)
             batches = (replace_windows(batch, merged) for batch in batches)
@@ -96,9 +96,9 @@ class LargeShard:
             yield self._build_group(run, run.alike, windows.pop())
             return
         by_window = PartitioningRules(build_window_column, self.budget, self.files)
-        for part in partition_to_fit(by_window, batches, run.weight):
-            if part.weight <= self.budget:
-                yield from group_into_chunks(list(part.batches()), strategy)
+        for part in partition_to_fit(by_window, batches, run.memory_size):
+            if part.memory_size <= self.budget:
+                yield from group_into_chunks(list(part.read_batches()), strategy)
             else:
                 assert part.alike is not None
                 yield self._build_group(part, run.alike, part.alike)
@@ -110,7 +110,7 @@ class LargeShard:
         merging = select_merger(self.strategy, self.merger)
         assert merging is not None
         known: dict[bytes, None] = {}
-        for batch in run.batches():
+        for batch in run.read_batches():
             known.update(dict.fromkeys(find_distinct_windows(batch)))
         decoded = {window: decode_window(coder, window) for window in known}
         (answer,) = merging.merge([list(decoded.values())])
@@ -136,14 +136,14 @@ class LargeShard:
         if choose is None:
             return end
         of_column = pc.min if choose is min else pc.max
-        times = (b.column("timestamp") for b in run.batches() if "timestamp" in b.schema.names)
+        times = (b.column("timestamp") for b in run.read_batches() if "timestamp" in b.schema.names)
         return int(choose((of_column(column).as_py() for column in times), default=end))
 
 
 def _find_windows(run: RowPartition) -> set[bytes]:
     """Returns the window of all rows, or several windows if there is more than one."""
     found: set[bytes] = set()
-    for batch in run.batches():
+    for batch in run.read_batches():
         found.update(find_distinct_windows(batch))
         if len(found) > 1:
             break

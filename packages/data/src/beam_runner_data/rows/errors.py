@@ -28,7 +28,7 @@ class FileError(Exception):
         self.is_permanent = is_permanent
 
     @classmethod
-    def missing(cls, path: Path) -> FileError | NeighbourUnavailable:
+    def create_missing_error(cls, path: Path) -> FileError | NeighbourUnavailable:
         """Returns the error for a missing file.
 
         If the folder of all jobs is also missing, the cause is an unmounted file system.
@@ -46,14 +46,16 @@ class FileError(Exception):
         )
 
     @classmethod
-    def unreadable(cls, path: Path, error: Exception) -> FileError | NeighbourUnavailable:
+    def create_unreadable_error(
+        cls, path: Path, error: Exception
+    ) -> FileError | NeighbourUnavailable:
         """Returns the error for a file that the operating system can't read."""
         if isinstance(error, OSError) and is_disk_unavailable(error):
             return build_disk_error(error, path.parent)
         return cls(path, f"can't be read: {error}")
 
     @classmethod
-    def damaged(cls, path: Path, what: str) -> FileError:
+    def create_damage_error(cls, path: Path, what: str) -> FileError:
         """Returns the error for a file that differs from the written data."""
         advice = "check the disk of the file, then run the job again"
         reason = f"is damaged: {what}; the runner ignored its content: {advice}"

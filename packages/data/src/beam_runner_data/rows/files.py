@@ -107,13 +107,13 @@ class RowFile:
             with pa.memory_map(str(path)) as file:
                 self.whole: pa.Buffer = file.read_buffer()
         except FileNotFoundError as error:
-            raise RowsError.missing(path) from error
+            raise RowsError.create_missing_error(path) from error
         except OSError as error:
-            raise RowsError.unreadable(path, error) from error
+            raise RowsError.create_unreadable_error(path, error) from error
         self.directory = self._read_directory(checksum)
         """``at``, ``size``, ``checksum`` and ``kind`` of each row."""
 
-    def row(self, number: int) -> tuple[RowKind, pa.Buffer]:
+    def read_row(self, number: int) -> tuple[RowKind, pa.Buffer]:
         """Returns the kind and data of a row, without copying.
 
         Raises:
@@ -122,14 +122,16 @@ class RowFile:
         at, size, checksum, kind = self.directory[number].item()
         data = self.whole.slice(at, size)
         if xxhash.xxh3_64_intdigest(data) != checksum:
-            raise RowsError.damaged(self._path, f"the checksum of row {number} doesn't match")
+            raise RowsError.create_damage_error(
+                self._path, f"the checksum of row {number} doesn't match"
+            )
         return RowKind(kind), data
 
     def _read_directory(self, checksum: int) -> npt.NDArray[np.void]:
         start = find_directory(self.whole)
         if start is not None and xxhash.xxh3_64_intdigest(self.whole.slice(start)) == checksum:
             return read_directory(self.whole, start)
-        raise RowsError.damaged(self._path, "the directory of rows doesn't match")
+        raise RowsError.create_damage_error(self._path, "the directory of rows doesn't match")
 
 
 def find_directory(whole: pa.Buffer) -> int | None:
@@ -164,4 +166,4 @@ def read_reference(folder: Path, ref: RowsRef) -> Iterator[tuple[RowKind, bytes 
         return
     file = RowFile(folder / ref.path, ref.checksum)
     for number in ref.rows:
-        yield file.row(number)
+        yield file.read_row(number)

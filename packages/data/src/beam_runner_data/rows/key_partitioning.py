@@ -55,11 +55,11 @@ class RowPartition:
     alike: bytes | None
 
     @property
-    def weight(self) -> int:
+    def memory_size(self) -> int:
         """Size of the rows in memory, in bytes."""
         return self.size + ROW_BYTES * self.count
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def read_batches(self) -> Iterator[pa.RecordBatch]:
         """Yields the rows, memory-mapped; may be repeated as long as the file exists."""
         for _, data in read_reference(self.folder, self.ref):
             yield decode_batch(data)
@@ -79,22 +79,22 @@ class SpillFiles:
         self._made = 0
         self._paths: set[str] = set()
 
-    def new(self) -> str:
+    def create_path(self) -> str:
         """Returns the path of a new file, relative to the folder."""
         self._made += 1
         path = f"{self._name}-spilled-{self._made}.arrow"
         self._paths.add(path)
         return path
 
-    def remove(self, path: str) -> None:
+    def remove_file(self, path: str) -> None:
         """Removes a file; a process that has mapped it can still read it."""
         (self.folder / path).unlink(missing_ok=True)
         self._paths.discard(path)
 
-    def close(self) -> None:
+    def remove_all_files(self) -> None:
         """Removes all remaining files."""
         for path in list(self._paths):
-            self.remove(path)
+            self.remove_file(path)
 
 
 @attrs.frozen
@@ -132,13 +132,13 @@ def partition_to_fit(
         weight: total size of the rows in memory, in bytes.
         depth: number of earlier partitionings.
     """
-    path = dealing.files.new()
+    path = dealing.files.create_path()
     for run in _partition_rows(dealing, batches, weight, depth, path):
-        if run.weight <= dealing.budget or run.alike is not None:
+        if run.memory_size <= dealing.budget or run.alike is not None:
             yield run
         else:
-            yield from partition_to_fit(dealing, run.batches(), run.weight, depth + 1)
-    dealing.files.remove(path)
+            yield from partition_to_fit(dealing, run.read_batches(), run.memory_size, depth + 1)
+    dealing.files.remove_file(path)
 
 
 def _partition_rows(

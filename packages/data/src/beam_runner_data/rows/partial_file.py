@@ -34,24 +34,24 @@ class PartialFile:
         self._told = path.with_name(f".{path.name}.rows")
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the complete file is available."""
         return self._path.exists() and not self._told.exists()
 
-    def have_all(self) -> int:
+    def fetch_all(self) -> int:
         """Downloads the complete file, and replaces the local one; returns the number of downloaded
         bytes.
 
         Raises:
             StoreError: the store doesn't return it.
         """
-        if self.is_whole:
+        if self.is_complete:
             return 0
-        size = self._store.fetch(self._name, self._path)
+        size = self._store.fetch_file(self._name, self._path)
         self._told.unlink(missing_ok=True)
         return size
 
-    def have(self, rows: Collection[int]) -> int:
+    def fetch_rows(self, rows: Collection[int]) -> int:
         """Downloads the missing ones of some rows; returns the number of downloaded bytes.
 
         If the file isn't a file of rows, or doesn't have all of these rows, it is downloaded completely,
@@ -61,21 +61,21 @@ class PartialFile:
             StoreError: the store doesn't return it.
         """
         came = 0 if self._path.exists() else self._fetch_directory()
-        if self.is_whole:
+        if self.is_complete:
             return came
         directory = self._read_directory()
         if directory is None or max(rows, default=0) >= len(directory):
-            return came + self.have_all()
+            return came + self.fetch_all()
         there = np.frombuffer(self._told.read_bytes(), np.bool_)
         runs = find_byte_ranges(directory, [row for row in rows if not there[row]])
         for start, end in runs:
-            self._store.fetch_part(self._name, self._path, start, end)
+            self._store.fetch_file_part(self._name, self._path, start, end)
             came += end - start
         if runs:
             self._write_available_rows(there | find_rows_within(directory, runs))
         return came
 
-    def remove(self) -> None:
+    def remove_file(self) -> None:
         """Removes the file; a hard link to it stays."""
         self._path.unlink(missing_ok=True)
         self._told.unlink(missing_ok=True)
@@ -84,16 +84,16 @@ class PartialFile:
         """Downloads the directory, and the rows next to it; returns the number of downloaded bytes."""
         part = self._path.with_name(f".{self._path.name}.part")
         part.unlink(missing_ok=True)
-        size = self._store.fetch_part(self._name, part, -REQUEST_BYTES)
+        size = self._store.fetch_file_part(self._name, part, -REQUEST_BYTES)
         came = min(size, REQUEST_BYTES)
         self._told.unlink(missing_ok=True)
         if came < size:
             rest, start = size - came, find_directory(_map_file(part))
             if start is None:
                 part.unlink()
-                return came + self.have_all()
+                return came + self.fetch_all()
             if start < rest:
-                self._store.fetch_part(self._name, part, start, rest)
+                self._store.fetch_file_part(self._name, part, start, rest)
                 came += rest - start
             self._write_available_rows(
                 find_rows_within(read_directory(_map_file(part), start), [(rest, size)])

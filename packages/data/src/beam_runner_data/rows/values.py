@@ -38,7 +38,7 @@ def read_file_values(folder: Path, ref: FileRows, size: int) -> ValuePieces:
     file = RowFile(folder / ref.path, ref.checksum)
 
     def piece(number: int) -> bytes:
-        return join_batch_values(decode_batch(file.row(ref.rows[number])[1]))
+        return join_batch_values(decode_batch(file.read_row(ref.rows[number])[1]))
 
     return ValuePieces(size, len(ref.rows), piece)
 

@@ -27,13 +27,13 @@ class SideInputContent(Protocol):
     Data without keys has the empty key.
     """
 
-    def values(self, window: bytes, key: bytes) -> bytes | ValuePieces:
+    def read_values(self, window: bytes, key: bytes) -> bytes | ValuePieces:
         """Returns all values of a key in a window."""
 
-    def keys(self, window: bytes) -> bytes | ValuePieces:
+    def read_keys(self, window: bytes) -> bytes | ValuePieces:
         """Returns the distinct keys of a window."""
 
-    def groups(self, window: bytes) -> bytes | ValuePieces:
+    def read_groups(self, window: bytes) -> bytes | ValuePieces:
         """Yields each key of a window, the number of its values and its values."""
 
 
@@ -48,7 +48,7 @@ class InMemorySideInput:
         self._entries = entries
 
     @classmethod
-    def read(cls, folder: Path, data: Sequence[Data]) -> InMemorySideInput:
+    def load_data(cls, folder: Path, data: Sequence[Data]) -> InMemorySideInput:
         """Returns the content of some data, which must fit into memory."""
         batches = [decode_batch(row) for one in data for _, row in read_reference(folder, one.ref)]
         if not batches:
@@ -59,21 +59,21 @@ class InMemorySideInput:
         if isinstance(windows, bytes):
             windows = [windows] * len(groups)
         entries: dict[bytes, dict[bytes, tuple[int, bytes]]] = {}
-        counts = groups.counts().tolist()
-        blobs = groups.blobs(0, len(groups))
+        counts = groups.count_values().tolist()
+        blobs = groups.join_values(0, len(groups))
         for key, window, count, blob in zip(keys, windows, counts, blobs, strict=True):
             entries.setdefault(window, {})[key] = (count, blob)
         return cls(entries)
 
-    def values(self, window: bytes, key: bytes) -> bytes:
+    def read_values(self, window: bytes, key: bytes) -> bytes:
         """Returns all values of a key in a window."""
         return self._entries.get(window, {}).get(key, (0, b""))[1]
 
-    def keys(self, window: bytes) -> bytes:
+    def read_keys(self, window: bytes) -> bytes:
         """Returns the distinct keys of a window."""
         return b"".join(self._entries.get(window, {}))
 
-    def groups(self, window: bytes) -> bytes:
+    def read_groups(self, window: bytes) -> bytes:
         """Yields each key of a window, the number of its values and its values."""
         return b"".join(
             b"".join((key, encode_count(count), blob))

@@ -88,7 +88,7 @@ class SideInputIndex:
         self._groups = CheckedArray(path / "groups", GROUP, parts["groups"])
         self._extents = CheckedArray(path / "extents", EXTENT, parts["extents"])
 
-    def values(self, window: bytes, key: bytes) -> bytes | ValuePieces:
+    def read_values(self, window: bytes, key: bytes) -> bytes | ValuePieces:
         """Returns all values of a key in a window, in their original order."""
         place = self._find_group(window, key)
         if place is None:
@@ -97,12 +97,12 @@ class SideInputIndex:
         first, extents = int(group["first"]), int(group["extents"])
         if group["size"] <= PIECE_BYTES:
             return self._read_extents(first, first + extents)
-        sizes = self._extents.part(first, first + extents)["size"]
+        sizes = self._extents.read_part(first, first + extents)["size"]
         return join_parts_to_pieces(
             sizes, lambda start, end: self._read_extents(first + start, first + end)
         )
 
-    def keys(self, window: bytes) -> bytes | ValuePieces:
+    def read_keys(self, window: bytes) -> bytes | ValuePieces:
         """Yields the distinct keys of a window, in the order of their digests."""
         chosen = self._select_groups(window)
 
@@ -111,7 +111,7 @@ class SideInputIndex:
 
         return join_parts_to_pieces(chosen["key_size"], read)
 
-    def groups(self, window: bytes) -> bytes | ValuePieces:
+    def read_groups(self, window: bytes) -> bytes | ValuePieces:
         """Yields each key of a window, the number of its values and its values, in the order of `keys`."""
         chosen = self._select_groups(window)
 
@@ -127,20 +127,20 @@ class SideInputIndex:
 
     def _find_group(self, window: bytes, key: bytes) -> int | None:
         high, low = _DIGEST.unpack(compute_digest(window, key))
-        place = self._hashes.first_from(np.uint64(high))
-        while place < len(self._hashes) and self._hashes.part(place, place + 1)[0] == high:
+        place = self._hashes.find_first(np.uint64(high))
+        while place < len(self._hashes) and self._hashes.read_part(place, place + 1)[0] == high:
             if self._read_group(place)["low"] == low:
                 return place
             place += 1
         return None
 
     def _read_group(self, place: int) -> np.void:
-        group: np.void = self._groups.part(place, place + 1)[0]
+        group: np.void = self._groups.read_part(place, place + 1)[0]
         return group
 
     def _select_groups(self, window: bytes) -> Groups:
         """Yields the groups of a window; scans all groups."""
-        groups = self._groups.whole()
+        groups = self._groups.read_all()
         number = self._windows.get(window)
         return groups[:0] if number is None else groups[groups["window"] == number]
 
@@ -149,9 +149,9 @@ class SideInputIndex:
 
     def _read_extents(self, first: int, last: int) -> bytes:
         if last - first == 1:
-            (extent,) = self._extents.part(first, last)
+            (extent,) = self._extents.read_part(first, last)
             return self._files.read(int(extent["source"]), int(extent["at"]), int(extent["size"]))
-        extents = self._extents.part(first, last)
+        extents = self._extents.read_part(first, last)
         source, at, size = extents["source"], extents["at"], extents["size"]
         begins = (source[1:] != source[:-1]) | (at[1:] != at[:-1] + size[:-1])
         starts = np.concatenate(([0], np.flatnonzero(begins) + 1))

@@ -161,7 +161,7 @@ class _IndexBuilder:
             file = RowFile(self._folder / ref.path, ref.checksum)
             place = _RowLocation(len(self._sources), file.whole)
             for number in ref.rows[start : start + _ROWS_MAPPED]:
-                self._partition_row(place, file.row(number)[1])
+                self._partition_row(place, file.read_row(number)[1])
 
     def write_index(self) -> None:
         """Sorts the added entries, and writes the index."""

@@ -82,29 +82,29 @@ class CheckedArray:
     def __len__(self) -> int:
         return len(self._array)
 
-    def part(self, first: int, last: int) -> Array:
+    def read_part(self, first: int, last: int) -> Array:
         """Returns the elements from one number to before another; RowsError if they differ from the written data."""
         for block in range(first // _BLOCK, -(-last // _BLOCK)):
             if not self._is_checked[block]:
-                self._file.row(block)
+                self._file.read_row(block)
                 self._is_checked[block] = True
         return self._array[first:last]
 
-    def whole(self) -> Array:
+    def read_all(self) -> Array:
         """Returns all elements."""
-        return self.part(0, len(self))
+        return self.read_part(0, len(self))
 
-    def first_from(self, value: np.unsignedinteger[Any]) -> int:
+    def find_first(self, value: np.unsignedinteger[Any]) -> int:
         """Returns the number of the first element that is not less than a value, in an ascending array."""
         low, high = 0, len(self._is_checked)
         while low < high:
             middle = (low + high) // 2
-            if self.part(middle * _BLOCK, middle * _BLOCK + 1)[0] < value:
+            if self.read_part(middle * _BLOCK, middle * _BLOCK + 1)[0] < value:
                 low = middle + 1
             else:
                 high = middle
         first = max(0, low - 1) * _BLOCK
-        block = self.part(first, min(first + _BLOCK, len(self)))
+        block = self.read_part(first, min(first + _BLOCK, len(self)))
         # Use exactly the array's type, because numpy would convert the whole array otherwise.
         return first + int(block.searchsorted(value))
 
@@ -148,7 +148,7 @@ class _SourceFile:
         row = int(self._starts.searchsorted(np.uint64(at), "right")) - 1
         while row < len(self._starts) and self._starts[row] < at + size:
             if not self._is_checked[row]:
-                self._rows.row(row)
+                self._rows.read_row(row)
                 self._is_checked[row] = True
             row += 1
         return self._rows.whole.slice(at, size).to_pybytes()
@@ -169,11 +169,11 @@ def read_index_facts(path: Path) -> dict[str, Any]:
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
-        raise SideIndexError.missing(path) from error
+        raise SideIndexError.create_missing_error(path) from error
     except OSError as error:
-        raise SideIndexError.unreadable(path, error) from error
+        raise SideIndexError.create_unreadable_error(path, error) from error
     checksum, text = content[:_DIGITS], content[_DIGITS:]
     if checksum != xxhash.xxh3_64_hexdigest(text).encode():
-        raise SideIndexError.damaged(path, "the checksum doesn't match")
+        raise SideIndexError.create_damage_error(path, "the checksum doesn't match")
     about: dict[str, Any] = json.loads(text)
     return about

@@ -42,7 +42,7 @@ class BundleSideInputs:
         self._elements: dict[str, dict[bytes, ValuePieces]] = {}
         self._keyed: dict[str, SideInputContent] = {}
 
-    def show(self, side_inputs: Iterable[SideInput]) -> None:
+    def set_visible_data(self, side_inputs: Iterable[SideInput]) -> None:
         """Sets the data that the next bundle may see, in place of the last bundle's."""
         shown: dict[str, dict[bytes, tuple[Data, ...]]] = {}
         for side_input in side_inputs:
@@ -67,7 +67,7 @@ class BundleSideInputs:
         if use.latest:
             return read_latest_element(self._folder, data, window)
         if any(len(one.facts.windows or ()) != 1 for one in data):
-            return self._load_by_key(use).values(window, b"")
+            return self._load_by_key(use).read_values(window, b"")
         elements = self._elements.setdefault(use.name, {})
         if window not in elements:
             elements[window] = read_window_elements(self._folder, data)
@@ -78,15 +78,15 @@ class BundleSideInputs:
 
     def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes | ValuePieces:
         """Returns all values of a key in a window."""
-        return self._load_by_key(self._uses[transform_id, tag]).values(window, key)
+        return self._load_by_key(self._uses[transform_id, tag]).read_values(window, key)
 
     def keys(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """Returns the distinct keys of a window."""
-        return self._load_by_key(self._uses[transform_id, tag]).keys(window)
+        return self._load_by_key(self._uses[transform_id, tag]).read_keys(window)
 
     def groups(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """Yields each key of a window with the number of its values and its values."""
-        return self._load_by_key(self._uses[transform_id, tag]).groups(window)
+        return self._load_by_key(self._uses[transform_id, tag]).read_groups(window)
 
     def _load_by_key(self, use: SideInputUse) -> SideInputContent:
         """Returns all windows of a side input, by window and key."""
@@ -94,7 +94,7 @@ class BundleSideInputs:
         if keyed is None:
             data = _order_data(self._shown.get(use.name, {}).values())
             if sum(one.facts.size for one in data) <= IN_MEMORY_BYTES:
-                keyed = InMemorySideInput.read(self._folder, data)
+                keyed = InMemorySideInput.load_data(self._folder, data)
             else:
                 keyed = open_index(self._folder, use.buffer_id, data)
             self._keyed[use.name] = keyed

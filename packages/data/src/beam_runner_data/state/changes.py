@@ -116,6 +116,6 @@ def _estimate_live_bytes(readers: Sequence[SegmentReader], cell: bytes, bounds: 
         scan_live_rows(readers, cell, start, end, fetch_row_weights)
     ):
         if number == _ROWS:
-            return weight + sum(reader.weight_between(cell, subkey, end) for reader in readers)
+            return weight + sum(reader.sum_weights(cell, subkey, end) for reader in readers)
         weight += sum(weights)
     return weight

@@ -72,7 +72,7 @@ def compact_segments(folder: Path, plan: CompactionPlan, name: str) -> Compactio
 
     Args:
         folder: the job's folder.
-        plan: a plan of `ShardStore.compaction_due`.
+        plan: a plan of `ShardStore.plan_compaction`.
         name: the new file's path, relative to the folder; unique to the attempt.
 
     Raises:

@@ -32,7 +32,7 @@ class StateMergeRunner:
         self._begun = 0
         self._turn = threading.Lock()
 
-    def begin(self, plan: CompactionPlan) -> StateMerge:
+    def start_merge(self, plan: CompactionPlan) -> StateMerge:
         """Starts a merge, or queues it."""
         self._begun += 1
         merge = StateMerge(self.folder, plan)
@@ -42,7 +42,7 @@ class StateMergeRunner:
 
     def _run_merge(self, merge: StateMerge, name: str) -> None:
         with self._turn:
-            merge.run(name)
+            merge.run_merge(name)
 
 
 class StateMerge:
@@ -53,7 +53,7 @@ class StateMerge:
         self._plan = plan
         self._result: Future[CompactionResult] = Future()
 
-    def run(self, name: str) -> None:
+    def run_merge(self, name: str) -> None:
         """Merges into a file of this name, unless the merge was dropped."""
         if not self._result.set_running_or_notify_cancel():
             return
@@ -72,11 +72,11 @@ class StateMerge:
         """Whether the merge has ended, successfully or not."""
         return self._result.done()
 
-    def kept(self, segments: Sequence[Segment]) -> int:
+    def count_needed_segments(self, segments: Sequence[Segment]) -> int:
         """Returns the number of the oldest segments that must stay for the merge; 0 if the merge will not be adopted."""
         return _find_end(self._plan.segments, segments)
 
-    def adopt(self, commit: StateCommit, name: str) -> StateCommit:
+    def adopt_result(self, commit: StateCommit, name: str) -> StateCommit:
         """Returns a commit with the merged segment under this name; waits for nothing.
 
         The commit stays unchanged if the merge failed, or if the shard's state differs from the
@@ -91,12 +91,12 @@ class StateMerge:
             named = attrs.evolve(done, merged=attrs.evolve(done.merged, path=name))
             adopted = named.apply_to(commit.segments)
         except ValueError:
-            self.drop()
+            self.discard_merge()
             return commit
         (self._folder / done.merged.path).rename(self._folder / name)
         return adopted
 
-    def drop(self) -> None:
+    def discard_merge(self) -> None:
         """Drops the merge, and removes its file when it exists."""
         if not self._result.cancel():
             self._result.add_done_callback(self._remove_merged_file)

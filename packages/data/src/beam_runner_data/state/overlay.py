@@ -28,14 +28,14 @@ def fetch_row_data(
     reader: SegmentReader, cell: bytes, start: bytes, end: bytes | None
 ) -> Iterator[tuple[bytes, bool, bytes | None]]:
     """Makes `scan_live_rows` return data."""
-    return reader.rows(cell, start, end)
+    return reader.read_rows(cell, start, end)
 
 
 def fetch_row_weights(
     reader: SegmentReader, cell: bytes, start: bytes, end: bytes | None
 ) -> Iterator[tuple[bytes, bool, int | None]]:
     """Makes `scan_live_rows` return weights."""
-    return reader.weights(cell, start, end)
+    return reader.read_weights(cell, start, end)
 
 
 def find_live_values(readers: Sequence[SegmentReader], cell: bytes, subkey: bytes) -> list[bytes]:
@@ -45,15 +45,15 @@ def find_live_values(readers: Sequence[SegmentReader], cell: bytes, subkey: byte
     """
     found: list[bytes] = []
     for reader in reversed(readers):
-        row = reader.row(cell, subkey)
+        row = reader.read_row(cell, subkey)
         if row is not None:
             replaces, data = row
             if data is not None:
                 found.append(data)
             if replaces:
                 break
-        hides = reader.hides(cell)
-        if hides is not None and hides.hides(subkey):
+        hides = reader.read_hidden_subkeys(cell)
+        if hides is not None and hides.contains_subkey(subkey):
             break
     found.reverse()
     return found
@@ -74,12 +74,12 @@ def scan_live_rows(
     layers: list[Iterator[tuple[bytes, int, bool, _T | None]]] = []
     newer = HiddenSubkeys()
     for age, reader in enumerate(reversed(readers)):
-        first = newer.end_of_range(start)
+        first = newer.skip_range(start)
         if first is not None:
             layers.append(_skip_hidden_rows(fetch(reader, cell, first, end), age, newer))
-        hides = reader.hides(cell)
+        hides = reader.read_hidden_subkeys(cell)
         if hides is not None:
-            newer = newer.over(hides)
+            newer = newer.merge_with(hides)
             if newer.cleared:
                 break
     for subkey, versions in groupby(_merge_sorted(layers), key=itemgetter(0)):
@@ -111,14 +111,14 @@ def merge_segments(readers: Sequence[SegmentReader], *, oldest: bool) -> Iterato
                 (age, HiddenSubkeys(flag, payload)) for _, _, _, age, flag, payload in versions
             ]
             for _, one in hides:
-                together = together.over(one)
+                together = together.merge_with(one)
             if not oldest:
                 yield cell, HIDES, b"", together.cleared, together.ranges
             continue
         replaces, data = _join_versions(subkey, versions, hides)
         if oldest:
             replaces = False
-        if data is not None or (replaces and not together.hides(subkey)):
+        if data is not None or (replaces and not together.contains_subkey(subkey)):
             yield cell, ROW, subkey, replaces, data
 
 
@@ -126,7 +126,7 @@ def _join_versions(
     subkey: bytes, versions: Iterator[tuple[Any, ...]], hides: Sequence[tuple[int, HiddenSubkeys]]
 ) -> tuple[bool, bytes | None]:
     """Yields `replaces` and data of rows at one subkey, newest first, without those that newer segments hide."""
-    last = min((age for age, one in hides if one.hides(subkey)), default=None)
+    last = min((age for age, one in hides if one.contains_subkey(subkey)), default=None)
     found: list[bytes] = []
     replaces = False
     for _, _, _, age, flag, payload in versions:
@@ -147,12 +147,12 @@ def _skip_hidden_rows(
     rows: Iterator[tuple[bytes, bool, _T | None]], age: int, newer: HiddenSubkeys
 ) -> Iterator[tuple[bytes, int, bool, _T | None]]:
     for subkey, replaces, payload in rows:
-        if not newer.ranges or not newer.hides(subkey):
+        if not newer.ranges or not newer.contains_subkey(subkey):
             yield subkey, age, replaces, payload
 
 
 def _tag_entries(reader: SegmentReader, age: int) -> Iterator[tuple[Any, ...]]:
-    for cell, kind, subkey, flag, payload in reader.entries():
+    for cell, kind, subkey, flag, payload in reader.read_entries():
         yield cell, kind, subkey, age, flag, payload
 
 

@@ -44,11 +44,11 @@ class HiddenSubkeys:
     cleared: bool = False
     ranges: tuple[Range, ...] = ()
 
-    def hides(self, subkey: bytes) -> bool:
+    def contains_subkey(self, subkey: bytes) -> bool:
         """Returns whether the subkey is hidden."""
-        return self.cleared or self.end_of_range(subkey) != subkey
+        return self.cleared or self.skip_range(subkey) != subkey
 
-    def end_of_range(self, subkey: bytes) -> bytes | None:
+    def skip_range(self, subkey: bytes) -> bytes | None:
         """Returns the first subkey from this one on that is in no range; None if there is none."""
         before = bisect_right(self.ranges, subkey, key=_get_start) - 1
         if before < 0:
@@ -56,7 +56,7 @@ class HiddenSubkeys:
         end = self.ranges[before][1]
         return end if end is None or end > subkey else subkey
 
-    def over(self, older: HiddenSubkeys | None) -> HiddenSubkeys:
+    def merge_with(self, older: HiddenSubkeys | None) -> HiddenSubkeys:
         """Returns the union of this and an older mark."""
         if older is None or self.cleared:
             return self
@@ -76,26 +76,26 @@ class SegmentReader(Protocol):
     weight: int
     net: int
 
-    def hides(self, cell: bytes) -> HiddenSubkeys | None:
+    def read_hidden_subkeys(self, cell: bytes) -> HiddenSubkeys | None:
         """Returns the hidden parts of a cell; None for nothing."""
 
-    def row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
+    def read_row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
         """Returns `replaces` and data of a row; None if the row doesn't exist."""
 
-    def rows(
+    def read_rows(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, bytes | None]]:
         """Yields subkey, `replaces` and data of the rows from `start` to before `end`, read lazily."""
 
-    def weights(
+    def read_weights(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
         """Yields the same as `rows`, with the weight of the row in place of its data, which isn't read."""
 
-    def weight_between(self, cell: bytes, start: bytes, end: bytes | None) -> int:
+    def sum_weights(self, cell: bytes, start: bytes, end: bytes | None) -> int:
         """Returns the sum of these weights."""
 
-    def entries(self) -> Iterator[Entry]:
+    def read_entries(self) -> Iterator[Entry]:
         """Yields all entries in order."""
 
     def close(self) -> None:

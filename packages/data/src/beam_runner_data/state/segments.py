@@ -53,7 +53,7 @@ def write_segment(
     with path.open("xb") as file:
         try:
             if is_small:
-                contents = build_small_segment(first, net).dump()
+                contents = build_small_segment(first, net).encode_segment()
                 file.write(contents)
                 checksum = xxhash.xxh3_64_intdigest(contents)
             else:
@@ -88,13 +88,15 @@ def open_segment(folder: Path, segment: Segment) -> SegmentReader:
             magic = file.read(len(SMALL))
             contents = magic + file.read() if magic == SMALL else b""
     except FileNotFoundError as error:
-        raise SegmentError.missing(path) from error
+        raise SegmentError.create_missing_error(path) from error
     except OSError as error:
-        raise SegmentError.unreadable(path, error) from error
+        raise SegmentError.create_unreadable_error(path, error) from error
     if size != segment.size:
-        raise SegmentError.damaged(path, f"the file has {size} bytes; expected {segment.size}")
+        raise SegmentError.create_damage_error(
+            path, f"the file has {size} bytes; expected {segment.size}"
+        )
     if magic == SMALL:
         return load_small_segment(path, contents, segment.checksum)
     if magic == TABLE:
         return TableSegment(path, segment.checksum)
-    raise SegmentError.damaged(path, "not a segment file (bad magic number)")
+    raise SegmentError.create_damage_error(path, "not a segment file (bad magic number)")

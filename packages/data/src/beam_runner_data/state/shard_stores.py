@@ -36,28 +36,28 @@ class MergingStore:
         self.read = self._store.read
         self.scan = self._store.scan
 
-    def show(self, segments: tuple[Segment, ...]) -> None:
+    def set_segments(self, segments: tuple[Segment, ...]) -> None:
         """Reads these segments from now on; segments that stay in the list stay open."""
         if self._store.segments != segments:
-            self._store.advance(StateCommit(segments))
+            self._store.advance_to_commit(StateCommit(segments))
 
     def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit:
         """Writes a bundle's changes, and adopts the merges since the last commit."""
         merge = self._merge
-        keep = 0 if merge is None else merge.kept(self._store.segments)
+        keep = 0 if merge is None else merge.count_needed_segments(self._store.segments)
         commit = self._store.write_commit(deltas, name, keep=keep)
         if merge is not None and merge.is_done:
-            commit = merge.adopt(commit, f"{name}-merged")
+            commit = merge.adopt_result(commit, f"{name}-merged")
             self._merge = None
-        self._store.advance(commit)
-        plan = None if self._merge else self._store.compaction_due()
+        self._store.advance_to_commit(commit)
+        plan = None if self._merge else self._store.plan_compaction()
         if plan is None:
             return commit
         if self._merges is not None:
-            self._merge = self._merges.begin(plan)
+            self._merge = self._merges.start_merge(plan)
             return commit
         commit = compact_segments(self._folder, plan, f"{name}-merged").apply_to(commit.segments)
-        self._store.advance(commit)
+        self._store.advance_to_commit(commit)
         if all(segment.path != name for segment in commit.segments):
             # No committed list names this merged file, so no other component would remove it.
             (self._folder / name).unlink(missing_ok=True)
@@ -66,7 +66,7 @@ class MergingStore:
     def close(self) -> None:
         """Closes all files."""
         if self._merge is not None:
-            self._merge.drop()
+            self._merge.discard_merge()
         self._store.close()
 
 
@@ -88,7 +88,7 @@ class ShardStores:
         store = self._stores.pop((stage, shard), None)
         if store is None:
             store = MergingStore(self._folder, segments, self._merges)
-        store.show(segments)
+        store.set_segments(segments)
         while len(self._stores) >= _KEPT_STORES:
             self._stores.pop(next(iter(self._stores))).close()
         self._stores[stage, shard] = store
@@ -123,15 +123,15 @@ class LoopStores:
             store = self._stores[stage, shard] = LoopStore(self._folder, begin)
         return store
 
-    def is_known(self, stage: str, shard: int) -> bool:
+    def has_store(self, stage: str, shard: int) -> bool:
         """Returns whether a bundle has opened the store of a shard."""
         return (stage, shard) in self._stores
 
-    def accept(self, stage: str, shard: int) -> None:
+    def accept_changes(self, stage: str, shard: int) -> None:
         """Makes the changes of a shard's last bundle part of the loop's state."""
-        self._stores[stage, shard].accept()
+        self._stores[stage, shard].accept_changes()
 
-    def flush(self, name: str) -> dict[tuple[str, int], StateCommit]:
+    def flush_changes(self, name: str) -> dict[tuple[str, int], StateCommit]:
         """Writes the accepted changes, to files with the prefix ``name``; returns them by stage and
         shard.
 
@@ -153,13 +153,13 @@ class LoopStores:
             raise
         return self._flushed
 
-    def build_on_flushed(self) -> None:
+    def adopt_flushed_changes(self) -> None:
         """Lets later bundles read the flushed changes as committed state. Call it only while no bundle runs."""
         for place, commit in self._flushed.items():
-            self._stores[place].begin_with(commit)
+            self._stores[place].reset_to_commit(commit)
         self._flushed = {}
 
-    def write_last(self, stage: str, shard: int, name: str) -> StateCommit:
+    def write_last_changes(self, stage: str, shard: int, name: str) -> StateCommit:
         """Writes the changes of a shard's last bundle, on top of the flushed ones."""
         store = self._stores[stage, shard]
         flushed = self._flushed.get((stage, shard), StateCommit(store.segments))
@@ -203,16 +203,16 @@ class LoopStore:
         self.pending = deltas
         return None
 
-    def accept(self) -> None:
+    def accept_changes(self) -> None:
         """Makes the changes of the last bundle part of the state."""
         for cell, delta in self.pending.items():
             before = self.accepted.get(cell)
             self.accepted[cell] = delta if before is None else before.followed_by(delta)
         self.pending = {}
 
-    def begin_with(self, commit: StateCommit) -> None:
+    def reset_to_commit(self, commit: StateCommit) -> None:
         """Sets the committed state, which now includes all accepted changes."""
-        self._base.advance(commit)
+        self._base.advance_to_commit(commit)
         self.segments = commit.segments
         self.accepted = {}
 

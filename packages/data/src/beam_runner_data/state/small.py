@@ -38,17 +38,17 @@ class SmallSegment:
         self.weight = weight
         self.net = net
 
-    def hides(self, cell: bytes) -> HiddenSubkeys | None:
+    def read_hidden_subkeys(self, cell: bytes) -> HiddenSubkeys | None:
         """Returns the hidden parts of a cell; None for nothing."""
         found = self._cells.get(cell)
         return HiddenSubkeys(found[0], found[1]) if found and (found[0] or found[1]) else None
 
-    def row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
+    def read_row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
         """Returns `replaces` and data of a row; None if the row doesn't exist."""
         found = self._cells.get(cell)
         return found[2].get(subkey) if found else None
 
-    def rows(
+    def read_rows(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, bytes | None]]:
         """Yields subkey, `replaces` and data of the rows from `start` to before `end`."""
@@ -66,18 +66,18 @@ class SmallSegment:
             replaces, data = rows[subkey]
             yield subkey, replaces, data
 
-    def weights(
+    def read_weights(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
         """Yields the same as `rows`, with the size of the row in bytes in place of its data."""
-        for subkey, replaces, data in self.rows(cell, start, end):
+        for subkey, replaces, data in self.read_rows(cell, start, end):
             yield subkey, replaces, None if data is None else estimate_weight(subkey, len(data))
 
-    def weight_between(self, cell: bytes, start: bytes, end: bytes | None) -> int:
+    def sum_weights(self, cell: bytes, start: bytes, end: bytes | None) -> int:
         """Returns the sum of these weights."""
-        return sum(weight or 0 for _, _, weight in self.weights(cell, start, end))
+        return sum(weight or 0 for _, _, weight in self.read_weights(cell, start, end))
 
-    def entries(self) -> Iterator[Entry]:
+    def read_entries(self) -> Iterator[Entry]:
         """Yields all entries in order."""
         for cell, (cleared, ranges, rows) in self._cells.items():
             if cleared or ranges:
@@ -85,7 +85,7 @@ class SmallSegment:
             for subkey, (replaces, data) in rows.items():
                 yield cell, ROW, subkey, replaces, data
 
-    def size(self) -> int:
+    def estimate_size(self) -> int:
         """Returns the approximate size of the segment's file in bytes."""
         rows = sum(len(rows) for _, _, rows in self._cells.values())
         return self.weight + 64 * (len(self._cells) + rows)
@@ -93,7 +93,7 @@ class SmallSegment:
     def close(self) -> None:
         """Does nothing, because no file is open."""
 
-    def dump(self) -> bytes:
+    def encode_segment(self) -> bytes:
         """Returns the file's content."""
         cells = [
             (cell, cleared, ranges, [(subkey, *row) for subkey, row in rows.items()])
@@ -118,9 +118,9 @@ def build_small_segment(entries: Iterable[Entry], net: int | None) -> SmallSegme
 
 
 def load_small_segment(path: Path, contents: bytes, checksum: int) -> SmallSegment:
-    """Reads the result of `SmallSegment.dump` with this checksum, or raises `SegmentError`."""
+    """Reads the result of `SmallSegment.encode_segment` with this checksum, or raises `SegmentError`."""
     if xxhash.xxh3_64_intdigest(contents) != checksum:
-        raise SegmentError.damaged(path, "the checksum doesn't match")
+        raise SegmentError.create_damage_error(path, "the checksum doesn't match")
     found, weight, net = msgpack.unpackb(memoryview(contents)[len(MAGIC) :], use_list=False)
     cells = {
         cell: (cleared, ranges, {subkey: (replaces, data) for subkey, replaces, data in rows})

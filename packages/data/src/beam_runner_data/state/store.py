@@ -68,7 +68,7 @@ class ShardStore:
         """The committed segments that are read, oldest first."""
         return self._segments
 
-    def advance(self, commit: StateCommit) -> None:
+    def advance_to_commit(self, commit: StateCommit) -> None:
         """Reads these segments from now on; segments that stay in the list stay open."""
         self._segments = commit.segments
         self._scanned.clear()
@@ -115,10 +115,10 @@ class ShardStore:
         """
         readers = self._open_readers()
         draft = draft_segment(readers, deltas, self._scanned)
-        if next(draft.entries(), None) is None:
+        if next(draft.read_entries(), None) is None:
             return StateCommit(self._segments)
         readers.append(draft)
-        start = self._find_merge_start(readers, draft.size(), keep)
+        start = self._find_merge_start(readers, draft.estimate_size(), keep)
         merged = self._segments[start:]
         written = write_merged_segment(
             self._folder,
@@ -130,7 +130,7 @@ class ShardStore:
         new = () if written is None else (written,)
         return StateCommit((*self._segments[:start], *new))
 
-    def compaction_due(self) -> CompactionPlan | None:
+    def plan_compaction(self) -> CompactionPlan | None:
         """Returns the merge that these segments need and that no commit does; None if none is due."""
         if not self._segments:
             return None

@@ -82,7 +82,9 @@ class TableSegment:
             end = self._read_bytes(size - _END.size, _END.size)
             index = self._read_bytes(*_END.unpack(end))
             if xxhash.xxh3_64_intdigest(index + end) != checksum:
-                raise SegmentError.damaged(path, "the checksum of the index doesn't match")
+                raise SegmentError.create_damage_error(
+                    path, "the checksum of the index doesn't match"
+                )
         except BaseException:
             self._file.close()
             raise
@@ -94,7 +96,7 @@ class TableSegment:
         self._places: OrderedDict[int, _BlockEntries] = OrderedDict()
         self._data: OrderedDict[int, bytes] = OrderedDict()
 
-    def hides(self, cell: bytes) -> HiddenSubkeys | None:
+    def read_hidden_subkeys(self, cell: bytes) -> HiddenSubkeys | None:
         """Returns the hidden parts of a cell; None for nothing."""
         found = self._find_entry((cell, HIDES, b"")) if self._hides_something else None
         if found is None:
@@ -103,14 +105,14 @@ class TableSegment:
         ranges = _decode_ranges(self._read_payload(block, number) or b"")
         return HiddenSubkeys(self._read_block_entries(block).flags[number], ranges)
 
-    def row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
+    def read_row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
         """Returns `replaces` and data of a row; None if the row doesn't exist."""
         found = self._find_entry((cell, ROW, subkey))
         if found is None:
             return None
         return self._read_block_entries(found[0]).flags[found[1]], self._read_payload(*found)
 
-    def rows(
+    def read_rows(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, bytes | None]]:
         """Yields subkey, `replaces` and data of the rows from `start` to before `end`."""
@@ -118,7 +120,7 @@ class TableSegment:
             places = self._read_block_entries(block)
             yield places.keys[number][2], places.flags[number], self._read_payload(block, number)
 
-    def weights(
+    def read_weights(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
         """Yields the same as `rows`, with the weight of the row in place of its data."""
@@ -126,7 +128,7 @@ class TableSegment:
             places = self._read_block_entries(block)
             yield places.keys[number][2], places.flags[number], places.estimate_weight(number)
 
-    def weight_between(self, cell: bytes, start: bytes, end: bytes | None) -> int:
+    def sum_weights(self, cell: bytes, start: bytes, end: bytes | None) -> int:
         """Returns the sum of these weights; reads only the first and the last block."""
         low, high = (cell, ROW, start), _compute_upper_bound(cell, end)
         first = max(0, bisect_right(self._firsts, low) - 1)
@@ -141,7 +143,7 @@ class TableSegment:
                 weight += places.estimate_weight(number) or 0
         return weight
 
-    def entries(self) -> Iterator[Entry]:
+    def read_entries(self) -> Iterator[Entry]:
         """Yields all entries in order."""
         for block in range(len(self._blocks)):
             places = self._read_block_entries(block)
@@ -200,7 +202,7 @@ class TableSegment:
     def _read_checked(self, at: int, size: int, checksum: int) -> bytes:
         data = self._read_bytes(at, size)
         if xxhash.xxh3_64_intdigest(data) != checksum:
-            raise SegmentError.damaged(
+            raise SegmentError.create_damage_error(
                 self._path, f"the checksum of the block at byte {at} doesn't match"
             )
         return data
@@ -209,11 +211,15 @@ class TableSegment:
         try:
             data = os.pread(self._file.fileno(), size, at)
         except OSError as error:
-            raise SegmentError.unreadable(self._path, error) from error
+            raise SegmentError.create_unreadable_error(self._path, error) from error
         except (OverflowError, ValueError) as error:
-            raise SegmentError.damaged(self._path, f"an offset is out of range: {error}") from error
+            raise SegmentError.create_damage_error(
+                self._path, f"an offset is out of range: {error}"
+            ) from error
         if len(data) != size:
-            raise SegmentError.damaged(self._path, f"the file ends before byte {at + size}")
+            raise SegmentError.create_damage_error(
+                self._path, f"the file ends before byte {at + size}"
+            )
         return data
 
 

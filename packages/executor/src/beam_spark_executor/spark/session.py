@@ -271,7 +271,7 @@ class RunningSpark:
         for folder in self._left:
             shutil.rmtree(folder, ignore_errors=True)
         if self._folder is not None:
-            self._folder.remove()
+            self._folder.remove_folder()
 
 
 def will_start_local_spark(settings: SparkSettings) -> bool:

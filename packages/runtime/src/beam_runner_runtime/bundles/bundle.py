@@ -141,7 +141,7 @@ class LocalBundle:
                 is_loopback=self._work.is_loopback,
             )
         finally:
-            self._spilled.close()
+            self._spilled.remove_all_files()
 
     def progress(self) -> BundleProgressed | None:
         """Returns the progress; None before the harness started the bundle and after the harness finished it."""
@@ -299,7 +299,7 @@ class LocalBundle:
             shard = LargeShard(
                 source.strategy, self._merger, budget, self._work.shards, self._spilled
             )
-            yield from shard.chunks(self._read_batches(self._inputs), weight)
+            yield from shard.group_into_chunks(self._read_batches(self._inputs), weight)
             return
         inputs = self._order.bundle.inputs
         if all(one.data.facts.shard == inputs[0].data.facts.shard for one in inputs):
@@ -330,7 +330,7 @@ class LocalBundle:
         if fits:
             return keyed.chunks([self._read_batches(self._inputs)])
         runs = partition_to_fit(dealing, self._read_batches(self._inputs), weight)
-        return keyed.chunks(run.batches() for run in runs)
+        return keyed.chunks(run.read_batches() for run in runs)
 
     def _estimate_input_size(self) -> int:
         """Returns the approximate size (bytes) of the input rows in memory."""

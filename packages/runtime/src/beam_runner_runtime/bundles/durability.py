@@ -70,7 +70,7 @@ class CommittedFiles:
         # A loop can read its state and its own output again at any time, so the cache must retain
         # them.
         held = frozenset(self._known) if self._in_loop else frozenset()
-        self._wait(lambda: self._cache.hold(held))
+        self._wait(lambda: self._cache.fetch_files(held))
 
     def need(self, order: RunBundle) -> None:
         """Fetches all files that a bundle can read.
@@ -81,7 +81,7 @@ class CommittedFiles:
                 unavailable.
         """
         self._stage = order.bundle.stage
-        self._wait(lambda: self._cache.need(_list_input_files(order)))
+        self._wait(lambda: self._cache.fetch_references(_list_input_files(order)))
 
     def synced(self, reply: BundleReply | BundleFailure) -> BundleReply | BundleFailure:
         """Returns the reply after its files are persisted, or the record of a failure to persist them.
@@ -121,7 +121,7 @@ class CommittedFiles:
         """
         new = {path for entry in entries for path in _list_output_files(entry)} - self._known
         if new:
-            self._wait(lambda: self._cache.keep(sorted(new), hold=self._in_loop))
+            self._wait(lambda: self._cache.persist_files(sorted(new), hold=self._in_loop))
             self._known |= new
 
 

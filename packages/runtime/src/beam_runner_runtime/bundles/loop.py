@@ -249,7 +249,7 @@ class TaskLoop:
         self._driver.record_entries((attrs.evolve(reply, metrics=()),), self._clock.now())
         if self._has_state(bundle):
             assert bundle.shard is not None
-            self._stores.accept(bundle.stage, bundle.shard)
+            self._stores.accept_changes(bundle.stage, bundle.shard)
             self._last_reply[bundle.stage, bundle.shard] = len(self._entries) - 1
 
     def _add_loop_state(
@@ -260,13 +260,13 @@ class TaskLoop:
             return reply
         assert bundle.shard is not None
         try:
-            state = self._stores.write_last(bundle.stage, bundle.shard, name)
+            state = self._stores.write_last_changes(bundle.stage, bundle.shard, name)
         except Exception as error:
             return describe_failed_attempt(reply.attempt, error, self._folder)
         return attrs.evolve(reply, state=state)
 
     def _has_state(self, bundle: Bundle) -> bool:
-        return bundle.shard is not None and self._stores.is_known(bundle.stage, bundle.shard)
+        return bundle.shard is not None and self._stores.has_store(bundle.stage, bundle.shard)
 
     # Methods that the driver calls.
 
@@ -305,7 +305,7 @@ class TaskLoop:
         """
         self._send_pending_report()
         self._pending_report = LoopProgress(self._order.loop, self._take_entries())
-        self._stores.build_on_flushed()
+        self._stores.adopt_flushed_changes()
         self._told_at = time.monotonic()
 
     def _return_scheduler(self, *, outgrown: bool) -> None:
@@ -342,7 +342,7 @@ class TaskLoop:
 
     def _flush_state(self) -> Flushed:
         self._parts += 1  # a failed write can leave a file with the previous name
-        return self._stores.flush(f"{self._order.name}-part{self._parts}")
+        return self._stores.flush_changes(f"{self._order.name}-part{self._parts}")
 
     def _attach_metrics(self, metrics: tuple[MonitoringInfo, ...]) -> None:
         """Adds the sum of all metrics to the last bundle entry."""

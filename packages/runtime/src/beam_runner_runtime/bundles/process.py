@@ -187,7 +187,7 @@ class WorkerProcess:
             try:
                 self._files.need(order)
                 stage = self.stages.get(order.bundle.stage)
-                stage.side_inputs.show(order.bundle.side_inputs)
+                stage.side_inputs.set_visible_data(order.bundle.side_inputs)
                 running = LocalBundle(
                     stage.work if data is None else stage.work.in_section(),
                     order,

@@ -146,11 +146,11 @@ class StatefulBundle:
                 part.keys, [part.windows] * count, times, times, self._now, part.counts
             )
             return join_elements(part.values) if first.rows else None
-        windows = part.window_column()
+        windows = part.expand_windows()
         values = part.values.to_pylist()
         try:
             admitted = self._shard.admit(
-                part.key_column(), windows, part.timestamps.tolist(), values, self._now
+                part.expand_keys(), windows, part.timestamps.tolist(), values, self._now
             )
         except ValueError as error:
             trace = "".join(traceback.format_exception(error))

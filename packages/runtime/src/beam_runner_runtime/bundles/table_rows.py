@@ -68,7 +68,7 @@ class ElementsWriter:
                 for writer in writers:
                     writer.write(row)
             outputs = tuple(output for writer in writers for output in writer.close())
-            self.files.keep(sorted(_list_files(output.data.ref for output in outputs)))
+            self.files.persist_files(sorted(_list_files(output.data.ref for output in outputs)))
         except BaseException:
             for writer in writers:
                 writer.discard()
@@ -83,7 +83,7 @@ def read_elements_of_inputs(files: FileCache, inputs: Sequence[Input]) -> Iterat
         OSError: The files can't be fetched.
         RowsError: A file is missing or damaged.
     """
-    files.need(ref for one in inputs if isinstance(ref := one.data.ref, FileRows))
+    files.fetch_references(ref for one in inputs if isinstance(ref := one.data.ref, FileRows))
     for chunk in read_element_chunks(partial(read_reference, files.folder), inputs):
         stream = create_InputStream(bytes(chunk.data))
         for number in range(chunk.count):

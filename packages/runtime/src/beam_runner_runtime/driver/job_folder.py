@@ -40,7 +40,7 @@ class JobFolder:
         self.spec = spec
         self.folder = folder
         self._in_place = spec.folder is not None
-        self._store = spec.open()
+        self._store = spec.open_store()
         self._work: queue.SimpleQueue[Callable[[], Iterable[str]] | None] = queue.SimpleQueue()
         if not self._in_place:
             self._start_deletion_thread()
@@ -103,7 +103,7 @@ class JobFolder:
         """Returns the names of files from bundles. Files of processes are in separate folders."""
         if self._in_place:
             return [path.name for path in self.folder.glob("*") if not path.is_dir()]
-        return self._store.names()
+        return self._store.list_names()
 
     def _delete_or_queue(self, find: Callable[[], Iterable[str]]) -> None:
         if self._in_place:
@@ -119,6 +119,6 @@ class JobFolder:
         try:
             gone = list(find())
             if gone:
-                self._store.delete(gone)
+                self._store.delete_files(gone)
         except StoreError as error:
             _LOGGER.warning("Can't delete unneeded files now: %s", error)

@@ -54,7 +54,7 @@ class JobRetention:
         """Marks the state for retention, and returns a message. Returns "" if the mark failed."""
         now = time.time()
         try:
-            self._journal.keep(int(now))
+            self._journal.mark_finished(int(now))
         except JournalFenced:
             raise
         except JournalError as error:
@@ -90,7 +90,7 @@ class JobRetention:
     def _delete_unneeded_files(self) -> None:
         """Retains the ledger and the files that it needs, and deletes the rest."""
         try:
-            self._journal.snapshot(self._ledger.snapshot())
+            self._journal.store_snapshot(self._ledger.snapshot())
         except JournalFenced:
             raise
         except JournalError as error:
@@ -103,13 +103,13 @@ class JobRetention:
     def _delete_journal_and_files(self) -> None:
         """Deletes the journal first, because only the owner of the job can delete it. Then deletes all data."""
         try:
-            self._journal.delete()
+            self._journal.delete_journal()
         except JournalFenced:
             raise
         except JournalError:
             # The journal's disk can be full too. Free space on it: data uses most of the disk.
             self._settings.files.remove_all()
-            self._journal.delete()
+            self._journal.delete_journal()
         self._settings.files.remove_all()
 
 

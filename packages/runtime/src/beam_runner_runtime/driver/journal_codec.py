@@ -129,7 +129,7 @@ class DecodedJournal:
             raise RecordFormatError("the snapshot has the format of another version")
         start = len(_SNAPSHOT) + _SIZE_BYTES
         end = start + int.from_bytes(snapshot[len(_SNAPSHOT) : start])
-        self._layout = RecordLayout.decoded(snapshot[start:end])
+        self._layout = RecordLayout.decode_layout(snapshot[start:end])
         self.ledger: LedgerState = REGISTRY.decode(snapshot[end:], self._layout)
         if self.ledger.engine_format != FORMAT:
             raise RecordFormatError("the scheduler state has the format of another version")

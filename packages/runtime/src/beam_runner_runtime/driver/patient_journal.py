@@ -58,7 +58,7 @@ class PatientJournal:
         began, failures = 0.0, 0
         while True:
             try:
-                self._journal.append(entries)
+                self._journal.append_entries(entries)
                 return
             except JournalUnavailable as error:
                 now = time.monotonic()
@@ -72,6 +72,6 @@ class PatientJournal:
     def snapshot(self, state: bytes) -> None:
         """Replaces the entries with the snapshot ``state``. The entries stay if the disk is unavailable."""
         try:
-            self._journal.snapshot(state)
+            self._journal.store_snapshot(state)
         except JournalUnavailable as error:
             _LOGGER.warning("Can't write a snapshot of job %s now: %s", self._journal.job_id, error)

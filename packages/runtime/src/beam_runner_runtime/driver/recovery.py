@@ -28,7 +28,7 @@ def recover_ledger(
     Raises:
         FormError: If another version wrote the journal, and this version can't read it.
     """
-    recovered = journal.recover()
+    recovered = journal.read_committed_data()
     kept = DecodedJournal(recovered.snapshot or b"")
     ledger = JobLedger.of_state(kept.ledger)
     for blob in recovered.entries:
@@ -38,5 +38,5 @@ def recover_ledger(
         # Set the limits after all entries, because the old limits applied to these entries.
         ledger.limits = limits(ledger)
     ledger.apply(AttemptsLost())
-    journal.snapshot(ledger.snapshot())
+    journal.store_snapshot(ledger.snapshot())
     return ledger

@@ -46,7 +46,7 @@ def reconstruct_bundle_story(journal: Journal, bundle: int) -> BundleStory:
         JournalError: If the journal can't be read.
         FormError: If another version wrote the journal, and this version can't read it.
     """
-    recovered = journal.recover()
+    recovered = journal.read_committed_data()
     if recovered.snapshot is None:
         return BundleStory(bundle, StoryStatus.NO_JOURNAL)
     kept = DecodedJournal(recovered.snapshot)

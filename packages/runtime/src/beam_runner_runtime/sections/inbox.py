@@ -169,4 +169,4 @@ class SectionInbox:
         if parcel.data is not None:
             return parcel.data
         assert self._file is not None, "rows are read before all parcels arrived"
-        return self._file.row(parcel.number)[1]
+        return self._file.read_row(parcel.number)[1]

@@ -121,14 +121,14 @@ class TaskBundleRunner:
         elif reason := self._explain_refusal(reply.done):
             self._refuse_section(f"{stage.plan.spec.name} {reason}")
         else:
-            if opened.shard is not None and stores.is_known(opened.stage, opened.shard):
+            if opened.shard is not None and stores.has_store(opened.stage, opened.shard):
                 self._retain_state(opened.stage, opened.shard, stores, reply.done)
             self._record_reply(stage, opened, reply)
 
     def _retain_state(self, stage: str, shard: int, stores: LoopStores, done: BundleDone) -> None:
         """Retains the state of a shard that waits for processing time; no later bundle reads any other shard."""
         if done.summary != EMPTY_SUMMARY:
-            stores.accept(stage, shard)
+            stores.accept_changes(stage, shard)
             self._state[stage, shard] = stores
 
     def _record_reply(self, stage: SectionStage, opened: Bundle, reply: BundleReply) -> None:

@@ -57,11 +57,11 @@ class GroupCommitter:
         self._someone_writes = False
         self._hurried = threading.Event()
 
-    def hurry(self) -> None:
+    def stop_retries(self) -> None:
         """Ends the waits of `patient`."""
         self._hurried.set()
 
-    def patient(self, write: Write[_Result]) -> _Result:
+    def commit_with_retries(self, write: Write[_Result]) -> _Result:
         """Writes as `durable` does, but tries again while the disk is full or unavailable, until
         `hurry`.
 
@@ -71,7 +71,7 @@ class GroupCommitter:
         told = False
         while True:
             try:
-                result = self.durable(write)
+                result = self.commit_durably(write)
             except sqlite3.Error as error:
                 if not is_unavailable_error(error) or self._hurried.wait(_AGAIN_SECONDS):
                     raise
@@ -83,7 +83,7 @@ class GroupCommitter:
                     _LOGGER.warning("writes to the list of jobs succeed again")
                 return result
 
-    def durable(self, write: Write[_Result]) -> _Result:
+    def commit_durably(self, write: Write[_Result]) -> _Result:
         """Runs `write` and returns its result after its changes, and all changes before, are durable
         and sealed.
 
@@ -96,10 +96,10 @@ class GroupCommitter:
         """
         result = self._queue_write(_PendingWrite(write, durable=True))
         if isinstance(self._connection, LoggedConnection):
-            self._connection.wait()
+            self._connection.wait_until_durable()
         return result
 
-    def quick(self, write: Write[_Result]) -> _Result:
+    def commit_without_sync(self, write: Write[_Result]) -> _Result:
         """Runs `write`, which changes no item, and returns its result after its changes survive the
         end of the process.
 
@@ -142,7 +142,7 @@ class GroupCommitter:
         try:
             if any(one.durable for one in group):
                 self._set_synchronous("FULL")
-                with self._seals.transaction(self._connection) as change:
+                with self._seals.begin_sealed_transaction(self._connection) as change:
                     self._run_writes(group)
                     for one in group:
                         for before, after in one.changes:

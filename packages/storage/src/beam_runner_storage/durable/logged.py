@@ -55,7 +55,7 @@ class LogFenced(LogFailed):
 class TransactionLog(Protocol):
     """The transactions of one database, in order, stored where other machines find them. Thread-safe."""
 
-    def take_over(self, path: Path) -> Iterable[Transaction]:
+    def take_over_log(self, path: Path) -> Iterable[Transaction]:
         """Takes exclusive ownership of the log, and writes the last copy of the database to `path`, if
         one exists.
 
@@ -66,7 +66,7 @@ class TransactionLog(Protocol):
             LogFailed: the log is damaged, or can't be read.
         """
 
-    def begin(self, copy: Path) -> None:
+    def start_log(self, copy: Path) -> None:
         """Stores a copy of the current database, and drops all earlier data; returns when that is
         durable.
 
@@ -74,13 +74,13 @@ class TransactionLog(Protocol):
             LogFailed: the copy can't be stored, or another server has taken over meanwhile.
         """
 
-    def add(self, transaction: Transaction) -> bool:
+    def add_transaction(self, transaction: Transaction) -> bool:
         """Queues the next transaction; returns at once, and says whether a copy of the database is due."""
 
-    def keep(self, copy: Path) -> None:
+    def store_copy(self, copy: Path) -> None:
         """Stores a copy with all transactions so far; returns at once, and removes the file after the upload."""
 
-    def wait(self, seconds: float | None = None) -> None:
+    def wait_until_durable(self, seconds: float | None = None) -> None:
         """Returns when all earlier transactions are durable.
 
         Raises:
@@ -97,16 +97,16 @@ class LoggedConnection(sqlite3.Connection):
     _path: Path
     _statements: list[Statement]
 
-    def begin(self, log: TransactionLog, path: Path) -> None:
+    def start_log(self, log: TransactionLog, path: Path) -> None:
         """Sends all later changes of the database, which is at `path`, to the log.
 
         Raises:
-            LogFailed: see `TransactionLog.begin`.
+            LogFailed: see `TransactionLog.start_log`.
             sqlite3.Error, OSError: the database can't be copied.
         """
         self._path = path
         self._statements = []
-        log.begin(self._copy_database())
+        log.start_log(self._copy_database())
         self._log = log
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
@@ -143,9 +143,9 @@ class LoggedConnection(sqlite3.Connection):
 
     def _send_to_log(self, log: TransactionLog) -> None:
         statements, self._statements = self._statements, []
-        if log.add(statements):
+        if log.add_transaction(statements):
             try:
-                log.keep(self._copy_database())
+                log.store_copy(self._copy_database())
             except (sqlite3.Error, OSError):
                 _LOGGER.warning(
                     "Can't write a copy of %s to the store; its log grows",
@@ -153,14 +153,14 @@ class LoggedConnection(sqlite3.Connection):
                     exc_info=True,
                 )
 
-    def wait(self, seconds: float | None = None) -> None:
+    def wait_until_durable(self, seconds: float | None = None) -> None:
         """Returns when all earlier commits are in the log; any thread may call it.
 
         Raises:
-            LogAway, LogFailed: see `TransactionLog.wait`.
+            LogAway, LogFailed: see `TransactionLog.wait_until_durable`.
         """
         if self._log is not None:
-            self._log.wait(seconds)
+            self._log.wait_until_durable(seconds)
 
     def _copy_database(self) -> Path:
         copy = self._path.with_name(f"{self._path.name}.copy")
@@ -173,9 +173,9 @@ def restore_database(log: TransactionLog, path: Path) -> None:
     """Creates the database at `path` from a log, unless the log is empty.
 
     Raises:
-        LogFailed: see `TransactionLog.take_over`; or the parts of the log are inconsistent.
+        LogFailed: see `TransactionLog.take_over_log`; or the parts of the log are inconsistent.
     """
-    transactions = list(log.take_over(path))
+    transactions = list(log.take_over_log(path))
     if not path.exists():
         if transactions:
             raise LogFailed(
@@ -205,9 +205,9 @@ def start_logging(
     log unchanged.
 
     Raises:
-        LogFailed: there is damage; or see `LoggedConnection.begin`.
+        LogFailed: there is damage; or see `LoggedConnection.start_log`.
     """
     if damage:
         raise LogFailed(f"the stored data is unchanged: {'; '.join(damage)}")
     assert isinstance(connection, LoggedConnection)
-    connection.begin(log, path)
+    connection.start_log(log, path)

@@ -102,7 +102,7 @@ class DatabaseSeal:
         self.is_unfinished = False
         """Whether a last transaction was begun that the database lacked when it was opened."""
 
-    def open(self, connection: sqlite3.Connection, checksums: Iterable[int]) -> str | None:
+    def check_content(self, connection: sqlite3.Connection, checksums: Iterable[int]) -> str | None:
         """Compares the seal with the checksums of the existing items.
 
         Returns a description of missing or wrong data, such as "the last 3 changes are missing", or
@@ -121,10 +121,10 @@ class DatabaseSeal:
             self.is_unfinished = isinstance(beside, _SealPair) and kept.number < beside.begun.number
             self._write_both_lines(kept)
         elif damage is None:
-            self.renew(connection, ())
+            self.renew_seal(connection, ())
         return damage
 
-    def renew(self, connection: sqlite3.Connection, checksums: Iterable[int]) -> None:
+    def renew_seal(self, connection: sqlite3.Connection, checksums: Iterable[int]) -> None:
         """Seals the database with its existing items, and ignores the previous seal.
 
         Raises:
@@ -136,7 +136,7 @@ class DatabaseSeal:
         self._write_both_lines(seal)
 
     @contextmanager
-    def transaction(self, connection: sqlite3.Connection) -> Iterator[Change]:
+    def begin_sealed_transaction(self, connection: sqlite3.Connection) -> Iterator[Change]:
         """Runs its block as one sealed transaction; it yields a function that must be called for each
         changed item.
 

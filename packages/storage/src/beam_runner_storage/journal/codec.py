@@ -53,7 +53,7 @@ class RecordLayout:
         return encoded
 
     @classmethod
-    def decoded(cls, data: bytes) -> RecordLayout:
+    def decode_layout(cls, data: bytes) -> RecordLayout:
         """Returns the layout that `encoded` encoded."""
         try:
             return cls(msgpack.unpackb(data, use_list=False))

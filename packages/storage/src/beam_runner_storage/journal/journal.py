@@ -68,7 +68,7 @@ class Journal:
         with self._reading() as connection:
             return _read_end(connection, self.job_id) is not None
 
-    def append(self, entries: Sequence[bytes]) -> None:
+    def append_entries(self, entries: Sequence[bytes]) -> None:
         """Commits all ``entries`` or none; returns when they are durable.
 
         Costs a write of about the entries' size, and an fsync if the store is durable. After
@@ -93,7 +93,7 @@ class Journal:
                 )
         self._end, self._unsure = end, None
 
-    def snapshot(self, state: bytes) -> None:
+    def store_snapshot(self, state: bytes) -> None:
         """Stores ``state`` in place of the snapshot and the entries so far, in one transaction."""
         known, self._end = self._end, None
         with self._writing() as (connection, change):
@@ -109,7 +109,7 @@ class Journal:
             end = _store_end(connection, change, end, attrs.evolve(end, head=head))
         self._end, self._unsure = end, None
 
-    def recover(self) -> RecoveredJournal:
+    def read_committed_data(self) -> RecoveredJournal:
         """Returns the committed data. Reads all of it into memory.
 
         Raises:
@@ -123,12 +123,12 @@ class Journal:
             entries = tuple(_read_entries(connection, end, number, head))
             return RecoveredJournal(state, entries, number)
 
-    def keep(self, now: int) -> None:
+    def mark_finished(self, now: int) -> None:
         """Marks the journal of a finished job as kept, at `now` (seconds since 1970)."""
         with self._writing() as (connection, _):
             connection.execute("INSERT OR REPLACE INTO kept VALUES (?, ?)", (self.job_id, now))
 
-    def delete(self) -> None:
+    def delete_journal(self) -> None:
         """Removes the journal, if it exists."""
         with self._writing() as (connection, change):
             remove_journal(connection, self.job_id, change)

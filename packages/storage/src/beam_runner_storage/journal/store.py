@@ -131,22 +131,22 @@ class JournalStore:
         """Sentences that say what was damaged, and where the damaged data is stored."""
         return tuple(self._damage)
 
-    def journal(self, job_id: str) -> Journal:
+    def get_journal(self, job_id: str) -> Journal:
         """Returns the journal of a job, which exists from the first append or snapshot on."""
         with self._mutex:
             found = self._journals.get(job_id)
             if found is None:
-                found = self._journals[job_id] = Journal(job_id, self.reading, self.writing)
+                found = self._journals[job_id] = Journal(job_id, self.begin_read, self.begin_write)
             return found
 
-    def job_ids(self) -> tuple[str, ...]:
+    def list_job_ids(self) -> tuple[str, ...]:
         """Returns the jobs that have a journal, oldest first."""
-        with self.reading() as connection:
+        with self.begin_read() as connection:
             return _list_job_ids(connection)
 
-    def kept(self) -> dict[str, int]:
+    def list_finished_jobs(self) -> dict[str, int]:
         """Returns the finished jobs whose journals are kept, with the times of their ends (seconds since 1970)."""
-        with self.reading() as connection:
+        with self.begin_read() as connection:
             return dict(connection.execute("SELECT job_id, since FROM kept"))
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ class JournalStore:
             self._lock_file.close()
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def begin_read(self) -> Iterator[sqlite3.Connection]:
         """Runs its block as one consistent read, in which this epoch still owns the folder.
 
         Raises:
@@ -172,7 +172,7 @@ class JournalStore:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
+    def begin_write(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
         """Runs its block as one transaction, with the reported changes of journals' heads.
 
         Raises:
@@ -181,7 +181,10 @@ class JournalStore:
             JournalUnavailable: the disk is full or unavailable.
             JournalError: the store is closed, or the file can't be written.
         """
-        with self._hold_connection() as connection, self._seals.transaction(connection) as change:
+        with (
+            self._hold_connection() as connection,
+            self._seals.begin_sealed_transaction(connection) as change,
+        ):
             self._check_epoch(connection)
             yield connection, change
         if isinstance(connection, LoggedConnection):
@@ -190,7 +193,7 @@ class JournalStore:
     def _wait_for_log(self, connection: LoggedConnection) -> None:
         """Waits until the committed data is in the log. Other jobs may commit meanwhile."""
         try:
-            connection.wait(_LOG_SECONDS)
+            connection.wait_until_durable(_LOG_SECONDS)
         except LogUnavailable as error:
             raise JournalUnavailable(NeighbourUnavailable(error.place, error.reason)) from error
         except LogFenced as error:
@@ -240,7 +243,7 @@ class JournalStore:
         """Copies the file if something in it is damaged, and removes the damaged journals."""
         assert self._connection is not None
         connection = self._connection
-        damage = self._seals.open(connection, list_heads(connection))
+        damage = self._seals.check_content(connection, list_heads(connection))
         reasons = self._find_damaged_journals()
         if not reasons and damage is None:
             return
@@ -262,7 +265,7 @@ class JournalStore:
             for job_id in reasons:
                 remove_journal(connection, job_id)
             remove_orphaned_data(connection)
-        self._seals.renew(connection, list_heads(connection))
+        self._seals.renew_seal(connection, list_heads(connection))
 
     def _find_damaged_journals(self) -> dict[str, str]:
         """Returns by job why it can't be resumed."""

@@ -28,13 +28,13 @@ class FolderStore(FileStore):
         self._url = url
         self._durable = durable
 
-    def put(self, name: str, source: Path) -> None:
+    def put_file(self, name: str, source: Path) -> None:
         self._write_file(name, lambda part: shutil.copyfile(source, part), os.replace)
 
-    def create(self, name: str, contents: bytes) -> bool:
+    def create_file(self, name: str, contents: bytes) -> bool:
         return self._write_file(name, lambda part: part.write_bytes(contents), os.link)
 
-    def read(self, name: str) -> bytes:
+    def read_file(self, name: str) -> bytes:
         try:
             return (self._folder / name).read_bytes()
         except FileNotFoundError as error:
@@ -42,7 +42,7 @@ class FolderStore(FileStore):
         except OSError as error:
             raise self._build_error(f"failed to read {name}", error) from error
 
-    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+    def fetch_file_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         try:
             with (
                 (self._folder / name).open("rb") as source,
@@ -62,14 +62,14 @@ class FolderStore(FileStore):
             raise self._build_error(f"failed to read {name}", error) from error
         return size
 
-    def names(self) -> Iterator[str]:
-        """Yields the names, see `FileStore.names`; includes unfinished files."""
+    def list_names(self) -> Iterator[str]:
+        """Yields the names, see `FileStore.list_names`; includes unfinished files."""
         for place, folders, files in os.walk(self._folder, onerror=self._handle_listing_error):
             links = [name for name in folders if Path(place, name).is_symlink()]
             yield from (str(Path(place, name).relative_to(self._folder)) for name in files + links)
 
-    def delete(self, names: Iterable[str]) -> None:
-        """Removes files, see `FileStore.delete`; if a removal fails, removes the other files anyway."""
+    def delete_files(self, names: Iterable[str]) -> None:
+        """Removes files, see `FileStore.delete_files`; if a removal fails, removes the other files anyway."""
         failed: tuple[str, OSError] | None = None
         for name in names:
             try:

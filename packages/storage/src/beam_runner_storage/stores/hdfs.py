@@ -55,20 +55,20 @@ class HdfsStore(FileStore):
         except Exception as error:
             raise self._build_error("can't be used", explain_error(error)) from error
 
-    def put(self, name: str, source: Path) -> None:
-        """Uploads a file, see `FileStore.put`; on return HDFS has written all of its replicas."""
+    def put_file(self, name: str, source: Path) -> None:
+        """Uploads a file, see `FileStore.put_file`; on return HDFS has written all of its replicas."""
         self._retry_request(
             f"failed to write {name}",
             lambda: self._write_file(name, _read_pieces(source), first=False),
         )
 
-    def create(self, name: str, contents: bytes) -> bool:
-        """Creates a file, see `FileStore.create`; readers never see a partial file."""
+    def create_file(self, name: str, contents: bytes) -> bool:
+        """Creates a file, see `FileStore.create_file`; readers never see a partial file."""
         return self._retry_request(
             f"failed to write {name}", lambda: self._write_file(name, (contents,), first=True)
         )
 
-    def read(self, name: str) -> bytes:
+    def read_file(self, name: str) -> bytes:
 
         def whole() -> bytes | None:
             reader = self._open_reader(name)
@@ -79,7 +79,7 @@ class HdfsStore(FileStore):
             raise MissingFileError(f"{self._url} has no {name}")
         return contents
 
-    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+    def fetch_file_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         size = self._retry_request(
             f"failed to read {name}", lambda: self._copy_range(name, target, start, end)
         )
@@ -90,8 +90,8 @@ class HdfsStore(FileStore):
             )
         return size
 
-    def names(self) -> Iterator[str]:
-        """Yields the names, see `FileStore.names`; includes unfinished files, also of writers that have exited."""
+    def list_names(self) -> Iterator[str]:
+        """Yields the names, see `FileStore.list_names`; includes unfinished files, also of writers that have exited."""
         folders = [self._folder or "/"]
         while folders:
             folder = folders.pop()
@@ -103,8 +103,8 @@ class HdfsStore(FileStore):
                 else:
                     yield found.path.removeprefix(f"{self._folder}/")
 
-    def delete(self, names: Iterable[str]) -> None:
-        """Removes files, see `FileStore.delete`; sends one request per file."""
+    def delete_files(self, names: Iterable[str]) -> None:
+        """Removes files, see `FileStore.delete_files`; sends one request per file."""
         waiting = iter(names)
         while some := list(islice(waiting, _AT_ONCE)):
             self._retry_request(

@@ -16,7 +16,7 @@ def load_server_id(state: FileStore) -> str:
         StoreError: The store doesn't respond, or refuses.
     """
     try:
-        return state.read(_NAME).decode().strip()
+        return state.read_file(_NAME).decode().strip()
     except MissingFileError:
-        state.create(_NAME, f"server-{secrets.token_hex(8)}".encode())
-        return state.read(_NAME).decode()
+        state.create_file(_NAME, f"server-{secrets.token_hex(8)}".encode())
+        return state.read_file(_NAME).decode()

@@ -11,22 +11,22 @@ from beam_runner_storage.stores.ports import FileStore, MissingFileError, NoStor
 class NullStore(FileStore):
     """Store that refuses all files; small data travels inside of replies."""
 
-    def put(self, name: str, source: Path) -> None:
+    def put_file(self, name: str, source: Path) -> None:
         raise _build_error(source.stat().st_size)
 
-    def create(self, name: str, contents: bytes) -> bool:
+    def create_file(self, name: str, contents: bytes) -> bool:
         raise _build_error(len(contents))
 
-    def read(self, name: str) -> bytes:
+    def read_file(self, name: str) -> bytes:
         raise MissingFileError(f"Can't read {name}: the server has no --data-dir")
 
-    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+    def fetch_file_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         raise MissingFileError(f"Can't read {name}: the server has no --data-dir")
 
-    def names(self) -> Iterator[str]:
+    def list_names(self) -> Iterator[str]:
         return iter(())
 
-    def delete(self, names: Iterable[str]) -> None:
+    def delete_files(self, names: Iterable[str]) -> None:
         pass
 
 

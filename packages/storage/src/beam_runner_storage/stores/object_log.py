@@ -74,7 +74,7 @@ class ObjectLog:
         self._closing = threading.Event()
         self._writer: threading.Thread | None = None
 
-    def take_over(self, path: Path) -> Sequence[Transaction]:
+    def take_over_log(self, path: Path) -> Sequence[Transaction]:
         try:
             found = take_over_log(self._store, self._ownership.writer, path)
         except (LogFailed, StoreError) as error:
@@ -82,14 +82,14 @@ class ObjectLog:
         self._place, self._chain = found.place, found.chain
         return found.transactions
 
-    def begin(self, copy: Path) -> None:
+    def start_log(self, copy: Path) -> None:
         try:
             self._store_base(self._place, self._chain, copy)
         except (StoreError, OSError) as error:
             raise LogFailed(f"Can't persist the state: {error}") from error
         self._writer = start_essential(self._run_writer, "log", self._handle_writer_crash)
 
-    def add(self, transaction: Transaction) -> bool:
+    def add_transaction(self, transaction: Transaction) -> bool:
         with self._changed:
             self._queue.append(transaction)
             self._added += 1
@@ -98,19 +98,19 @@ class ObjectLog:
             )
             return is_long and not self._keeping
 
-    def keep(self, copy: Path) -> None:
+    def store_copy(self, copy: Path) -> None:
         with self._changed:
             self._copy = (self._added, copy)
             self._keeping = True
 
-    def wait(self, seconds: float | None = None) -> None:
+    def wait_until_durable(self, seconds: float | None = None) -> None:
         began = time.monotonic()
         with self._changed:
             mine = self._added
             self._wanted = max(self._wanted, mine)
             self._changed.notify_all()
             while self._durable < mine:
-                self._ownership.check()
+                self._ownership.check_ownership()
                 if self._writer is None or not self._writer.is_alive():
                     raise LogFailed(
                         "the log's writer has stopped, and the server commits nothing more"
@@ -126,7 +126,7 @@ class ObjectLog:
                 # Wait with a timeout, because another log of this server can fail too.
                 self._changed.wait(_AGAIN_SECONDS)
 
-    def hurry(self, seconds: float) -> None:
+    def limit_waits(self, seconds: float) -> None:
         """Limits all further waits for the store to ``seconds``, because the server stops."""
         with self._changed:
             self._deadline = min(self._deadline, time.monotonic() + seconds)
@@ -145,13 +145,13 @@ class ObjectLog:
             while self._write_next_entry():
                 pass
         except LogFailed as error:
-            self._ownership.fail(error)
+            self._ownership.record_failure(error)
         with self._changed:
             self._changed.notify_all()
 
     def _handle_writer_crash(self, error: BaseException) -> None:
         """Stops this server's commits, so that the next server continues: see `Ownership.failure`."""
-        self._ownership.fail(LogFailed(f"the log in {self._url} failed: {error}"))
+        self._ownership.record_failure(LogFailed(f"the log in {self._url} failed: {error}"))
         with self._changed:
             self._changed.notify_all()
 
@@ -165,7 +165,7 @@ class ObjectLog:
             count = copied - self._durable
             transactions, self._queue = self._queue[:count], self._queue[count:]
             self._copy = None
-        self._ownership.check()
+        self._ownership.check_ownership()
         if time.monotonic() - self._looked >= self._look:
             self._check_claim()
         if transactions:
@@ -189,7 +189,7 @@ class ObjectLog:
         began = time.monotonic()
         while True:
             try:
-                if self._store.create(self._place.object_name, contents) or self._is_own_entry(
+                if self._store.create_file(self._place.object_name, contents) or self._is_own_entry(
                     contents
                 ):
                     break
@@ -217,7 +217,7 @@ class ObjectLog:
             LogFenced: Another server wrote the entry.
         """
         try:
-            if self._store.read(self._place.object_name) == contents:
+            if self._store.read_file(self._place.object_name) == contents:
                 return True
         except MissingFileError:
             return False
@@ -232,7 +232,7 @@ class ObjectLog:
         """
         self._looked = time.monotonic()
         try:
-            self._store.read(get_claim_name(self._place.epoch))
+            self._store.read_file(get_claim_name(self._place.epoch))
         except StoreError:
             return
         raise self._build_fenced_error()
@@ -263,12 +263,12 @@ class ObjectLog:
         """
         base = LogBase(place, chain, compute_checksum(copy))
         self._base_bytes = copy.stat().st_size
-        self._store.put(base.object_name, copy)
+        self._store.put_file(base.object_name, copy)
         copy.unlink()
-        names = list(self._store.names())
+        names = list(self._store.list_names())
         entries = [found for found in map(LogPosition.parse_name, names) if found is not None]
         seals = {one.epoch: one for one in sorted(entries) if one.epoch < place.epoch}.values()
         old = [one.object_name for one in entries if one < place and one not in seals]
         bases = [found for found in map(LogBase.parse_name, names) if found is not None]
         old += [one.object_name for one in bases if one.place < place]
-        self._store.delete(old)
+        self._store.delete_files(old)

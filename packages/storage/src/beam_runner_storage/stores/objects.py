@@ -70,8 +70,8 @@ class ObjectStore(FileStore):
         except (BaseError, OSError, ValueError) as error:
             raise self._build_error("can't be used", error) from error
 
-    def put(self, name: str, source: Path) -> None:
-        """Uploads a file, see `FileStore.put`; splits a large file into parts.
+    def put_file(self, name: str, source: Path) -> None:
+        """Uploads a file, see `FileStore.put_file`; splits a large file into parts.
 
         Concurrent parts share a slow connection, and the library limits each of them to 30 seconds.
         So after a failure parts are sent one by one. After each success the concurrency doubles.
@@ -83,8 +83,8 @@ class ObjectStore(FileStore):
             raise self._build_error(f"failed to write {name}", error) from error
         self._parts = min(_PARTS_AT_ONCE, 2 * self._parts)
 
-    def create(self, name: str, contents: bytes) -> bool:
-        """Creates a file, see `FileStore.create`.
+    def create_file(self, name: str, contents: bytes) -> bool:
+        """Creates a file, see `FileStore.create_file`.
 
         The file isn't split, because stores differ in which of several multipart uploads is the
         first.
@@ -97,7 +97,7 @@ class ObjectStore(FileStore):
             raise self._build_error(f"failed to write {name}", error) from error
         return True
 
-    def read(self, name: str) -> bytes:
+    def read_file(self, name: str) -> bytes:
         try:
             return bytes(obstore.get(self._store, name).bytes())
         except FileNotFoundError as error:
@@ -105,7 +105,7 @@ class ObjectStore(FileStore):
         except (BaseError, OSError) as error:
             raise self._build_error(f"failed to read {name}", error) from error
 
-    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+    def fetch_file_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         try:
             found = self._request_range(name, start, end)
             size: int = found.meta["size"]
@@ -145,14 +145,14 @@ class ObjectStore(FileStore):
                     raise
             found = self._request_range(name, file.tell(), end)
 
-    def names(self) -> Iterator[str]:
+    def list_names(self) -> Iterator[str]:
         try:
             for page in obstore.list(self._store, chunk_size=_AT_ONCE):
                 yield from (found["path"] for found in page)
         except (BaseError, OSError) as error:
             raise self._build_error("failed to list its objects", error) from error
 
-    def delete(self, names: Iterable[str]) -> None:
+    def delete_files(self, names: Iterable[str]) -> None:
         waiting = iter(names)
         while some := list(islice(waiting, _AT_ONCE)):
             self._delete_objects(some)

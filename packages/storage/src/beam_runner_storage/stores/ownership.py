@@ -27,12 +27,12 @@ class StateOwnership:
         """Reason why this server no longer writes; None while it does."""
         return self._failure
 
-    def fail(self, failure: LogFailed) -> None:
+    def record_failure(self, failure: LogFailed) -> None:
         """Stops all further writes; retains the first of several reasons."""
         with self._lock:
             self._failure = self._failure or failure
 
-    def check(self) -> None:
+    def check_ownership(self) -> None:
         """Returns if this server still owns the state, to its knowledge.
 
         Raises:

@@ -44,24 +44,24 @@ class FileStore(Protocol):
         StoreError: Every method can raise it, if the store doesn't respond or refuses.
     """
 
-    def put(self, name: str, source: Path) -> None:
+    def put_file(self, name: str, source: Path) -> None:
         """Uploads a copy of a local file; on return the copy is durable and visible to all readers."""
 
-    def create(self, name: str, contents: bytes) -> bool:
+    def create_file(self, name: str, contents: bytes) -> bool:
         """Creates a small file if the name is free, and returns whether this call created it.
 
         If the response to a request is lost, the retry can find the file of this call and return
         False.
         """
 
-    def read(self, name: str) -> bytes:
+    def read_file(self, name: str) -> bytes:
         """Returns the contents of a small file.
 
         Raises:
             MissingFileError: The file doesn't exist.
         """
 
-    def fetch(self, name: str, target: Path) -> int:
+    def fetch_file(self, name: str, target: Path) -> int:
         """Downloads a file, and returns its size in bytes; ``target`` never contains a partial copy.
 
         Raises:
@@ -69,11 +69,11 @@ class FileStore(Protocol):
         """
         part = target.with_name(f".{target.name}.part")
         part.unlink(missing_ok=True)
-        size = self.fetch_part(name, part, 0)
+        size = self.fetch_file_part(name, part, 0)
         os.replace(part, target)
         return size
 
-    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+    def fetch_file_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         """Downloads a range of bytes to the same offset of a local file, which gets the size of the
         complete file.
 
@@ -90,8 +90,8 @@ class FileStore(Protocol):
             MissingFileError: The file doesn't exist.
         """
 
-    def names(self) -> Iterator[str]:
+    def list_names(self) -> Iterator[str]:
         """Yields the names of all files; sends a request per thousand files."""
 
-    def delete(self, names: Iterable[str]) -> None:
+    def delete_files(self, names: Iterable[str]) -> None:
         """Removes files, and ignores missing files; sends a request per thousand files."""

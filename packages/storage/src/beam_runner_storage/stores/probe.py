@@ -37,9 +37,9 @@ def create_mark(spec: StoreSpec) -> None:
             (spec.folder / MARK).touch()
         except OSError as error:
             raise StoreError(f"Can't create the folder {spec.folder}: {error.strerror}") from error
-    elif spec.keeps:
+    elif spec.accepts_files:
         probe_store(spec)
-        spec.open(_PATIENCE_SECONDS).create(MARK, b"")
+        spec.open_store(_PATIENCE_SECONDS).create_file(MARK, b"")
 
 
 def probe_store(spec: StoreSpec) -> None:
@@ -48,8 +48,8 @@ def probe_store(spec: StoreSpec) -> None:
     Raises:
         StoreError: One of these operations fails; the text has the reason.
     """
-    if spec.keeps:
-        _try_operations(spec.within(PROBE).open(_PATIENCE_SECONDS))
+    if spec.accepts_files:
+        _try_operations(spec.with_prefix(PROBE).open_store(_PATIENCE_SECONDS))
 
 
 def _try_operations(store: FileStore) -> None:
@@ -57,14 +57,14 @@ def _try_operations(store: FileStore) -> None:
     with tempfile.TemporaryDirectory(prefix="beam-spark-probe-") as folder:
         source, target = Path(folder, "source"), Path(folder, "target")
         source.write_bytes(secrets.token_bytes(_BYTES))
-        store.put(name, source)
-        store.fetch(name, target)
+        store.put_file(name, source)
+        store.fetch_file(name, target)
         if target.read_bytes() != source.read_bytes():
             raise StoreError("the data store returns other data than was written")
-        if name not in store.names():
+        if name not in store.list_names():
             raise StoreError("the data store doesn't list a written file")
-        store.delete([name])
-        if name in store.names():
+        store.delete_files([name])
+        if name in store.list_names():
             raise StoreError("the data store still lists a deleted file")
 
 
@@ -74,23 +74,27 @@ def probe_creation(spec: StoreSpec) -> None:
     Raises:
         StoreError: The store doesn't respond, refuses, or fails the check.
     """
-    store = spec.within(PROBE).open(_PATIENCE_SECONDS)
+    store = spec.with_prefix(PROBE).open_store(_PATIENCE_SECONDS)
     for _ in range(_ROUNDS):
         name = secrets.token_hex(8)
         try:
             _try_creation(store, name, spec.url)
         finally:
             with contextlib.suppress(StoreError):
-                store.delete([name])
+                store.delete_files([name])
 
 
 def _try_creation(store: FileStore, name: str, url: str) -> None:
     files = [secrets.token_bytes(_BYTES) for _ in range(_RIVALS)]
-    made = run_together(lambda contents: store.create(name, contents), files, _RIVALS, "probe")
+    made = run_together(lambda contents: store.create_file(name, contents), files, _RIVALS, "probe")
     # A creation that returns False can still be the first, if its response was lost and it was
     # retried.
     firsts = [file for file, is_first in zip(files, made, strict=True) if is_first]
-    if len(firsts) > 1 or store.create(name, files[0]) or store.read(name) not in (firsts or files):
+    if (
+        len(firsts) > 1
+        or store.create_file(name, files[0])
+        or store.read_file(name) not in (firsts or files)
+    ):
         raise StoreError(
             f"{url} lets several servers create the same file: the store ignores"
             " If-None-Match, or its equivalent, so two servers could run the same job."

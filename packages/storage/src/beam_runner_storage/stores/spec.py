@@ -41,20 +41,20 @@ class StoreSpec:
     durable: bool = False
 
     @property
-    def keeps(self) -> bool:
+    def accepts_files(self) -> bool:
         """Whether the store accepts files."""
         return self.url != _NOTHING
 
     @property
     def folder(self) -> Path | None:
         """Folder in which files are read and written in place; None if files are copied to and from the store."""
-        return None if "://" in self.url or not self.keeps else Path(self.url)
+        return None if "://" in self.url or not self.accepts_files else Path(self.url)
 
-    def within(self, name: str) -> StoreSpec:
+    def with_prefix(self, name: str) -> StoreSpec:
         """Returns the address of a prefix in the store."""
-        return attrs.evolve(self, url=f"{self.url}/{name}") if self.keeps else self
+        return attrs.evolve(self, url=f"{self.url}/{name}") if self.accepts_files else self
 
-    def open(self, patience: float = PATIENCE_SECONDS) -> FileStore:
+    def open_store(self, patience: float = PATIENCE_SECONDS) -> FileStore:
         """Opens the store without sending a request. A process that forks later must not call this
         method.
 
@@ -66,7 +66,7 @@ class StoreSpec:
             StoreError: The store's library is missing, or the URL or an environment variable is
                 malformed.
         """
-        if not self.keeps:
+        if not self.accepts_files:
             return NullStore()
         if self.folder is not None:
             return FolderStore(self.folder, self.url, durable=self.durable)

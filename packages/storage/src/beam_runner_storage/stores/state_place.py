@@ -37,15 +37,15 @@ class RemoteState:
     def __init__(self, spec: StoreSpec) -> None:
         probe_creation(spec)
         self._ownership = StateOwnership()
-        self.jobs = self._create_log(spec.within("jobs"))
+        self.jobs = self._create_log(spec.with_prefix("jobs"))
         """Log of the job list."""
-        self.journal = self._create_log(spec.within("journal"))
+        self.journal = self._create_log(spec.with_prefix("journal"))
         """Log of the jobs' commits."""
-        self.artifacts = StagedFiles(spec.within("artifacts").open(), self._ownership)
+        self.artifacts = StagedFiles(spec.with_prefix("artifacts").open_store(), self._ownership)
 
     def _create_log(self, spec: StoreSpec) -> ObjectLog:
         # The log itself waits for an unavailable store, so each attempt is short.
-        return ObjectLog(spec.open(_ATTEMPT_SECONDS), self._ownership, spec.url)
+        return ObjectLog(spec.open_store(_ATTEMPT_SECONDS), self._ownership, spec.url)
 
     @property
     def failure(self) -> str | None:
@@ -53,10 +53,10 @@ class RemoteState:
         found = self._ownership.failure
         return None if found is None else str(found)
 
-    def hurry(self, seconds: float) -> None:
+    def limit_waits(self, seconds: float) -> None:
         """Limits the waits of commits for the store to ``seconds``, because the server stops."""
-        self.journal.hurry(seconds)
-        self.jobs.hurry(seconds)
+        self.journal.limit_waits(seconds)
+        self.jobs.limit_waits(seconds)
 
     def close(self) -> None:
         """Persists the pending transactions; idempotent."""
@@ -75,28 +75,28 @@ class StagedFiles:
         # Use a unique name, so that no server that doesn't know the file yet removes it.
         name = f"{sha256}/{secrets.token_hex(8)}"
         try:
-            self._ownership.check()
-            self._store.put(name, file)
+            self._ownership.check_ownership()
+            self._store.put_file(name, file)
         except (LogFailed, StoreError) as error:
             raise Unavailable(f"Can't store a staged file: {error}") from error
         return name
 
     def fetch(self, name: str, target: Path) -> None:
         try:
-            self._store.fetch(name, target)
+            self._store.fetch_file(name, target)
         except StoreError as error:
             raise Unavailable(f"Can't read a staged file: {error}") from error
 
     def names(self) -> Mapping[str, str]:
         try:
-            return {name: name.partition("/")[0] for name in self._store.names()}
+            return {name: name.partition("/")[0] for name in self._store.list_names()}
         except StoreError as error:
             raise Unavailable(f"Can't list staged files: {error}") from error
 
     def delete(self, names: Iterable[str]) -> None:
         try:
-            self._ownership.check()
-            self._store.delete(names)
+            self._ownership.check_ownership()
+            self._store.delete_files(names)
         except (LogFailed, StoreError) as error:
             _LOGGER.warning(
                 "Can't remove staged files before the next start of a server: %s", error

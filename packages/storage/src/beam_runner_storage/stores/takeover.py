@@ -67,7 +67,7 @@ def take_over_log(store: FileStore, writer: bytes, path: Path) -> TakeoverResult
 
 
 def _try_take_over(store: FileStore, writer: bytes, path: Path) -> TakeoverResult:
-    names = list(store.names())
+    names = list(store.list_names())
     base = max((base for base in map(LogBase.parse_name, names) if base is not None), default=None)
     place = base.place if base is not None else LogPosition(0, 0)
     chain = base.chain if base is not None else 0
@@ -80,13 +80,13 @@ def _try_take_over(store: FileStore, writer: bytes, path: Path) -> TakeoverResul
     while True:
         if claimed < place.epoch and not contents:
             claimed = place.epoch
-            store.create(get_claim_name(claimed), writer)
+            store.create_file(get_claim_name(claimed), writer)
         found = contents.pop(place, None)
         if found is None:
             if contents:
                 raise _MissingObjectError(place.object_name)
             seal = LogEntry(writer, chain, None).encode_entry()
-            if store.create(place.object_name, seal):
+            if store.create_file(place.object_name, seal):
                 return TakeoverResult(
                     tuple(transactions), LogPosition(place.epoch + 1, 0), get_chain_checksum(seal)
                 )
@@ -109,14 +109,14 @@ def _read_entries(store: FileStore, places: Collection[LogPosition]) -> dict[Log
 
 def _read_entry(store: FileStore, place: LogPosition) -> bytes:
     try:
-        return store.read(place.object_name)
+        return store.read_file(place.object_name)
     except MissingFileError:
         raise _MissingObjectError(place.object_name) from None
 
 
 def _fetch_base(store: FileStore, base: LogBase, path: Path) -> None:
     try:
-        store.fetch(base.object_name, path)
+        store.fetch_file(base.object_name, path)
     except MissingFileError:
         raise _MissingObjectError(base.object_name) from None
     if compute_checksum(path) != base.checksum:
