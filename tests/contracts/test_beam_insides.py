@@ -27,8 +27,8 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_model.jobs import JobSpec
 from beam_runner_planner.scripted_windows import _SIGNS
-from beam_runner_planner.side_inputs import contains
-from beam_runner_planner.translate import translate
+from beam_runner_planner.side_inputs import contains_pickled_name
+from beam_runner_planner.translate import plan_job
 from beam_runner_urns import transforms
 from beam_runner_worker.embedded.assign_windows import AssignWindows
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES, TableCombine
@@ -72,7 +72,7 @@ def processors(build: Any) -> list[Processor]:
     proto = PortableRunner.get_proto_pipeline(pipeline, options)
     for environment in proto.components.environments.values():
         del environment.dependencies[:]
-    plan = translate(JobSpec("job-1", "name", proto.SerializeToString(), {}, "{}", {}, "host:1"))
+    plan = plan_job(JobSpec("job-1", "name", proto.SerializeToString(), {}, "{}", {}, "host:1"))
     found = []
     for stage in plan.stages.values():
         descriptor = parse_descriptor(stage.spec)
@@ -285,8 +285,8 @@ def test_pickled_side_input_contains_its_kind(kind: str, library: str) -> None:
     pickler.set_library(library)
     try:
         view, mapping = pickler.dumps(data.view_fn), pickler.dumps(data.window_mapping_fn)
-        assert contains(view, b"AsSingleton") == (kind == "AsSingleton")
-        assert contains(mapping, b"_global_window_mapping_fn")
+        assert contains_pickled_name(view, b"AsSingleton") == (kind == "AsSingleton")
+        assert contains_pickled_name(mapping, b"_global_window_mapping_fn")
         assert pickler.loads(mapping) is sideinputs._global_window_mapping_fn
     finally:
         pickler.set_library("default")

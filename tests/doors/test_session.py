@@ -163,10 +163,10 @@ if __name__ == "__main__":
     ]))
 """
 REFUSALS = (
-    "WrongTable: from_dataframe needs a bounded DataFrame",
-    "WrongTable: the DataFrame has two columns 'id'",
-    "WrongTable: from_dataframe needs a Spark DataFrame, but got a list",
-    "WrongTable: to_dataframe needs a PCollection, but got a Pipeline",
+    "InvalidTableSpec: from_dataframe needs a bounded DataFrame",
+    "InvalidTableSpec: the DataFrame has two columns 'id'",
+    "InvalidTableSpec: from_dataframe needs a Spark DataFrame, but got a list",
+    "InvalidTableSpec: to_dataframe needs a PCollection, but got a Pipeline",
     "can't derive the columns",
     "can't write an unbounded PCollection",
     "run the pipeline with beam_spark_executor.BeamSparkRunner",

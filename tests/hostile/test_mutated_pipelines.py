@@ -15,7 +15,7 @@ from beam_runner_jobservices.errors import InvalidRequest
 from beam_runner_jobservices.wire.pipelines import check_pipeline
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
 from beam_runner_planner.plan import JobPlan
-from beam_runner_planner.translate import translate
+from beam_runner_planner.translate import plan_job
 from beam_runner_runtime.driver.ledger import JobLedger
 from beam_runner_runtime.driver.scheduling import make_root_outputs
 from hypothesis import HealthCheck, given, settings
@@ -35,7 +35,7 @@ def attempt(pipeline: bytes) -> JobPlan | str:
     try:
         with nothing_unpickled():
             check_pipeline(job.pipeline)
-            plan = translate(job)
+            plan = plan_job(job)
             ledger = JobLedger(plan, 2, Limits(parallelism=2), DefaultPolicy())
             ledger.apply(Start(0, make_root_outputs(plan)))
             return plan

@@ -14,7 +14,7 @@ from beam_runner_jobservices.ports import JobReporter
 from beam_runner_jobservices.server import JobServer
 from beam_runner_model.jobs import JobMetrics, JobSpec, JobState
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
-from beam_runner_planner.translate import translate
+from beam_runner_planner.translate import plan_job
 from beam_runner_runtime import logs
 
 
@@ -32,7 +32,7 @@ class Done:
 def run(job: JobSpec, reporter: JobReporter) -> Done:
     """Translates, and reports that all is done."""
     try:
-        translate(job)
+        plan_job(job)
     except UnsupportedPipeline as refusal:
         raise JobRejected(str(refusal)) from refusal
     except InvalidPipeline as refusal:

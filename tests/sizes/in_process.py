@@ -29,7 +29,7 @@ from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_model.jobs import JobSpec
 from beam_runner_planner import _protos
 from beam_runner_planner.plan import JobPlan
-from beam_runner_planner.translate import translate
+from beam_runner_planner.translate import plan_job
 from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import FolderData
 from beam_runner_runtime.bundles.stage_work import StageWork
@@ -91,7 +91,7 @@ def run(proto: _protos.Pipeline, folder: Path) -> Ran:
             payload.endpoint.url = address
             environment.payload = payload.SerializeToString()
     spec = JobSpec("job-1", "job", proto.SerializeToString(), {}, "{}", {}, "localhost:1")
-    plan = translate(spec)
+    plan = plan_job(spec)
     translated = time.process_time()
     job = _Job(plan, folder)
     try:

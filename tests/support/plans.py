@@ -11,7 +11,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from beam_runner_model.jobs import JobSpec
 from beam_runner_planner.plan import JobPlan
-from beam_runner_planner.translate import translate
+from beam_runner_planner.translate import plan_job
 
 Build = Callable[[beam.Pipeline], Any]
 _EMBEDDED = ("--environment_type=beam:env:embedded_python:v1",)
@@ -33,4 +33,4 @@ def plan_of(build: Build, pool: str = "") -> JobPlan:
     proto = PortableRunner.get_proto_pipeline(pipeline, options)
     for environment in proto.components.environments.values():
         del environment.dependencies[:]
-    return translate(JobSpec("job-1", "name", proto.SerializeToString(), {}, "{}", {}, "host:1"))
+    return plan_job(JobSpec("job-1", "name", proto.SerializeToString(), {}, "{}", {}, "host:1"))

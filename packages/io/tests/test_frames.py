@@ -14,7 +14,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
-from beam_runner_planner.table_specs import VIEW, TableSource, WrongTable
+from beam_runner_planner.table_specs import VIEW, InvalidTableSpec, TableSource
 from beam_runner_storage.temporary import remove_stale_folders
 
 from beam_spark_io import frames, from_dataframe, to_dataframe
@@ -84,7 +84,7 @@ def test_dataframe_path_is_required_if_spark_runs_on_other_machines(
     session: SimpleNamespace, master: str
 ) -> None:
     session.sparkContext.master = master
-    with pytest.raises(WrongTable, match="pass to_dataframe a path="):
+    with pytest.raises(InvalidTableSpec, match="pass to_dataframe a path="):
         to_dataframe(rows(PipelineState.DONE))
 
 
@@ -92,7 +92,7 @@ def test_dataframe_without_spark_session_raises_clear_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(frames, "session_here", lambda: None)
-    with pytest.raises(WrongTable, match="but this program has none"):
+    with pytest.raises(InvalidTableSpec, match="but this program has none"):
         to_dataframe(rows(PipelineState.DONE))
 
 
@@ -110,17 +110,17 @@ def frame(**told: Any) -> SimpleNamespace:
     ],
 )
 def test_dataframe_argument_of_wrong_type_is_refused(given: Any, refused: str) -> None:
-    with pytest.raises(WrongTable, match=refused):
+    with pytest.raises(InvalidTableSpec, match=refused):
         from_dataframe(given)
 
 
 def test_pcollection_argument_of_wrong_type_is_refused() -> None:
-    with pytest.raises(WrongTable, match="needs a PCollection, but got a list"):
+    with pytest.raises(InvalidTableSpec, match="needs a PCollection, but got a list"):
         to_dataframe([1])  # type: ignore[arg-type]
 
 
 def test_dataframe_of_another_spark_is_refused_in_one_sentence() -> None:
     catalog = SimpleNamespace(tableExists=lambda name: False)
     session: Any = SimpleNamespace(read=SimpleNamespace(options=dict), catalog=catalog)
-    with pytest.raises(WrongTable, match="belongs to another Spark than the server's"):
+    with pytest.raises(InvalidTableSpec, match="belongs to another Spark than the server's"):
         frame_of(session, TableSource(table=f"global_temp.{VIEW}12"))

@@ -30,7 +30,7 @@ from stateful_fn import Stateful
 
 from beam_runner_planner import _protos
 from beam_runner_planner.plan import JobPlan, StagePlan
-from beam_runner_planner.translate import translate
+from beam_runner_planner.translate import plan_job
 
 Build = Callable[[beam.Pipeline], Any]
 EMBEDDED = ("--environment_type=beam:env:embedded_python:v1",)
@@ -67,7 +67,7 @@ def job_of(proto: _protos.Pipeline) -> JobSpec:
 @functools.cache
 def plan_of(build: Build, *flags: str) -> JobPlan:
     """Returns the plan of the pipeline. Makes each plan once."""
-    return translate(job_of(built(build, *flags)))
+    return plan_job(job_of(built(build, *flags)))
 
 
 def map_only(p: beam.Pipeline) -> None:

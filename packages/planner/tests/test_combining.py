@@ -22,7 +22,7 @@ from beam_runner_urns import transforms as transform_urns
 from beam_runner_planner import _protos
 from beam_runner_planner.errors import UnsupportedPipeline
 from beam_runner_planner.plan import JobPlan
-from beam_runner_planner.translate import translate
+from beam_runner_planner.translate import plan_job
 
 END, LATEST, EARLIEST = (
     TimestampCombiner.OUTPUT_AT_EOW,
@@ -85,7 +85,7 @@ def test_combine_is_lifted_for_each_input_kind_if_allowed(
             windowed | beam.CombinePerKey(sum) | beam.Map(str)
 
     flags = (*samples.EMBEDDED, f"--experiments=pre_optimize={optimized}")
-    plan = translate(samples.job_of(samples.proto_of(build, *flags)))
+    plan = plan_job(samples.job_of(samples.proto_of(build, *flags)))
     urns = urns_of(plan)
     assert (transform_urns.COMBINE_PER_KEY_PRECOMBINE in urns) is lifted
     assert (transform_urns.COMBINE_GROUPED_VALUES in urns) is not lifted
@@ -113,4 +113,4 @@ def test_lifted_combine_with_groups_read_twice_is_refused_by_name() -> None:
     added.outputs["out"] = "again"
     proto.root_transform_ids.append("again")
     with pytest.raises(UnsupportedPipeline, match=r"merging windows.*Packed\[.*/Precombine"):
-        translate(samples.job_of(proto))
+        plan_job(samples.job_of(proto))

@@ -28,7 +28,7 @@ from beam_runner_planner.environments import (
     resolve_environments,
 )
 from beam_runner_planner.errors import InvalidPipeline
-from beam_runner_planner.sdks import own_versions
+from beam_runner_planner.sdks import server_versions
 
 MAIN_SESSION = "pickled_main_session"
 SUBMISSION_DEPENDENCIES = "submission_environment_dependencies.txt"
@@ -238,12 +238,12 @@ def test_default_environment_is_embedded_even_with_docker() -> None:
         (
             OLD,
             {},
-            rf"uses Beam 2.55.1 and Python 3.13, and the server uses {own_versions()}; .*LOOPBACK",
+            rf"uses Beam 2.55.1 and Python 3.13, and the server uses {server_versions()}; .*LOOPBACK",
         ),
         (
             JAVA,
             {},
-            rf"uses the SDK 'apache/beam_java17_sdk:2.60.0', and the server uses .*{own_versions()}",
+            rf"uses the SDK 'apache/beam_java17_sdk:2.60.0', and the server uses .*{server_versions()}",
         ),
         (docker(), {"environment_type": "DOCKER"}, "leave out --environment_type=DOCKER"),
         (

@@ -6,7 +6,7 @@ import samples
 from apache_beam.io import ReadAllFromText, ReadFromText, WriteToText, fileio
 
 from beam_runner_planner import _protos
-from beam_runner_planner.file_reads import file_reads
+from beam_runner_planner.file_reads import find_file_reads
 
 
 def everything(p: beam.Pipeline) -> None:
@@ -21,7 +21,7 @@ def everything(p: beam.Pipeline) -> None:
 def test_file_reads_of_pipeline_are_sources_and_matches(
     flags: tuple[str, ...], elsewhere: bool
 ) -> None:
-    found = {read.name: read for read in file_reads(_serialized(flags))}
+    found = {read.name: read for read in find_file_reads(_serialized(flags))}
 
     assert {name: read.pattern for name, read in found.items()} == {
         "source/Read": "./in.txt",
@@ -36,7 +36,7 @@ def test_file_reads_of_pipeline_are_sources_and_matches(
     ("pattern", "relative"), [("in/*", True), ("/in/*", False), ("s3://bucket/in", False)]
 )
 def test_pattern_without_root_or_scheme_is_relative(pattern: str, relative: bool) -> None:
-    reads = file_reads(_serialized(samples.EMBEDDED, "./in.txt", pattern))
+    reads = find_file_reads(_serialized(samples.EMBEDDED, "./in.txt", pattern))
 
     assert [read.is_relative for read in reads if read.pattern] == [relative]
 
@@ -46,7 +46,7 @@ def test_file_reads_are_sorted_by_name() -> None:
         for number in range(20):
             _ = p | f"match {number:02}" >> fileio.MatchFiles("*.csv")
 
-    names = [read.name for read in file_reads(samples.built(matches).SerializeToString())]
+    names = [read.name for read in find_file_reads(samples.built(matches).SerializeToString())]
 
     assert len(names) == 20
     assert names == sorted(names)
@@ -58,7 +58,7 @@ def test_damaged_display_data_is_ignored() -> None:
         for item in node.display_data:
             item.payload = b"\xff"
 
-    assert file_reads(pipeline.SerializeToString()) == ()
+    assert find_file_reads(pipeline.SerializeToString()) == ()
 
 
 def _serialized(flags: tuple[str, ...], old: str = "", new: str = "") -> bytes:

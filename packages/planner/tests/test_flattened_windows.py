@@ -19,7 +19,7 @@ from apache_beam.transforms.window import (
 
 from beam_runner_planner import _protos
 from beam_runner_planner.errors import UnsupportedPipeline
-from beam_runner_planner.translate import translate
+from beam_runner_planner.translate import plan_job
 
 
 class OwnWindows(NonMergingWindowFn):
@@ -62,12 +62,12 @@ def test_flatten_of_windows_with_different_coders_is_refused_by_name(
     window_fns: tuple[WindowFn, ...], text: str
 ) -> None:
     with pytest.raises(UnsupportedPipeline, match=text):
-        translate(samples.job_of(flatten_of(*window_fns)))
+        plan_job(samples.job_of(flatten_of(*window_fns)))
 
 
 def test_flatten_of_windows_with_one_coder_is_planned() -> None:
     proto = flatten_of(FixedWindows(10), SlidingWindows(10, 5), Sessions(3))
-    assert len(translate(samples.job_of(proto)).stages) >= 1
+    assert len(plan_job(samples.job_of(proto)).stages) >= 1
 
 
 def test_flatten_of_windows_with_equal_coders_of_two_sdks_is_planned() -> None:
@@ -77,4 +77,4 @@ def test_flatten_of_windows_with_equal_coders_of_two_sdks_is_planned() -> None:
         copied = f"{strategy.window_coder_id}/{number}"
         components.coders[copied].CopyFrom(components.coders[strategy.window_coder_id])
         strategy.window_coder_id = copied
-    assert len(translate(samples.job_of(proto)).stages) >= 1
+    assert len(plan_job(samples.job_of(proto)).stages) >= 1

@@ -13,10 +13,10 @@ from apache_beam import pvalue
 from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.fusion import fuse
+from beam_runner_planner.fusion import fuse_pipeline
 from beam_runner_planner.plan import JobPlan, StagePlan
 from beam_runner_planner.stage_begins import MOST_DEEP
-from beam_runner_planner.translate import translate
+from beam_runner_planner.translate import plan_job
 
 
 def crossed(p: beam.Pipeline) -> None:
@@ -86,7 +86,7 @@ class Shapes:
         return name
 
     def plan(self) -> JobPlan:
-        return translate(samples.job_of(self.proto))
+        return plan_job(samples.job_of(self.proto))
 
 
 def depth(stage: StagePlan) -> int:
@@ -157,7 +157,7 @@ def test_fusion_cost_grows_linearly(of_size: Callable[[int], Shapes]) -> None:
     def cost(count: int) -> float:
         job = samples.job_of(of_size(count).proto)
         began = time.thread_time()
-        translate(job)
+        plan_job(job)
         return time.thread_time() - began
 
     cost(10)
@@ -184,8 +184,8 @@ def test_composites_of_any_depth_are_fused() -> None:
     del shapes.proto.root_transform_ids[:]
     shapes.proto.root_transform_ids.extend(roots)
     limit = sys.getrecursionlimit()
-    flat = fuse(samples.built(samples.map_only), embedded=True)
-    assert len(fuse(shapes.proto, embedded=True).stages) == len(flat.stages)
+    flat = fuse_pipeline(samples.built(samples.map_only), embedded=True)
+    assert len(fuse_pipeline(shapes.proto, embedded=True).stages) == len(flat.stages)
     assert sys.getrecursionlimit() == limit
 
 
@@ -199,7 +199,9 @@ def test_steps_with_same_name_get_different_names() -> None:
 
 
 def test_flatten_inputs_are_transcoded_by_transform_every_sdk_supports() -> None:
-    stages = fuse(samples.built(samples.flatten_of_kinds, *samples.EXTERNAL), embedded=False).stages
+    stages = fuse_pipeline(
+        samples.built(samples.flatten_of_kinds, *samples.EXTERNAL), embedded=False
+    ).stages
     recoded = {t.spec.urn for s in stages for t in s.transforms if "/Transcode/" in t.unique_name}
     assert recoded == {transform_urns.FLATTEN}
 
@@ -213,7 +215,7 @@ def test_unlifted_combine_uses_urn_its_sdk_supports(sdk: str) -> None:
             environment.capabilities[:] = ["beam:version:sdk_base:go:1"]
     urns = {
         transform.spec.urn
-        for stage in fuse(proto, embedded=False).stages
+        for stage in fuse_pipeline(proto, embedded=False).stages
         for transform in stage.transforms
     }
     assert (transform_urns.COMBINE_GROUPED_VALUES in urns) == (sdk == "python")

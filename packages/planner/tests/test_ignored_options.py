@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from google.protobuf import json_format
 
-from beam_runner_planner.ignored_options import without_effect
+from beam_runner_planner.ignored_options import describe_ignored_options
 
 
 def told(*flags: str, build: samples.Build = samples.map_only) -> str:
@@ -24,7 +24,9 @@ def told(*flags: str, build: samples.Build = samples.map_only) -> str:
     )
     sent = JobServiceHandle.encode_pipeline_options(every)
     options: dict[str, Any] = json.loads(json_format.MessageToJson(sent))
-    return without_effect(attrs.evolve(samples.job_of(samples.built(build)), options=options))
+    return describe_ignored_options(
+        attrs.evolve(samples.job_of(samples.built(build)), options=options)
+    )
 
 
 def test_default_options_are_not_reported() -> None:
@@ -69,7 +71,9 @@ def test_bundle_limit_per_worker_is_reported_only_for_external_workers() -> None
     assert told(build=one_at_a_time) == ""
     pool = ("--environment_type=EXTERNAL", "--environment_config=localhost:1")
     job = samples.job_of(samples.built(one_at_a_time, *pool))
-    assert "max_active_bundles_per_worker:v1=1" in without_effect(attrs.evolve(job, options={}))
+    assert "max_active_bundles_per_worker:v1=1" in describe_ignored_options(
+        attrs.evolve(job, options={})
+    )
 
 
 def test_job_with_many_ineffective_options_gets_short_report() -> None:
@@ -77,7 +81,7 @@ def test_job_with_many_ineffective_options_gets_short_report() -> None:
     many = [f"enable_data_samplin{number}" for number in range(200_000)]
     options = {"experiments": many, "num_workers": "9" * 10_000_000}
     began = time.thread_time()
-    text = without_effect(attrs.evolve(job, options=options))
+    text = describe_ignored_options(attrs.evolve(job, options=options))
     assert time.thread_time() - began < 1
     assert "enable_data_samplin0" in text and "--num_workers=9" in text
     assert len(text) < 20_000

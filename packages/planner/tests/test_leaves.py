@@ -12,7 +12,7 @@ from beam_runner_urns import transforms as transform_urns
 from beam_runner_planner import _protos
 from beam_runner_planner.errors import UnsupportedPipeline
 from beam_runner_planner.plan import JobPlan
-from beam_runner_planner.translate import translate
+from beam_runner_planner.translate import plan_job
 
 Inputs = tuple[beam.PCollection, beam.PCollection]
 
@@ -62,7 +62,7 @@ def built(composite: type[beam.PTransform]) -> _protos.Pipeline:
 
 
 def plan_of(proto: _protos.Pipeline) -> JobPlan:
-    return translate(samples.job_of(proto))
+    return plan_job(samples.job_of(proto))
 
 
 def names_of(plan: JobPlan) -> str:

@@ -21,8 +21,8 @@ from watched import nothing_unpickled
 
 from beam_runner_planner import _protos
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
-from beam_runner_planner.side_inputs import contains
-from beam_runner_planner.translate import translate
+from beam_runner_planner.side_inputs import contains_pickled_name
+from beam_runner_planner.translate import plan_job
 
 both_ways = pytest.mark.parametrize(
     "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]
@@ -109,7 +109,7 @@ def test_translation_runs_no_client_code(tmp_path: Path, way: str, flags: tuple[
         plant(proto, bomb)
         planted += proto.SerializeToString().count(bomb)
         with nothing_unpickled(), suppress(UnsupportedPipeline, InvalidPipeline):
-            translate(samples.job_of(proto))
+            plan_job(samples.job_of(proto))
     assert planted > 10 * len(samples.ALL)
     assert not trace.exists()
 
@@ -118,7 +118,7 @@ def test_translation_runs_no_client_code(tmp_path: Path, way: str, flags: tuple[
 def test_translation_unpickles_no_payload(build: samples.Build) -> None:
     proto = samples.built(build)
     with nothing_unpickled():
-        assert translate(samples.job_of(proto)).context.job_id == "job-1"
+        assert plan_job(samples.job_of(proto)).context.job_id == "job-1"
 
 
 def test_pickled_bomb_runs_if_unpickled(tmp_path: Path) -> None:
@@ -130,14 +130,14 @@ def test_pickled_bomb_runs_if_unpickled(tmp_path: Path) -> None:
 @pytest.mark.parametrize("compress", [zlib.compress, bz2.compress])
 def test_packed_payloads_are_inspected_within_limits(compress: Any) -> None:
     name = b"AsSingleton"
-    assert contains(base64.b64encode(compress(b"x" * 1000 + name)), name)
-    assert not contains(base64.b64encode(compress(b"x" * 1000)), name)
+    assert contains_pickled_name(base64.b64encode(compress(b"x" * 1000 + name)), name)
+    assert not contains_pickled_name(base64.b64encode(compress(b"x" * 1000)), name)
     for broken in (b"", b"%", base64.b64encode(b"BZh9"), base64.b64encode(b"none of them")):
-        assert not contains(broken, name)
+        assert not contains_pickled_name(broken, name)
     large = base64.b64encode(compress(bytes(64 << 20)))
     tracemalloc.start()
     try:
-        assert not contains(large, name)
+        assert not contains_pickled_name(large, name)
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()

@@ -17,7 +17,7 @@ from stateful_fn import Stateful
 
 from beam_runner_planner import _protos
 from beam_runner_planner.errors import UnsupportedPipeline
-from beam_runner_planner.translate import translate
+from beam_runner_planner.translate import plan_job
 
 
 class Finalizing(beam.DoFn):
@@ -63,11 +63,11 @@ IN_OTHER_SDKS: dict[str, tuple[samples.Build, str]] = {
 def test_custom_windows_in_other_sdks_are_rejected(name: str) -> None:
     build, reason = IN_OTHER_SDKS[name]
     proto = samples.proto_of(build, *samples.EXTERNAL)
-    translate(samples.job_of(proto))
+    plan_job(samples.job_of(proto))
     for environment in proto.components.environments.values():
         del environment.capabilities[:]
     with pytest.raises(UnsupportedPipeline, match=reason):
-        translate(samples.job_of(proto))
+        plan_job(samples.job_of(proto))
 
 
 def with_payload(change: Callable[[_protos.ParDoPayload], None]) -> _protos.Pipeline:
@@ -91,7 +91,7 @@ def test_state_in_splittable_dofn_is_rejected() -> None:
         payload.state_specs["count"].bag_spec.element_coder_id = "element"
 
     with pytest.raises(UnsupportedPipeline, match=r"in a splittable DoFn \(in 'Here'\)"):
-        translate(samples.job_of(with_payload(change)))
+        plan_job(samples.job_of(with_payload(change)))
 
 
 def test_side_inputs_with_unknown_access_pattern_are_rejected() -> None:
@@ -101,7 +101,7 @@ def test_side_inputs_with_unknown_access_pattern_are_rejected() -> None:
     with pytest.raises(
         UnsupportedPipeline, match=r"'beam:side_input:odd:v1' of 'side' \(in 'Here'"
     ):
-        translate(samples.job_of(with_payload(change)))
+        plan_job(samples.job_of(with_payload(change)))
 
 
 def test_transforms_without_environment_are_rejected() -> None:
@@ -110,7 +110,7 @@ def test_transforms_without_environment_are_rejected() -> None:
         if transform.spec.urn == "beam:transform:group_by_key:v1":
             transform.spec.urn = "beam:transform:odd:v1"
     with pytest.raises(UnsupportedPipeline, match=r"'beam:transform:odd:v1' \(in 'GroupByKey'\)"):
-        translate(samples.job_of(proto))
+        plan_job(samples.job_of(proto))
 
 
 def test_transforms_unknown_to_sdk_are_rejected() -> None:
@@ -119,7 +119,7 @@ def test_transforms_unknown_to_sdk_are_rejected() -> None:
         if transform.spec.urn == "beam:transform:pardo:v1":
             transform.spec.urn = "beam:transform:odd:v1"
     with pytest.raises(UnsupportedPipeline, match=r"'beam:transform:odd:v1' \(in 'Create"):
-        translate(samples.job_of(proto))
+        plan_job(samples.job_of(proto))
 
 
 def test_unknown_transforms_without_effect_are_accepted() -> None:
@@ -128,7 +128,7 @@ def test_unknown_transforms_without_effect_are_accepted() -> None:
     idle.unique_name, idle.spec.urn = "Idle", "beam:transform:generic_composite:v1"
     idle.environment_id = next(iter(proto.components.environments))
     proto.root_transform_ids.append("idle")
-    assert translate(samples.job_of(proto)).stages
+    assert plan_job(samples.job_of(proto)).stages
 
 
 def test_coders_unknown_to_sdk_are_rejected() -> None:
@@ -137,10 +137,10 @@ def test_coders_unknown_to_sdk_are_rejected() -> None:
         if coder.spec.urn == "beam:coder:varint:v1":
             coder.spec.urn = "beam:coder:odd:v1"
     with pytest.raises(UnsupportedPipeline, match=r"the coder 'beam:coder:odd:v1' \(in '"):
-        translate(samples.job_of(proto))
+        plan_job(samples.job_of(proto))
     for environment in proto.components.environments.values():
         environment.capabilities.append("beam:coder:odd:v1")
-    assert translate(samples.job_of(proto)).stages
+    assert plan_job(samples.job_of(proto)).stages
 
 
 def test_coders_registered_by_client_program_are_accepted() -> None:
@@ -150,14 +150,14 @@ def test_coders_registered_by_client_program_are_accepted() -> None:
         for one in getattr(proto.components, odd).values():
             if one.spec.urn == f"{prefix}:v1":
                 one.spec.urn = "tests:odd:v1"
-        assert translate(samples.job_of(proto)).stages
+        assert plan_job(samples.job_of(proto)).stages
 
 
 def test_requirement_without_transform_is_rejected() -> None:
     proto = samples.proto_of(samples.map_only)
     proto.requirements.append("beam:requirement:odd:v1")
     with pytest.raises(UnsupportedPipeline, match="beam:requirement:odd:v1"):
-        translate(samples.job_of(proto))
+        plan_job(samples.job_of(proto))
 
 
 def test_users_of_rejected_feature_are_counted() -> None:
@@ -170,7 +170,7 @@ def test_users_of_rejected_feature_are_counted() -> None:
     for strategy in proto.components.windowing_strategies.values():
         strategy.accumulation_mode = _protos.AccumulationMode.RETRACTING
     with pytest.raises(UnsupportedPipeline, match=r"'Here 0.* and 2 more"):
-        translate(samples.job_of(proto))
+        plan_job(samples.job_of(proto))
 
 
 @pytest.mark.parametrize("name", ["finalization", "streaming"])
@@ -182,7 +182,7 @@ def test_supported_features_are_accepted(name: str) -> None:
     build = pardo(Finalizing()) if name == "finalization" else samples.periodic
     proto = samples.proto_of(build)
     assert requirements[name] in proto.requirements
-    translate(samples.job_of(proto))
+    plan_job(samples.job_of(proto))
 
 
 def test_retractions_are_rejected() -> None:
@@ -190,7 +190,7 @@ def test_retractions_are_rejected() -> None:
     for strategy in proto.components.windowing_strategies.values():
         strategy.accumulation_mode = _protos.AccumulationMode.RETRACTING
     with pytest.raises(UnsupportedPipeline, match=r"retractions \(in 'GroupByKey'\)"):
-        translate(samples.job_of(proto))
+        plan_job(samples.job_of(proto))
 
 
 def test_unbounded_read_sources_are_rejected() -> None:
@@ -202,7 +202,7 @@ def test_unbounded_read_sources_are_rejected() -> None:
                 is_bounded=_protos.IsBounded.UNBOUNDED
             ).SerializeToString()
     with pytest.raises(UnsupportedPipeline, match=r"unbounded source .*'beam:transform:read:v1'"):
-        translate(samples.job_of(proto))
+        plan_job(samples.job_of(proto))
 
 
 def with_script(change: Callable[[_protos.TestStreamPayload], None]) -> _protos.Pipeline:
@@ -250,4 +250,4 @@ def test_invalid_test_streams_are_rejected(
     change: Callable[[_protos.TestStreamPayload], None], reason: str
 ) -> None:
     with pytest.raises(UnsupportedPipeline, match=rf"TestStream .*{reason}.* \(in 'Here'\)"):
-        translate(samples.job_of(with_script(change)))
+        plan_job(samples.job_of(with_script(change)))

@@ -13,8 +13,8 @@ from apache_beam.testing.test_stream_service import TestStreamServiceController 
 
 from beam_runner_planner import _protos, script_services
 from beam_runner_planner.errors import UnsupportedPipeline
-from beam_runner_planner.plan import Clock, Elements, Watermark
-from beam_runner_planner.translate import translate
+from beam_runner_planner.plan import ScriptedClock, ScriptedElements, ScriptedWatermark
+from beam_runner_planner.translate import plan_job
 
 CODER = coders.StrUtf8Coder()
 
@@ -41,19 +41,19 @@ def test_test_stream_service_provides_events() -> None:
     service = Controller(Recorded())
     service.start()
     try:
-        (stream,) = translate(samples.job_of(job(service.endpoint))).test_streams
+        (stream,) = plan_job(samples.job_of(job(service.endpoint))).test_streams
     finally:
         service.stop()
     watermark, elements, clock = stream.steps
-    assert isinstance(watermark, Watermark) and watermark.watermark == 2_000
-    assert isinstance(elements, Elements)
+    assert isinstance(watermark, ScriptedWatermark) and watermark.watermark == 2_000
+    assert isinstance(elements, ScriptedElements)
     assert (elements.count, elements.min_timestamp) == (1, 2_000)
-    assert clock == Clock(3_000)
+    assert clock == ScriptedClock(3_000)
 
 
 def test_missing_test_stream_service_is_reported() -> None:
     with pytest.raises(UnsupportedPipeline, match=r"'localhost:1'.*UNAVAILABLE.*\(in 'Here'\)"):
-        translate(samples.job_of(job("localhost:1")))
+        plan_job(samples.job_of(job("localhost:1")))
 
 
 def test_test_stream_service_above_size_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,6 +64,6 @@ def test_test_stream_service_above_size_limit_is_refused(monkeypatch: pytest.Mon
         with pytest.raises(
             UnsupportedPipeline, match=r"more than 20 bytes of events \(in 'Here'\)"
         ):
-            translate(samples.job_of(job(service.endpoint)))
+            plan_job(samples.job_of(job(service.endpoint)))
     finally:
         service.stop()

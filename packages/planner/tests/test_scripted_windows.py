@@ -18,7 +18,7 @@ from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedV
 
 from beam_runner_planner import _protos
 from beam_runner_planner.errors import UnsupportedPipeline
-from beam_runner_planner.scripted_windows import let_out_of_holders
+from beam_runner_planner.scripted_windows import unwrap_windowed_value_holders
 
 HELD = WindowedValue(
     "a",
@@ -32,7 +32,7 @@ def pardos(element: Any) -> list[_protos.PTransform]:
     """Returns the transforms that the planner adds after a TestStream with this element."""
     proto = samples.proto_of(lambda p: p | Stream().add_elements([element]) | beam.Map(str))
     known = set(proto.components.transforms)
-    let_out_of_holders(proto)
+    unwrap_windowed_value_holders(proto)
     added = set(proto.components.transforms) - known
     siblings = {*proto.root_transform_ids}
     siblings.update(s for t in proto.components.transforms.values() for s in t.subtransforms)
@@ -71,4 +71,4 @@ def test_holders_of_another_python_version_are_refused() -> None:
     with pytest.raises(
         UnsupportedPipeline, match="uses Beam 2.76.0 and Python 3.13, and the server"
     ):
-        let_out_of_holders(proto)
+        unwrap_windowed_value_holders(proto)

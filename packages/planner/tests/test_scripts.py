@@ -19,8 +19,14 @@ from beam_runner_model.buffers import BufferKind
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 from beam_runner_planner import _protos
-from beam_runner_planner.plan import Clock, Elements, JobPlan, StagePlan, Watermark
-from beam_runner_planner.translate import translate
+from beam_runner_planner.plan import (
+    JobPlan,
+    ScriptedClock,
+    ScriptedElements,
+    ScriptedWatermark,
+    StagePlan,
+)
+from beam_runner_planner.translate import plan_job
 
 both_ways = pytest.mark.parametrize(
     "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]
@@ -40,7 +46,7 @@ def edge_coder(stage: StagePlan) -> Any:
     return PipelineContext(descriptor).coders.get_by_id(port.coder_id).get_impl()
 
 
-def decoded(plan: JobPlan, step: Elements) -> list[Any]:
+def decoded(plan: JobPlan, step: ScriptedElements) -> list[Any]:
     """Returns the windowed values of a step as its reader decodes them."""
     coder = edge_coder(reader_of(plan, step.buffer_id))
     stream = create_InputStream(step.data)
@@ -49,7 +55,7 @@ def decoded(plan: JobPlan, step: Elements) -> list[Any]:
     return values
 
 
-def script(plan: JobPlan) -> tuple[Elements | Watermark | Clock, ...]:
+def script(plan: JobPlan) -> tuple[ScriptedElements | ScriptedWatermark | ScriptedClock, ...]:
     (stream,) = plan.test_streams
     return stream.steps
 
@@ -79,7 +85,7 @@ def test_test_stream_elements_use_any_coder(
         *flags,
     )
     (step,) = script(plan)
-    assert isinstance(step, Elements)
+    assert isinstance(step, ScriptedElements)
     assert step.min_timestamp == 1000 * (11 - len(elements))
     values = decoded(plan, step)
     assert [value.value for value in values] == elements
@@ -96,10 +102,10 @@ def test_test_stream_elements_of_go_arrive_singly_while_time_stands_still() -> N
     )
     for environment in proto.components.environments.values():
         environment.capabilities.append("beam:version:sdk_base:go:apache/beam_go_sdk:2.77.0")
-    plan = translate(samples.job_of(proto))
+    plan = plan_job(samples.job_of(proto))
     still, *rest = script(plan)
-    assert still == Clock(0) and plan.scripts_clock
-    steps = [step for step in rest if isinstance(step, Elements)]
+    assert still == ScriptedClock(0) and plan.sets_clock
+    steps = [step for step in rest if isinstance(step, ScriptedElements)]
     assert [[v.value for v in decoded(plan, step)] for step in steps] == [["a"], ["b"]]
 
 
@@ -109,8 +115,8 @@ def test_test_stream_elements_have_length_prefix_for_newer_sdks(version: str) ->
     proto = samples.proto_of(lambda p: p | numbers | beam.Map(lambda x: x))
     for environment in proto.components.environments.values():
         environment.capabilities.append(f"beam:version:sdk_base:go:apache/beam_go_sdk:{version}")
-    plan = translate(samples.job_of(proto))
-    steps = [step for step in script(plan) if isinstance(step, Elements)]
+    plan = plan_job(samples.job_of(proto))
+    steps = [step for step in script(plan) if isinstance(step, ScriptedElements)]
     assert [[v.value for v in decoded(plan, step)] for step in steps] == [[1], [300]]
     lengths = b"" if version == "2.64.0" else b"\x01"
     assert steps[0].data.endswith(lengths + b"\x01") and len(steps[0].data) == 14 + len(lengths)
@@ -119,7 +125,7 @@ def test_test_stream_elements_have_length_prefix_for_newer_sdks(version: str) ->
 def test_test_stream_elements_at_minimum_timestamp_are_planned() -> None:
     plan = samples.plan_of(samples.scripted_groups)
     (step,) = script(plan)
-    assert isinstance(step, Elements) and step.min_timestamp == MIN_TIMESTAMP
+    assert isinstance(step, ScriptedElements) and step.min_timestamp == MIN_TIMESTAMP
 
 
 def test_test_stream_steps_of_two_outputs_are_planned() -> None:
@@ -127,12 +133,12 @@ def test_test_stream_steps_of_two_outputs_are_planned() -> None:
     (stream,) = plan.test_streams
     assert len(stream.buffers) == 2 and stream.name == "TestStream"
     first, second, third, fourth, fifth = stream.steps
-    assert isinstance(first, Elements) and isinstance(third, Elements)
+    assert isinstance(first, ScriptedElements) and isinstance(third, ScriptedElements)
     main, side = first.buffer_id, third.buffer_id
     assert {main, side} == set(stream.buffers)
-    assert second == Watermark(side, 10_000)
-    assert fourth == Clock(1000)
-    assert fifth == Watermark(main, 20_000)
+    assert second == ScriptedWatermark(side, 10_000)
+    assert fourth == ScriptedClock(1000)
+    assert fifth == ScriptedWatermark(main, 20_000)
     assert [v.value for v in decoded(plan, first)] == ["m"]
     assert [v.value for v in decoded(plan, third)] == ["s"]
 
@@ -141,14 +147,14 @@ def test_test_stream_outputs_without_reader_are_removed() -> None:
     plan = samples.plan_of(samples.an_output_nobody_reads)
     (stream,) = plan.test_streams
     (buffer,) = stream.buffers
-    assert [type(step) for step in stream.steps] == [Elements]
+    assert [type(step) for step in stream.steps] == [ScriptedElements]
     assert set(plan.buffers) == {buffer}
 
 
 def test_test_stream_without_reader_still_advances_clock() -> None:
     plan = samples.plan_of(samples.a_script_nobody_reads)
     (stream,) = plan.test_streams
-    assert stream.buffers == () and stream.steps == (Clock(3000),)
+    assert stream.buffers == () and stream.steps == (ScriptedClock(3000),)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +178,7 @@ def test_test_stream_read_by_runner_transform_gets_writing_stage(
 def test_test_stream_read_by_several_stages_has_one_reader() -> None:
     plan = samples.plan_of(samples.scripted_twice_read)
     (step,) = script(plan)
-    assert isinstance(step, Elements)
+    assert isinstance(step, ScriptedElements)
     outputs = reader_of(plan, step.buffer_id).outputs.values()
     assert BufferKind.SIDE_ITERABLE in {plan.buffers[b].kind for b in outputs}
 
@@ -187,7 +193,7 @@ def as_sent_by_another_sdk(
             payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
             change(payload, transform, proto)
             transform.spec.payload = payload.SerializeToString()
-    return translate(samples.job_of(proto))
+    return plan_job(samples.job_of(proto))
 
 
 def _untag(payload: _protos.TestStreamPayload, transform: _protos.PTransform, name: str) -> None:
@@ -207,7 +213,12 @@ def test_test_stream_of_java_has_empty_tags_and_no_environment() -> None:
         _untag(payload, transform, "output")
 
     steps = script(as_sent_by_another_sdk(change))
-    assert [type(step) for step in steps] == [Watermark, Elements, Clock, Watermark]
+    assert [type(step) for step in steps] == [
+        ScriptedWatermark,
+        ScriptedElements,
+        ScriptedClock,
+        ScriptedWatermark,
+    ]
 
 
 def test_test_stream_custom_coders_of_go_include_length() -> None:
@@ -221,7 +232,7 @@ def test_test_stream_custom_coders_of_go_include_length() -> None:
         payload.events[1].element_event.elements[0].encoded_element = b"\x03abc"
 
     plan = as_sent_by_another_sdk(change)
-    step = next(step for step in script(plan) if isinstance(step, Elements))
+    step = next(step for step in script(plan) if isinstance(step, ScriptedElements))
     assert step.count == 1 and step.data.endswith(b"\x0f\x03abc")
 
 
@@ -232,7 +243,7 @@ def test_test_stream_events_without_elements_are_removed() -> None:
         del payload.events[1].element_event.elements[:]
 
     steps = script(as_sent_by_another_sdk(change))
-    assert [type(step) for step in steps] == [Watermark, Clock, Watermark]
+    assert [type(step) for step in steps] == [ScriptedWatermark, ScriptedClock, ScriptedWatermark]
 
 
 def test_test_stream_timestamps_after_end_are_clamped_to_end() -> None:
@@ -243,5 +254,5 @@ def test_test_stream_timestamps_after_end_are_clamped_to_end() -> None:
         payload.events[3].watermark_event.new_watermark = 2**63 - 1
 
     *_, clock, watermark = script(as_sent_by_another_sdk(change))
-    assert clock == Clock(MAX_TIMESTAMP)
-    assert isinstance(watermark, Watermark) and watermark.watermark == MAX_TIMESTAMP
+    assert clock == ScriptedClock(MAX_TIMESTAMP)
+    assert isinstance(watermark, ScriptedWatermark) and watermark.watermark == MAX_TIMESTAMP

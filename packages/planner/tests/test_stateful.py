@@ -25,8 +25,8 @@ from beam_runner_urns import coders as coder_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.plan import JobPlan, StagePlan
-from beam_runner_planner.stateful import stateful_plan
-from beam_runner_planner.translate import translate
+from beam_runner_planner.stateful import plan_stateful_transform
+from beam_runner_planner.translate import plan_job
 
 
 def stateful_stages(plan: JobPlan) -> list[StagePlan]:
@@ -145,7 +145,7 @@ def test_state_kinds_match_protocol(protocol: str, field: str, kind: type[State]
     payload.on_window_expiration_timer_family_spec = "family"
     transform = _protos.PTransform(unique_name="t")
     transform.spec.payload = payload.SerializeToString()
-    plan = stateful_plan(transform, scripted_clock=False)
+    plan = plan_stateful_transform(transform, scripted_clock=False)
     assert plan.states == {"state": kind}
     assert plan.time_sorted and plan.expiration_family == "family"
 
@@ -158,7 +158,7 @@ def test_stable_input_is_committed_before_user_code() -> None:
             payload.requires_stable_input = True
             transform.spec.payload = payload.SerializeToString()
     proto.requirements.append("beam:requirement:pardo:stable_input:v1")
-    plan = translate(samples.job_of(proto))
+    plan = plan_job(samples.job_of(proto))
     (stage,) = (stage for stage in plan.stages.values() if stage.stable_input)
     assert "len" in stage.spec.name and stage.input_buffer is not None
     assert plan.needs_stable_input

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from beam_runner_planner.table_specs import StreamSource, TableSource, TableTarget, WrongTable
+from beam_runner_planner.table_specs import InvalidTableSpec, StreamSource, TableSource, TableTarget
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_secrets_are_hidden_in_text() -> None:
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"{}", b"\xff", b'{"format": 1}'])
 def test_payload_of_another_urn_is_refused(payload: bytes) -> None:
-    with pytest.raises(WrongTable):
+    with pytest.raises(InvalidTableSpec):
         TableSource.from_payload(payload)
 
 
@@ -55,7 +55,7 @@ def test_payload_with_wrong_types_is_refused_with_reason(
         for other in (*OTHERS, ["\ud800"], {"a": "\ud800"}, {"\ud800": "a"}):
             try:
                 found = type(spec).from_payload(json.dumps({**told, name: other}).encode())
-            except WrongTable:
+            except InvalidTableSpec:
                 refused += 1
                 continue
             known = json.loads(found.to_payload())
@@ -71,13 +71,15 @@ def test_payload_of_older_version_is_accepted_and_of_newer_refused() -> None:
     del told["table"]
     assert TableTarget.from_payload(json.dumps(told).encode()) == TableTarget("csv", "/here")
     newer = json.dumps({**told, "sorted_by": ["a"]}).encode()
-    with pytest.raises(WrongTable, match="attribute 'sorted_by', which this version doesn't know"):
+    with pytest.raises(
+        InvalidTableSpec, match="attribute 'sorted_by', which this version doesn't know"
+    ):
         TableTarget.from_payload(newer)
 
 
 @pytest.mark.parametrize("payload", [b"[" * 100_000, b'{"format":' * 100_000])
 def test_deeply_nested_payload_is_refused(payload: bytes) -> None:
-    with pytest.raises(WrongTable, match="doesn't describe a table to be read"):
+    with pytest.raises(InvalidTableSpec, match="doesn't describe a table to be read"):
         TableSource.from_payload(payload)
 
 
@@ -100,7 +102,7 @@ def test_query_check_time_grows_with_query_length(more: str) -> None:
     ],
 )
 def test_invalid_source_is_refused(more: dict[str, Any], said: str) -> None:
-    with pytest.raises(WrongTable, match=said):
+    with pytest.raises(InvalidTableSpec, match=said):
         TableSource(**more)
 
 
@@ -123,14 +125,14 @@ def test_invalid_source_is_refused(more: dict[str, Any], said: str) -> None:
     ],
 )
 def test_invalid_stream_is_refused(more: dict[str, Any], said: str) -> None:
-    with pytest.raises(WrongTable, match=said):
+    with pytest.raises(InvalidTableSpec, match=said):
         StreamSource(**more)
 
 
 def test_batch_size_is_limited() -> None:
-    assert StreamSource("Text", path="p").share == {"maxFilesPerTrigger": "1000"}
-    assert StreamSource("kafka").share == {"maxOffsetsPerTrigger": "1000000"}
-    assert StreamSource("rate").share == {}
+    assert StreamSource("Text", path="p").size_limits == {"maxFilesPerTrigger": "1000"}
+    assert StreamSource("kafka").size_limits == {"maxOffsetsPerTrigger": "1000000"}
+    assert StreamSource("rate").size_limits == {}
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,7 @@ def test_batch_size_is_limited() -> None:
     ],
 )
 def test_invalid_target_is_refused(more: dict[str, Any], said: str) -> None:
-    with pytest.raises(WrongTable, match=said):
+    with pytest.raises(InvalidTableSpec, match=said):
         TableTarget(**more)
 
 

@@ -22,7 +22,7 @@ from beam_spark_io import ReadFromSpark, ReadStreamFromSpark, WriteToSpark, prim
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
 from beam_runner_planner.plan import TruncationPlan
 from beam_runner_planner.table_specs import StreamSource, TableSource, TableTarget
-from beam_runner_planner.translate import translate
+from beam_runner_planner.translate import plan_job
 
 
 class Row(typing.NamedTuple):
@@ -39,7 +39,7 @@ def read(p: beam.Pipeline) -> Any:
 
 @pytest.mark.parametrize("flags", [samples.EMBEDDED, samples.EXTERNAL])
 def test_table_transforms_get_separate_stages_with_complete_input(flags: tuple[str, ...]) -> None:
-    plan = translate(samples.job_of(samples.built(copied, *flags)))
+    plan = plan_job(samples.job_of(samples.built(copied, *flags)))
     tables = {s.stage_id: s.table.urn for s in plan.stages.values() if s.table is not None}
     assert sorted(tables.values()) == sorted(urns.ALL - {urns.READ_STREAM})
     assert plan.has_tables
@@ -56,10 +56,10 @@ def stream(p: beam.Pipeline) -> Any:
 
 
 def test_stream_is_read_in_micro_batches_until_drain() -> None:
-    plan = translate(samples.job_of(samples.proto_of(stream)))
+    plan = plan_job(samples.job_of(samples.proto_of(stream)))
     (read,) = (s for s in plan.stages.values() if s.table is not None)
     assert plan.streaming
-    assert plan.sources() == {read.stage_id}
+    assert plan.source_stage_ids() == {read.stage_id}
     assert read.truncation == TruncationPlan(None, endless=True)
     (spec,) = (s for s in make_scheduler_graph(plan).stages if s.name == read.stage_id)
     # A running micro-batch isn't split, because a micro-batch is short.
@@ -71,7 +71,7 @@ def some(ref: str, time: int = MIN_TIMESTAMP) -> Data:
 
 
 def test_stream_positions_advance_watermark_and_drain_truncates_last_position() -> None:
-    plan = translate(samples.job_of(samples.proto_of(stream)))
+    plan = plan_job(samples.job_of(samples.proto_of(stream)))
     scheduler = Scheduler(make_scheduler_graph(plan))
     scheduler.handle(Start(0, make_root_outputs(plan)))
     (impulse,) = scheduler.open_bundles
@@ -97,7 +97,7 @@ def test_stream_declared_as_bounded_is_refused() -> None:
     for pcollection in proto.components.pcollections.values():
         pcollection.is_bounded = beam_runner_api_pb2.IsBounded.BOUNDED
     with pytest.raises(InvalidPipeline, match="'It/Spark' reads a stream, but its output is"):
-        translate(samples.job_of(proto))
+        plan_job(samples.job_of(proto))
 
 
 def test_stream_with_input_for_start_position_is_refused() -> None:
@@ -108,7 +108,7 @@ def test_stream_with_input_for_start_position_is_refused() -> None:
     with pytest.raises(
         InvalidPipeline, match="'It' reads a stream, but its input isn't an Impulse"
     ):
-        translate(samples.job_of(samples.proto_of(told)))
+        plan_job(samples.job_of(samples.proto_of(told)))
 
 
 @pytest.mark.parametrize("between", [None, TableTarget("csv", "elsewhere")])
@@ -120,7 +120,7 @@ def test_publication_with_foreign_input_is_refused(between: TableTarget | None) 
         return names | "It" >> primitives.publish(TableTarget("csv", "out"))
 
     with pytest.raises(InvalidPipeline, match="'It' publishes written files, but its input"):
-        translate(samples.job_of(samples.proto_of(told)))
+        plan_job(samples.job_of(samples.proto_of(told)))
 
 
 def test_invalid_table_payload_is_refused() -> None:
@@ -132,7 +132,7 @@ def test_invalid_table_payload_is_refused() -> None:
         InvalidPipeline,
         match="'It': the payload of the transform doesn't describe a table to be read",
     ):
-        translate(samples.job_of(proto))
+        plan_job(samples.job_of(proto))
 
 
 def reshuffled(p: beam.Pipeline) -> Any:
@@ -148,7 +148,7 @@ def test_table_input_shared_with_side_input_is_refused(build: samples.Build) -> 
     with pytest.raises(
         UnsupportedPipeline, match=r"or a side input without a transform between \(in 'It'\)"
     ):
-        translate(samples.job_of(samples.proto_of(build)))
+        plan_job(samples.job_of(samples.proto_of(build)))
 
 
 def test_table_transform_with_non_bytes_elements_is_refused() -> None:
@@ -156,4 +156,4 @@ def test_table_transform_with_non_bytes_elements_is_refused() -> None:
         return p | beam.Create([1]) | "It" >> primitives.read(TableSource("csv", path="in"))
 
     with pytest.raises(InvalidPipeline, match="'It' must have inputs and outputs of bytes"):
-        translate(samples.job_of(samples.proto_of(numbers)))
+        plan_job(samples.job_of(samples.proto_of(numbers)))

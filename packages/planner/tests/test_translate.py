@@ -21,7 +21,7 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.plan import JobPlan, StagePlan
-from beam_runner_planner.translate import translate
+from beam_runner_planner.translate import plan_job
 
 GO = "beam:version:sdk_base:go:apache/beam_go_sdk:"
 
@@ -216,7 +216,7 @@ def test_known_coders_get_no_superfluous_length_prefix(version: str, heeded: boo
     proto = samples.proto_of(group_of_known_coders, *samples.EXTERNAL)
     for environment in proto.components.environments.values():
         environment.capabilities.append(f"{GO}{version}")
-    plan = translate(samples.job_of(proto))
+    plan = plan_job(samples.job_of(proto))
     (buffer,) = (b.buffer_id for b in plan.buffers.values() if b.kind is BufferKind.GROUPED)
     ((_, _, parts), _) = written(plan, buffer).pop()
     assert [urn == coder_urns.LENGTH_PREFIX for urn, _, _ in parts] == [heeded] * 2
@@ -304,7 +304,7 @@ def test_late_elements_are_combined_separately_if_lateness_matters(
         samples.scripted_sums(p, getattr(samples.TimestampCombiner, combiner))
 
     proto = samples.proto_of(build)
-    plan = translate(samples.job_of(proto))
+    plan = plan_job(samples.job_of(proto))
     urns = {
         transform.spec.urn
         for stage in plan.stages.values()
@@ -367,5 +367,5 @@ def test_bundles_in_one_interpreter_take_turns_unless_waiting_for_state(
 ) -> None:
     job = samples.job_of(samples.proto_of(build, *flags))
     loopback = attrs.evolve(job, options_json='{"beam:option:environment_type:v1": "LOOPBACK"}')
-    assert translate(loopback).takes_turns is takes_turns
-    assert not translate(job).takes_turns
+    assert plan_job(loopback).shares_one_interpreter is takes_turns
+    assert not plan_job(job).shares_one_interpreter

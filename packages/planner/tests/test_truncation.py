@@ -8,7 +8,7 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.plan import JobPlan, TruncationPlan
-from beam_runner_planner.translate import translate
+from beam_runner_planner.translate import plan_job
 
 ENDLESS = samples.periodic
 
@@ -44,7 +44,7 @@ def test_truncating_stage_reads_and_writes_buffers_of_its_stage(
 
 def test_unbounded_restrictions_are_dropped_if_sdk_cannot_truncate() -> None:
     proto = samples.proto_of(ENDLESS)
-    assert {plan.endless for plan in plans(translate(samples.job_of(proto)))} == {True}
+    assert {plan.endless for plan in plans(plan_job(samples.job_of(proto)))} == {True}
     for environment in proto.components.environments.values():
         environment.capabilities.remove(transform_urns.TRUNCATE_SIZED_RESTRICTION)
-    assert {plan.spec for plan in plans(translate(samples.job_of(proto)))} == {None}
+    assert {plan.spec for plan in plans(plan_job(samples.job_of(proto)))} == {None}

@@ -13,8 +13,8 @@ from stateful_fn import Stateful
 
 from beam_runner_planner import _protos
 from beam_runner_planner.errors import InvalidPipeline
-from beam_runner_planner.translate import translate
-from beam_runner_planner.validation import validated
+from beam_runner_planner.translate import plan_job
+from beam_runner_planner.validation import parse_valid_pipeline
 
 
 def everything(p: beam.Pipeline) -> None:
@@ -143,19 +143,19 @@ def test_invalid_pipeline_is_refused_with_reason(
     proto = samples.built(everything)
     change(proto)
     with pytest.raises(InvalidPipeline, match=text):
-        translate(samples.job_of(proto))
+        plan_job(samples.job_of(proto))
 
 
 def test_unparsable_pipeline_is_refused() -> None:
     with pytest.raises(InvalidPipeline, match="not a message of the Beam model"):
-        validated(b"\xff\xff\xff")
+        parse_valid_pipeline(b"\xff\xff\xff")
 
 
 @pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)
 def test_client_pipelines_are_well_formed(build: samples.Build) -> None:
     for flags in (samples.EMBEDDED, samples.EXTERNAL):
         data = samples.built(build, *flags).SerializeToString()
-        assert validated(data).SerializeToString(deterministic=True)
+        assert parse_valid_pipeline(data).SerializeToString(deterministic=True)
 
 
 def test_expanded_splittable_dofn_remains_splittable() -> None:

@@ -6,7 +6,7 @@ import pytest
 from beam_runner_urns import coders as coder_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.window_coders import make_readable
+from beam_runner_planner.window_coders import make_windows_readable
 
 
 def components_with(*urns: str) -> _protos.Components:
@@ -31,7 +31,7 @@ def components_with(*urns: str) -> _protos.Components:
 )
 def test_readable_window_coder_is_not_wrapped_again(urns: tuple[str, ...]) -> None:
     components = components_with(*urns)
-    make_readable(components)
+    make_windows_readable(components)
     found = []
     waiting = [components.windowing_strategies["w"].window_coder_id]
     while waiting:

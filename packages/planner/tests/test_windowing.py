@@ -22,8 +22,8 @@ from beam_runner_model.timestamp_combiners import TimestampCombiner as EngineCom
 
 from beam_runner_planner import _protos
 from beam_runner_planner.plan import JobPlan
-from beam_runner_planner.translate import translate
-from beam_runner_planner.windowing import trigger, windowing_strategy
+from beam_runner_planner.translate import plan_job
+from beam_runner_planner.windowing import convert_trigger, convert_windowing_strategy
 
 COUNT = beam_triggers.AfterCount(3)
 TIMED = beam_triggers.AfterProcessingTime(2)
@@ -99,17 +99,17 @@ def of_other_sdks(**kind: Any) -> _protos.Trigger:
 
 
 def test_triggers_unknown_to_python_are_parsed() -> None:
-    assert trigger(of_other_sdks(never=True)) == triggers.Never()
-    assert trigger(_protos.Trigger()) == triggers.DefaultTrigger()
+    assert convert_trigger(of_other_sdks(never=True)) == triggers.Never()
+    assert convert_trigger(_protos.Trigger()) == triggers.DefaultTrigger()
     assert (
-        trigger(of_other_sdks(after_synchronized_processing_time=True))
+        convert_trigger(of_other_sdks(after_synchronized_processing_time=True))
         == triggers.AfterSynchronizedProcessingTime()
     )
     aligned = of_other_sdks(after_processing_time=True)
     transforms = aligned.after_processing_time.timestamp_transforms
     transforms.add().align_to.period = 60_000
     transforms.add().delay.delay_millis = 5
-    assert trigger(aligned) == triggers.AfterProcessingTime(
+    assert convert_trigger(aligned) == triggers.AfterProcessingTime(
         (triggers.AlignTo(60_000, 0), triggers.Delay(5))
     )
 
@@ -140,7 +140,7 @@ def with_strategies(sdk: str, **fields: int) -> WindowingStrategy:
     for strategy in proto.components.windowing_strategies.values():
         for name, value in fields.items():
             setattr(strategy, name, value)
-    return strategy_in(translate(samples.job_of(proto)))
+    return strategy_in(plan_job(samples.job_of(proto)))
 
 
 def test_merged_windows_are_not_merged_again() -> None:
@@ -208,4 +208,4 @@ def test_go_triggers_are_parsed_by_sdk_version(
     components.environments["env"].capabilities.append(sdk)
     components.coders["window"].spec.urn = "beam:coder:global_window:v1"
     proto = _protos.WindowingStrategy(window_coder_id="window", environment_id="env", trigger=given)
-    assert windowing_strategy(proto, components).trigger == expected
+    assert convert_windowing_strategy(proto, components).trigger == expected

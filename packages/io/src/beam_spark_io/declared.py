@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from beam_runner_planner.table_specs import WrongTable
+from beam_runner_planner.table_specs import InvalidTableSpec
 
 from beam_spark_io.schemas import arrow_of_spark, arrow_schema
 from beam_spark_io.sessions import session_here
@@ -16,12 +16,12 @@ def columns_of(schema: Any) -> pa.Schema:
     """Returns the columns that a user declares.
 
     Raises:
-        WrongTable: the declaration is not a schema.
+        InvalidTableSpec: the declaration is not a schema.
         UnknownType: Spark has no type for a column.
     """
     declared = arrow_schema(schema)
     if declared is None:
-        raise WrongTable(
+        raise InvalidTableSpec(
             f"schema is {schema!r}; expected a NamedTuple, a pyarrow.Schema or a StructType"
         )
     return declared
@@ -44,11 +44,11 @@ def picked(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
     """Returns the selected columns in the order of the selection.
 
     Raises:
-        WrongTable: a selected column doesn't exist.
+        InvalidTableSpec: a selected column doesn't exist.
     """
     if not columns:
         return schema
     missing = [name for name in columns if name not in schema.names]
     if missing:
-        raise WrongTable(f"the column {missing[0]!r} is missing from schema")
+        raise InvalidTableSpec(f"the column {missing[0]!r} is missing from schema")
     return pa.schema([schema.field(name) for name in columns])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from apache_beam import pvalue
 from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.ptransform import PTransform
-from beam_runner_planner.table_specs import VIEW, WrongTable
+from beam_runner_planner.table_specs import VIEW, InvalidTableSpec
 from beam_runner_storage.temporary import TemporaryFolder
 
 from beam_spark_io.reading import ReadFromSpark
@@ -74,10 +74,10 @@ def to_dataframe(rows: pvalue.PCollection, path: str = "", *, schema: Any = None
         RuntimeError: the pipeline failed, or did not finish.
     """
     if not isinstance(rows, pvalue.PCollection):
-        raise WrongTable(f"to_dataframe needs a PCollection, but got a {type(rows).__name__}")
+        raise InvalidTableSpec(f"to_dataframe needs a PCollection, but got a {type(rows).__name__}")
     session = session_here()
     if session is None:
-        raise WrongTable(
+        raise InvalidTableSpec(
             "to_dataframe returns a DataFrame of this program's SparkSession, but this"
             " program has none: create a SparkSession before the pipeline runs"
         )
@@ -99,7 +99,7 @@ def to_dataframe(rows: pvalue.PCollection, path: str = "", *, schema: Any = None
 def _temporary(session: SparkSession) -> str:
     master = str(session.sparkContext.master)
     if not master.startswith("local") or master.startswith("local-cluster"):
-        raise WrongTable(
+        raise InvalidTableSpec(
             f"Spark runs on other machines ({master}): pass to_dataframe a path= that"
             " those machines can reach"
         )
@@ -110,11 +110,13 @@ def _temporary(session: SparkSession) -> str:
 
 def _check(frame: Any) -> None:
     if not hasattr(frame, "createGlobalTempView"):
-        raise WrongTable(
+        raise InvalidTableSpec(
             f"from_dataframe needs a Spark DataFrame, but got a {type(frame).__name__}"
         )
     if frame.isStreaming:
-        raise WrongTable("from_dataframe needs a bounded DataFrame, but this DataFrame is a stream")
+        raise InvalidTableSpec(
+            "from_dataframe needs a bounded DataFrame, but this DataFrame is a stream"
+        )
     twice = [name for name in frame.columns if frame.columns.count(name) > 1]
     if twice:
-        raise WrongTable(f"the DataFrame has two columns {twice[0]!r}: rename one of them")
+        raise InvalidTableSpec(f"the DataFrame has two columns {twice[0]!r}: rename one of them")

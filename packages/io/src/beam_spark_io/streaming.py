@@ -10,7 +10,7 @@ import attrs
 from apache_beam import pvalue
 from apache_beam.transforms.ptransform import PTransform
 from apache_beam.typehints.native_type_compatibility import match_is_named_tuple
-from beam_runner_planner.table_specs import StreamSource, WrongTable
+from beam_runner_planner.table_specs import InvalidTableSpec, StreamSource
 
 from beam_spark_io import primitives
 from beam_spark_io.declared import asked, columns_of, picked
@@ -70,7 +70,7 @@ class ReadStreamFromSpark(PTransform):
         super().__init__()
         declared = None if schema is None else columns_of(schema)
         if declared is not None and timestamp and timestamp not in declared.names:
-            raise WrongTable(f"the timestamp column {timestamp!r} is missing from schema")
+            raise InvalidTableSpec(f"the timestamp column {timestamp!r} is missing from schema")
         source = StreamSource(
             format,
             path=path,

@@ -12,7 +12,7 @@ from apache_beam import pvalue
 from apache_beam.transforms.ptransform import PTransform
 from apache_beam.transforms.window import GlobalWindows
 from beam_runner_data.rows.columns import encode_batch
-from beam_runner_planner.table_specs import TableTarget, WrongTable
+from beam_runner_planner.table_specs import InvalidTableSpec, TableTarget
 
 from beam_spark_io import primitives
 from beam_spark_io.rows import BatchesOfRows
@@ -70,19 +70,21 @@ class WriteToSpark(PTransform):
     def expand(self, rows: pvalue.PCollection) -> pvalue.PCollection:
         """Returns a PCollection with the target's name, which appears after the write."""
         if not rows.is_bounded:
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"{self.label} can't write an unbounded PCollection: write bounded rows"
             )
         columns = arrow_schema(rows.element_type if self._schema is None else self._schema)
         if columns is None:
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"{self.label} can't derive the columns from the element type"
                 f" {rows.element_type}: set schema=, or declare a NamedTuple by"
                 " with_output_types() on the transform before"
             )
         for name in self._target.partition_by:
             if name not in columns.names:
-                raise WrongTable(f"{self.label} can't partition by {name!r}, which isn't a column")
+                raise InvalidTableSpec(
+                    f"{self.label} can't partition by {name!r}, which isn't a column"
+                )
         target = attrs.evolve(self._target, schema=spark_of_arrow(columns))
         if not rows.windowing.is_default():
             rows = rows | "Global" >> beam.WindowInto(GlobalWindows())

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from beam_runner_planner.table_specs import TableSource, WrongTable
+from beam_runner_planner.table_specs import InvalidTableSpec, TableSource
 
 from beam_spark_io.spark.kafka import explained
 
@@ -37,7 +37,7 @@ def test_kafka_check_without_response_reports_reason_of_each_broker(nobody: str)
     with explained(source, anew=False):
         pass
     told = f"{nobody}: Connection refused; no-port: expected HOST:PORT"
-    with pytest.raises(WrongTable, match=told), explained(source):
+    with pytest.raises(InvalidTableSpec, match=told), explained(source):
         pytest.fail("the topic is read")
 
 
@@ -52,7 +52,7 @@ def test_kafka_check_leaves_options_it_does_not_know_to_spark(nobody: str) -> No
 def test_kafka_check_names_missing_topic() -> None:
     source = TableSource("kafka", options={"subscribe": "orders"})
     with (
-        pytest.raises(WrongTable, match="topic or partition doesn't exist in Kafka: orders"),
+        pytest.raises(InvalidTableSpec, match="topic or partition doesn't exist in Kafka: orders"),
         explained(source),
     ):
         raise RuntimeError("org.apache.kafka.common.errors.UnknownTopicOrPartitionException")

@@ -11,9 +11,9 @@ from beam_runner_urns.transforms import PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS
 from beam_runner_planner import _protos
 from beam_runner_planner.environments import ResolvedEnvironment
 from beam_runner_planner.graph import PlanGraph
-from beam_runner_planner.merging import merging_plan
-from beam_runner_planner.stateful import stateful_head
-from beam_runner_planner.windowing import windowing_strategy
+from beam_runner_planner.merging import plan_window_merging
+from beam_runner_planner.stateful import first_stateful_transform
+from beam_runner_planner.windowing import convert_windowing_strategy
 
 
 def plan_buffers(
@@ -26,7 +26,7 @@ def plan_buffers(
 
     Args:
         graph: the fused stages.
-        components: the pipeline's components, after `window_coders.make_readable`.
+        components: the pipeline's components, after `window_coders.make_windows_readable`.
         environments: the SDK environments by id.
     """
     written: dict[str, list[_protos.PCollection]] = {buffer_id: [] for buffer_id in graph.kinds}
@@ -38,7 +38,7 @@ def plan_buffers(
         if node.source_buffer is not None and not written[node.source_buffer]:
             written[node.source_buffer].append(components.pcollections[node.source_pcollection])
     strategies = {
-        strategy_id: windowing_strategy(proto, components)
+        strategy_id: convert_windowing_strategy(proto, components)
         for strategy_id, proto in components.windowing_strategies.items()
     }
     of_restrictions = {
@@ -47,16 +47,16 @@ def plan_buffers(
         if any(t.spec.urn == PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS for t in node.transforms)
     }
     buffers = {
-        buffer_id: _buffer(
+        buffer_id: _plan_buffer(
             buffer_id, kind, written[buffer_id], strategies, buffer_id in of_restrictions
         )
         for buffer_id, kind in graph.kinds.items()
     }
-    names = _names_of_readers(graph)
+    names = _reader_names_by_buffer(graph)
     for buffer_id, buffer in buffers.items():
         if buffer.kind.is_keyed and written[buffer_id]:
             strategy = components.windowing_strategies[written[buffer_id][0].windowing_strategy_id]
-            merging = merging_plan(
+            merging = plan_window_merging(
                 f"{buffer_id}/MergeWindows",
                 f"{names[buffer_id]}/MergeWindows",
                 strategy,
@@ -67,18 +67,18 @@ def plan_buffers(
     return buffers
 
 
-def _names_of_readers(graph: PlanGraph) -> dict[str, str]:
+def _reader_names_by_buffer(graph: PlanGraph) -> dict[str, str]:
     """Returns, by buffer id, the full name of the transform that groups the buffer or keeps state by its keys."""
     names = {buffer_id: buffer_id.split(":", 1)[1] for buffer_id in graph.kinds}
     for node in graph.nodes:
         if node.source_buffer is not None:
-            head = stateful_head(node.transforms, node.source_pcollection)
+            head = first_stateful_transform(node.transforms, node.source_pcollection)
             if head is not None:
                 names[node.source_buffer] = head.unique_name
     return names
 
 
-def _buffer(
+def _plan_buffer(
     buffer_id: str,
     kind: BufferKind,
     written: list[_protos.PCollection],

@@ -8,19 +8,19 @@ from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.context import Context
+from beam_runner_planner.context import FusionContext
 from beam_runner_planner.errors import UnsupportedPipeline
-from beam_runner_planner.leaves import leaves
-from beam_runner_planner.sdks import environment_of, is_of_python
+from beam_runner_planner.leaves import leaf_transforms
+from beam_runner_planner.sdks import environment_of, is_python_sdk
 from beam_runner_planner.steps import Step
-from beam_runner_planner.unlifting import unlifted
+from beam_runner_planner.unlifting import undo_lifting
 
 _LIFTABLE = frozenset(
     {"default", "always", "never", "after_processing_time", "after_synchronized_processing_time"}
 )
 
 
-def expand_combines(steps: Iterable[Step], context: Context) -> Iterator[Step]:
+def expand_combines(steps: Iterable[Step], context: FusionContext) -> Iterator[Step]:
     """Replaces each CombinePerKey by transforms that can run.
 
     The result is the same whether or not the SDK has lifted the combine.
@@ -29,25 +29,29 @@ def expand_combines(steps: Iterable[Step], context: Context) -> Iterator[Step]:
         UnsupportedPipeline: An SDK has lifted a combine that must not be lifted, and the transforms
             that follow are not those that SDKs produce.
     """
-    for step in unlifted(list(steps), lambda step: not _may_lift(step.transform, context)):
+    for step in undo_lifting(
+        list(steps), lambda step: not _may_combine_before_grouping(step.transform, context)
+    ):
         if step.urn == transform_urns.COMBINE_PER_KEY:
-            yield from map(Step, _parts_of(step.transform, context))
+            yield from map(Step, _expand_combine(step.transform, context))
             continue
         if step.urn == transform_urns.COMBINE_PER_KEY_PRECOMBINE:
-            _check_lifted(step.transform, context)
+            _check_may_be_lifted(step.transform, context)
         yield step
 
 
-def _parts_of(transform: _protos.PTransform, context: Context) -> Iterator[_protos.PTransform]:
-    if _may_lift(transform, context):
-        return _lifted(transform, context)
-    if _combines_groups(transform, context):
-        return _grouped(transform, context)
-    return _as_expanded(transform, context)
+def _expand_combine(
+    transform: _protos.PTransform, context: FusionContext
+) -> Iterator[_protos.PTransform]:
+    if _may_combine_before_grouping(transform, context):
+        return _expand_lifted(transform, context)
+    if _can_combine_grouped_values(transform, context):
+        return _expand_after_grouping(transform, context)
+    return _expansion_of_sdk(transform, context)
 
 
-def _check_lifted(precombine: _protos.PTransform, context: Context) -> None:
-    if not _may_lift(precombine, context):
+def _check_may_be_lifted(precombine: _protos.PTransform, context: FusionContext) -> None:
+    if not _may_combine_before_grouping(precombine, context):
         raise UnsupportedPipeline(
             [
                 "a combine that the SDK has lifted before the grouping, although its"
@@ -58,7 +62,7 @@ def _check_lifted(precombine: _protos.PTransform, context: Context) -> None:
         )
 
 
-def _may_lift(transform: _protos.PTransform, context: Context) -> bool:
+def _may_combine_before_grouping(transform: _protos.PTransform, context: FusionContext) -> bool:
     """Returns whether elements may be combined before they are grouped.
 
     A precombined element has one timestamp, which holds the watermark for all elements in it. One
@@ -76,20 +80,20 @@ def _may_lift(transform: _protos.PTransform, context: Context) -> bool:
     earliest = strategy.output_time == _protos.OutputTime.EARLIEST_IN_PANE
     if (merges or earliest) and pcollection.is_bounded == _protos.IsBounded.UNBOUNDED:
         return False
-    return _counts_no_elements(strategy.trigger)
+    return _ignores_element_count(strategy.trigger)
 
 
-def _combines_groups(transform: _protos.PTransform, context: Context) -> bool:
+def _can_combine_grouped_values(transform: _protos.PTransform, context: FusionContext) -> bool:
     """Returns whether the SDK can combine the values of groups when the runner asks it to.
 
     No SDK lists this ability among its capabilities. Python's SDK can. Go's SDK can't: it uses the
     parts of the combine in its own way.
     """
     environment = environment_of(transform, context.components)
-    return is_of_python(environment) or not transform.subtransforms
+    return is_python_sdk(environment) or not transform.subtransforms
 
 
-def _counts_no_elements(trigger: _protos.Trigger) -> bool:
+def _ignores_element_count(trigger: _protos.Trigger) -> bool:
     """Returns whether a trigger gives the same panes if it sees several elements as one element.
 
     The recursion is as deep as the trigger; protobuf limits the depth.
@@ -101,18 +105,20 @@ def _counts_no_elements(trigger: _protos.Trigger) -> bool:
             return bool(trigger.element_count.element_count == 1)
         case "after_end_of_window":
             ends = trigger.after_end_of_window
-            return _counts_no_elements(ends.early_firings) and _counts_no_elements(
+            return _ignores_element_count(ends.early_firings) and _ignores_element_count(
                 ends.late_firings
             )
         case "after_any":
-            return all(map(_counts_no_elements, trigger.after_any.subtriggers))
+            return all(map(_ignores_element_count, trigger.after_any.subtriggers))
         case "repeat":
-            return _counts_no_elements(trigger.repeat.subtrigger)
+            return _ignores_element_count(trigger.repeat.subtrigger)
         case kind:
             return kind in _LIFTABLE
 
 
-def _lifted(transform: _protos.PTransform, context: Context) -> Iterator[_protos.PTransform]:
+def _expand_lifted(
+    transform: _protos.PTransform, context: FusionContext
+) -> Iterator[_protos.PTransform]:
     """Returns the steps of a lifted combine: precombine, group, merge accumulators, extract outputs."""
     components = context.components
     name = transform.unique_name
@@ -128,7 +134,7 @@ def _lifted(transform: _protos.PTransform, context: Context) -> Iterator[_protos
         f"{name}/Group.out", out, coder_id=context.add_coder(coder_urns.KV, [key_id, several])
     )
     merged = context.add_pcollection(f"{name}/Merge.out", out, coder_id=accumulated)
-    yield _part(
+    yield _combine_part(
         context,
         transform,
         "Precombine",
@@ -136,8 +142,8 @@ def _lifted(transform: _protos.PTransform, context: Context) -> Iterator[_protos
         dict(transform.inputs),
         {"out": precombined},
     )
-    yield _group(context, transform, precombined, grouped)
-    yield _part(
+    yield _group_by_key_transform(context, transform, precombined, grouped)
+    yield _combine_part(
         context,
         transform,
         "Merge",
@@ -145,7 +151,7 @@ def _lifted(transform: _protos.PTransform, context: Context) -> Iterator[_protos
         {"in": grouped},
         {"out": merged},
     )
-    yield _part(
+    yield _combine_part(
         context,
         transform,
         "ExtractOutputs",
@@ -155,7 +161,9 @@ def _lifted(transform: _protos.PTransform, context: Context) -> Iterator[_protos
     )
 
 
-def _grouped(transform: _protos.PTransform, context: Context) -> Iterator[_protos.PTransform]:
+def _expand_after_grouping(
+    transform: _protos.PTransform, context: FusionContext
+) -> Iterator[_protos.PTransform]:
     """Returns the steps of an unlifted combine: group, then combine the values of each group."""
     components = context.components
     (input_id,) = transform.inputs.values()
@@ -169,8 +177,8 @@ def _grouped(transform: _protos.PTransform, context: Context) -> Iterator[_proto
         components.pcollections[output_id],
         coder_id=context.add_coder(coder_urns.KV, [key_id, values_id]),
     )
-    yield _group(context, transform, input_id, grouped)
-    yield _part(
+    yield _group_by_key_transform(context, transform, input_id, grouped)
+    yield _combine_part(
         context,
         transform,
         "Combine",
@@ -180,26 +188,28 @@ def _grouped(transform: _protos.PTransform, context: Context) -> Iterator[_proto
     )
 
 
-def _as_expanded(transform: _protos.PTransform, context: Context) -> Iterator[_protos.PTransform]:
+def _expansion_of_sdk(
+    transform: _protos.PTransform, context: FusionContext
+) -> Iterator[_protos.PTransform]:
     """Returns the steps that the SDK has expanded the combine to."""
-    for _, part in leaves(transform.subtransforms, context.components):
-        part.unique_name = context.new_name(part.unique_name)
+    for _, part in leaf_transforms(transform.subtransforms, context.components):
+        part.unique_name = context.unique_step_name(part.unique_name)
         yield part
 
 
-def _group(
-    context: Context, transform: _protos.PTransform, input_id: str, output_id: str
+def _group_by_key_transform(
+    context: FusionContext, transform: _protos.PTransform, input_id: str, output_id: str
 ) -> _protos.PTransform:
     return _protos.PTransform(
-        unique_name=context.new_name(f"{transform.unique_name}/Group"),
+        unique_name=context.unique_step_name(f"{transform.unique_name}/Group"),
         spec=_protos.FunctionSpec(urn=transform_urns.GROUP_BY_KEY),
         inputs={"in": input_id},
         outputs={"out": output_id},
     )
 
 
-def _part(
-    context: Context,
+def _combine_part(
+    context: FusionContext,
     transform: _protos.PTransform,
     part: str,
     urn: str,
@@ -207,7 +217,7 @@ def _part(
     outputs: dict[str, str],
 ) -> _protos.PTransform:
     return _protos.PTransform(
-        unique_name=context.new_name(f"{transform.unique_name}/{part}"),
+        unique_name=context.unique_step_name(f"{transform.unique_name}/{part}"),
         spec=_protos.FunctionSpec(urn=urn, payload=transform.spec.payload),
         inputs=inputs,
         outputs=outputs,

@@ -10,10 +10,10 @@ from apache_beam.runners.portability.fn_api_runner import translations
 from beam_runner_urns import coders as coder_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.sdks import uses_length_prefix
+from beam_runner_planner.sdks import length_prefix_predicate
 
 
-class Context(translations.TransformContext):
+class FusionContext(translations.TransformContext):
     """Beam's translation context, which finds equal coders by content and makes unique names by
     counting.
 
@@ -29,7 +29,7 @@ class Context(translations.TransformContext):
             for coder_id, coder in components.coders.items()
         }
         self._names: set[str] = set()
-        self._heeds_prefix = uses_length_prefix(components)
+        self._heeds_prefix = length_prefix_predicate(components)
         super().__init__(components, known_runner_urns)
 
     def add_or_get_coder_id(self, coder_proto: _protos.Coder, coder_prefix: str = "coder") -> str:
@@ -37,7 +37,9 @@ class Context(translations.TransformContext):
         content = coder_proto.SerializeToString(deterministic=True)
         coder_id = self._coder_ids.get(content)
         if coder_id is None:
-            coder_id = self._coder_ids[content] = self.new_id(self.components.coders, coder_prefix)
+            coder_id = self._coder_ids[content] = self.unique_id(
+                self.components.coders, coder_prefix
+            )
             self.components.coders[coder_id].CopyFrom(coder_proto)
         return coder_id
 
@@ -47,7 +49,7 @@ class Context(translations.TransformContext):
             _protos.Coder(spec=_protos.FunctionSpec(urn=urn), component_coder_ids=component_ids)
         )
 
-    def prefixed(self, coder_id: str) -> str:
+    def add_length_prefixed_coder(self, coder_id: str) -> str:
         """Returns the id of the length-prefixed coder, or the same id if the coder has a prefix or
         SDKs ignore prefixes.
         """
@@ -56,26 +58,26 @@ class Context(translations.TransformContext):
             return coder_id
         return self.add_coder(coder_urns.LENGTH_PREFIX, [coder_id])
 
-    def know_every_coder(self) -> None:
+    def mark_all_coders_known(self) -> None:
         """Declares that the runner knows all coders, so that fusion adds no length prefixes for the runner."""
         self._known_coder_urns |= {c.spec.urn for c in self.components.coders.values()}
 
     def add_pcollection(self, wanted_id: str, like: _protos.PCollection, **changes: Any) -> str:
         """Adds a copy of a PCollection with some fields changed; returns its id, which is also its name."""
         pcollections = self.components.pcollections
-        pcollection_id = self.new_id(pcollections, wanted_id)
+        pcollection_id = self.unique_id(pcollections, wanted_id)
         pcollections[pcollection_id].CopyFrom(like)
         for field, value in {"unique_name": pcollection_id, **changes}.items():
             setattr(pcollections[pcollection_id], field, value)
         return pcollection_id
 
-    def new_name(self, wanted: str) -> str:
+    def unique_step_name(self, wanted: str) -> str:
         """Returns a full name that no step has: the requested name, or the requested name with a number."""
-        name = self.new_id(self._names, wanted)
+        name = self.unique_id(self._names, wanted)
         self._names.add(name)
         return name
 
-    def new_id(self, existing: Container[str], wanted: str) -> str:
+    def unique_id(self, existing: Container[str], wanted: str) -> str:
         """Returns an unused id: the requested id, or the requested id with a number."""
         found = wanted
         while found in existing:

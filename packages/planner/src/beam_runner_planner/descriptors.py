@@ -12,9 +12,9 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.fusion import FusedPipeline
-from beam_runner_planner.graph import Node, PlanGraph
+from beam_runner_planner.graph import PlanGraph, StageNode
 from beam_runner_planner.leaves import COMBINE_PARTS
-from beam_runner_planner.stateful import coders_of
+from beam_runner_planner.stateful import state_and_timer_coder_ids
 
 
 class DescriptorBuilder:
@@ -35,7 +35,7 @@ class DescriptorBuilder:
         self._written = {s.buffer_id: s.pcollection_id for n in graph.nodes for s in n.sinks}
 
     def build(
-        self, stage_id: str, node: Node, environment_id: str
+        self, stage_id: str, node: StageNode, environment_id: str
     ) -> tuple[HarnessStage, dict[str, str]]:
         """Returns the spec of the stage, and the buffer of each of its output edges by transform id."""
         descriptor = _protos.ProcessBundleDescriptor(id=stage_id)
@@ -70,7 +70,7 @@ class DescriptorBuilder:
     def _is_grouped(self, buffer_id: str | None) -> bool:
         return buffer_id is not None and self._buffers[buffer_id].kind is BufferKind.GROUPED
 
-    def _add_source(self, descriptor: _protos.ProcessBundleDescriptor, node: Node) -> str:
+    def _add_source(self, descriptor: _protos.ProcessBundleDescriptor, node: StageNode) -> str:
         source_id = f"{descriptor.id}/read"
         edge_coder = self._script_coders.get(node.source_buffer or "")
         if edge_coder is None:
@@ -90,7 +90,7 @@ class DescriptorBuilder:
         )
         return source_id
 
-    def _read_coder(self, node: Node) -> str:
+    def _read_coder(self, node: StageNode) -> str:
         """Returns the windowed coder of the data that a node reads, which is the coder that wrote the
         data.
 
@@ -146,7 +146,7 @@ class DescriptorBuilder:
         components = self._components
         coders: set[str] = set()
         for transform in descriptor.transforms.values():
-            coders.update(_coders_of(transform))
+            coders.update(_coder_ids_of_payload(transform))
             for pcollection_id in (*transform.inputs.values(), *transform.outputs.values()):
                 if pcollection_id not in descriptor.pcollections:
                     descriptor.pcollections[pcollection_id].CopyFrom(
@@ -158,7 +158,7 @@ class DescriptorBuilder:
                 strategy = components.windowing_strategies[strategy_id]
                 descriptor.windowing_strategies[strategy_id].CopyFrom(strategy)
                 coders.add(strategy.window_coder_id)
-        for coder_id in self._with_parts(coders):
+        for coder_id in self._with_component_coders(coders):
             descriptor.coders[coder_id].CopyFrom(components.coders[coder_id])
         for strategy in descriptor.windowing_strategies.values():
             if strategy.environment_id:
@@ -189,7 +189,7 @@ class DescriptorBuilder:
             case BufferKind.SIDE_MULTIMAP:
                 return OutputEdge(sink_id, OutputKind.KEYED, timestamps=streaming)
 
-    def _with_parts(self, coder_ids: Iterable[str]) -> set[str]:
+    def _with_component_coders(self, coder_ids: Iterable[str]) -> set[str]:
         reached: set[str] = set()
         waiting = list(coder_ids)
         while waiting:
@@ -200,7 +200,7 @@ class DescriptorBuilder:
         return reached
 
 
-def _coders_of(transform: _protos.PTransform) -> Iterable[str]:
+def _coder_ids_of_payload(transform: _protos.PTransform) -> Iterable[str]:
     """Returns the ids of the coders that a transform's payload refers to."""
     urn, payload = transform.spec.urn, transform.spec.payload
     if urn in (transform_urns.DATA_SOURCE, transform_urns.DATA_SINK):
@@ -211,4 +211,4 @@ def _coders_of(transform: _protos.PTransform) -> Iterable[str]:
         pardo = _protos.ParDoPayload.FromString(payload)
         if pardo.restriction_coder_id:
             yield pardo.restriction_coder_id
-        yield from coders_of(pardo)
+        yield from state_and_timer_coder_ids(pardo)

@@ -13,7 +13,7 @@ _lock = threading.Lock()
 _told: dict[str, tuple[float, str]] = {}
 
 
-def why_no_docker() -> str:
+def docker_problem() -> str:
     """Returns the reason why containers can't run on this machine, as a clause, or an empty text if
     they can.
 
@@ -25,12 +25,12 @@ def why_no_docker() -> str:
     with _lock:
         asked, answer = _told.get(command, (0.0, ""))
         if not asked or time.monotonic() > asked + _ASK_AGAIN:
-            answer = _ask(command)
+            answer = _daemon_problem(command)
             _told[command] = time.monotonic(), answer
         return answer
 
 
-def _ask(command: str) -> str:
+def _daemon_problem(command: str) -> str:
     try:
         subprocess.run(
             [command, "version", "--format", "{{.Server.Version}}"],

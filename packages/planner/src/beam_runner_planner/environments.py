@@ -25,9 +25,9 @@ from beam_runner_urns import options as option_urns
 from beam_runner_urns import protocols as protocol_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.docker_check import why_no_docker
+from beam_runner_planner.docker_check import docker_problem
 from beam_runner_planner.errors import InvalidPipeline
-from beam_runner_planner.sdks import is_our_own, versions
+from beam_runner_planner.sdks import describe_versions, has_server_versions
 
 _PYTHON_SDK = f"{protocol_urns.SDK_BASE_VERSION_PREFIX}apache/beam_python"
 
@@ -79,7 +79,7 @@ def resolve_environments(
     for environment_id, proto in pipeline.components.environments.items():
         try:
             stored = artifacts.get(environment_id, ())
-            resolved[environment_id] = _resolve(proto, stored, options)
+            resolved[environment_id] = _resolve_environment(proto, stored, options)
         except _protos.DecodeError as error:
             raise InvalidPipeline(
                 f"the environment {environment_id!r} has a payload, or artifacts with"
@@ -88,87 +88,87 @@ def resolve_environments(
     return resolved
 
 
-def option(options: Mapping[str, Any], name: str) -> Any:
+def option_value(options: Mapping[str, Any], name: str) -> Any:
     """Returns the value of a pipeline option, or None if the option is not set."""
     return options.get(f"{option_urns.PREFIX}{name}{option_urns.SUFFIX}", options.get(name))
 
 
-def experiments(options: Mapping[str, Any]) -> list[str]:
+def requested_experiments(options: Mapping[str, Any]) -> list[str]:
     """Returns the experiments in a pipeline's options."""
-    asked = option(options, "experiments")
+    asked = option_value(options, "experiments")
     return [one for one in asked if isinstance(one, str)] if isinstance(asked, list) else []
 
 
-def _names_docker(options: Mapping[str, Any]) -> bool:
+def _is_docker_requested(options: Mapping[str, Any]) -> bool:
     """Returns whether the user chose Docker; the SDK sends Docker as its default, too."""
-    return option(options, "environment_type") in ("DOCKER", environment_urns.DOCKER)
+    return option_value(options, "environment_type") in ("DOCKER", environment_urns.DOCKER)
 
 
-def _in_client(proto: _protos.Environment, options: Mapping[str, Any]) -> bool:
+def _runs_in_client_threads(proto: _protos.Environment, options: Mapping[str, Any]) -> bool:
     """Returns whether the workers of an external pool are threads of the Python program that submits the job."""
     return (
-        option(options, "environment_type") == "LOOPBACK"
+        option_value(options, "environment_type") == "LOOPBACK"
         and any(capability.startswith(_PYTHON_SDK) for capability in proto.capabilities)
-        and "use_loopback_process_worker" not in experiments(options)
+        and "use_loopback_process_worker" not in requested_experiments(options)
     )
 
 
-def _resolve(
+def _resolve_environment(
     proto: _protos.Environment, stored: Sequence[StagedArtifact], options: Mapping[str, Any]
 ) -> ResolvedEnvironment:
-    chosen = _alternative(proto)
+    chosen = _preferred_alternative(proto)
     by_hash = {artifact.sha256: artifact for artifact in stored}
     environment = Environment(
         urn=chosen.urn,
         payload=chosen.payload,
-        artifacts=tuple(_artifact(d, by_hash) for d in chosen.dependencies),
+        artifacts=tuple(_staged_artifact(d, by_hash) for d in chosen.dependencies),
     )
     match chosen.urn:
         case environment_urns.EXTERNAL:
-            in_client = _in_client(proto, options)
+            in_client = _runs_in_client_threads(proto, options)
             return ResolvedEnvironment(environment, embedded=False, in_client=in_client)
         case environment_urns.PROCESS:
             return ResolvedEnvironment(environment, embedded=False)
         case environment_urns.EMBEDDED_PYTHON:
-            return _with_this_python(environment)
+            return _in_this_python(environment)
         case environment_urns.EMBEDDED_PYTHON_GRPC:
-            return _in_another_process(environment)
+            return _in_separate_process(environment)
         case environment_urns.DOCKER:
-            reason = _NAMED if _names_docker(options) else _why_not_embedded(chosen)
+            reason = _NAMED if _is_docker_requested(options) else _reason_not_embedded(chosen)
             if not reason:
-                return _with_this_python(environment)
-            missing = why_no_docker()
+                return _in_this_python(environment)
+            missing = docker_problem()
             if not missing:
                 return ResolvedEnvironment(environment, embedded=False)
             image = _protos.DockerPayload.FromString(chosen.payload).container_image
             return ResolvedEnvironment(
                 environment,
                 False,
-                f"the Docker image {image!r}, because {missing}: {versions(proto)}; {reason}",
+                f"the Docker image {image!r}, because {missing}: {describe_versions(proto)}; {reason}",
             )
         case urn:
             return ResolvedEnvironment(environment, False, f"environments of kind {urn!r}")
 
 
-def _with_this_python(environment: Environment) -> ResolvedEnvironment:
+def _in_this_python(environment: Environment) -> ResolvedEnvironment:
     """Returns the embedded environment, or a separate Python process if packages must be installed."""
     if has_packages(environment.artifacts):
-        return _in_another_process(environment)
+        return _in_separate_process(environment)
     return ResolvedEnvironment(environment, embedded=True)
 
 
-def _in_another_process(environment: Environment) -> ResolvedEnvironment:
+def _in_separate_process(environment: Environment) -> ResolvedEnvironment:
     other = attrs.evolve(environment, urn=environment_urns.EMBEDDED_PYTHON, payload=b"")
     return ResolvedEnvironment(other, embedded=False)
 
 
-def _alternative(proto: _protos.Environment, depth: int = 0) -> _protos.Environment:
+def _preferred_alternative(proto: _protos.Environment, depth: int = 0) -> _protos.Environment:
     if proto.urn != environment_urns.ANYOF:
         return proto
     if depth == _ANYOF_DEPTH:
         raise InvalidPipeline("an environment has too many levels of nested alternatives")
     alternatives = _protos.AnyOfEnvironmentPayload.FromString(proto.payload).environments
-    resolved = [_alternative(alternative, depth + 1) for alternative in alternatives]
+    resolved = [_preferred_alternative(alternative, depth + 1) for alternative in alternatives]
     for urn in _PREFERENCE:
         for alternative in resolved:
             if alternative.urn == urn:
@@ -187,14 +187,14 @@ _OTHER_IMAGE = (
 )
 
 
-def _why_not_embedded(proto: _protos.Environment) -> str:
+def _reason_not_embedded(proto: _protos.Environment) -> str:
     """Returns the reason why the server's own Python can't replace a Docker environment, or an empty text if it can."""
     image = _protos.DockerPayload.FromString(proto.payload).container_image
-    own = image == DockerEnvironment.default_docker_image() and is_our_own(proto)
+    own = image == DockerEnvironment.default_docker_image() and has_server_versions(proto)
     return "" if own else _OTHER_IMAGE
 
 
-def _artifact(
+def _staged_artifact(
     dependency: _protos.ArtifactInformation, stored: Mapping[str, StagedArtifact]
 ) -> Artifact:
     name = ""

@@ -9,18 +9,18 @@ from beam_runner_urns import python_sdk
 from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos, scripts
-from beam_runner_planner.context import Context
+from beam_runner_planner.context import FusionContext
 from beam_runner_planner.leaves import RESHUFFLES
 from beam_runner_planner.steps import (
     IMPULSE_BUFFER,
     Step,
     buffer_id,
-    sink,
-    source,
+    buffer_sink,
+    buffer_source,
 )
 
 
-def expand_shuffles(steps: Iterable[Step], context: Context) -> Iterator[Step]:
+def expand_shuffles(steps: Iterable[Step], context: FusionContext) -> Iterator[Step]:
     """Replaces each GroupByKey and each reshuffle by a write to a buffer and a read from the buffer."""
     for step in steps:
         if step.urn == transform_urns.GROUP_BY_KEY:
@@ -36,11 +36,11 @@ def expand_shuffles(steps: Iterable[Step], context: Context) -> Iterator[Step]:
         if kind == "group":
             context.length_prefix_pcoll_coders(output_id)
         buffer = buffer_id(kind, step.name)
-        yield sink(f"{step.name}/Write", buffer, step.main)
-        yield source(f"{step.name}/Read", buffer, output_id)
+        yield buffer_sink(f"{step.name}/Write", buffer, step.main)
+        yield buffer_source(f"{step.name}/Read", buffer, output_id)
 
 
-def expand_flattens(steps: Iterable[Step], context: Context) -> Iterator[Step]:
+def expand_flattens(steps: Iterable[Step], context: FusionContext) -> Iterator[Step]:
     """Replaces each Flatten by writes to one buffer and a read from it; a Flatten of one input
     disappears.
 
@@ -52,7 +52,7 @@ def expand_flattens(steps: Iterable[Step], context: Context) -> Iterator[Step]:
             yield step
             continue
         for tag, pcollection_id in sorted(step.transform.inputs.items()):
-            recoded = _recoded(step, tag, pcollection_id, context)
+            recoded = _add_transcoding_step(step, tag, pcollection_id, context)
             if recoded is not None:
                 yield recoded
                 (step.transform.inputs[tag],) = recoded.outputs
@@ -62,11 +62,13 @@ def expand_flattens(steps: Iterable[Step], context: Context) -> Iterator[Step]:
         (output_id,) = step.outputs
         buffer = buffer_id("flatten", step.name)
         for tag, pcollection_id in sorted(step.transform.inputs.items()):
-            yield sink(f"{step.name}/Write/{tag}", buffer, pcollection_id)
-        yield source(f"{step.name}/Read", buffer, output_id)
+            yield buffer_sink(f"{step.name}/Write/{tag}", buffer, pcollection_id)
+        yield buffer_source(f"{step.name}/Read", buffer, output_id)
 
 
-def _recoded(step: Step, tag: str, pcollection_id: str, context: Context) -> Step | None:
+def _add_transcoding_step(
+    step: Step, tag: str, pcollection_id: str, context: FusionContext
+) -> Step | None:
     """Returns a step that re-encodes an input of a Flatten with the output's coder; None if the coders
     are equal.
 
@@ -77,7 +79,7 @@ def _recoded(step: Step, tag: str, pcollection_id: str, context: Context) -> Ste
     coder_id = pcollections[output_id].coder_id
     if pcollections[pcollection_id].coder_id == coder_id:
         return None
-    name = context.new_name(f"{step.name}/Transcode/{tag}")
+    name = context.unique_step_name(f"{step.name}/Transcode/{tag}")
     return Step(
         _protos.PTransform(
             unique_name=name,
@@ -94,7 +96,7 @@ def _recoded(step: Step, tag: str, pcollection_id: str, context: Context) -> Ste
 
 
 def expand_scripts(
-    steps: Iterable[Step], context: Context, coders: dict[str, str]
+    steps: Iterable[Step], context: FusionContext, coders: dict[str, str]
 ) -> Iterator[Step]:
     """Replaces each TestStream by reads from the buffers that its script fills, one buffer for each
     output.
@@ -110,26 +112,30 @@ def expand_scripts(
             yield step
             continue
         for pcollection_id in sorted(set(step.outputs)):
-            buffer = scripts.buffer_of(pcollection_id)
-            coders[buffer] = _script_coder(context, step.transform, pcollection_id)
-            yield source(f"{step.name}/Read/{pcollection_id}", buffer.encode(), pcollection_id)
+            buffer = scripts.script_buffer_id(pcollection_id)
+            coders[buffer] = _script_coder_id(context, step.transform, pcollection_id)
+            yield buffer_source(
+                f"{step.name}/Read/{pcollection_id}", buffer.encode(), pcollection_id
+            )
 
 
-def _script_coder(context: Context, transform: _protos.PTransform, pcollection_id: str) -> str:
+def _script_coder_id(
+    context: FusionContext, transform: _protos.PTransform, pcollection_id: str
+) -> str:
     payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
     strategy_id = context.components.pcollections[pcollection_id].windowing_strategy_id
     window_coder_id = context.components.windowing_strategies[strategy_id].window_coder_id
-    element_coder_id = context.prefixed(payload.coder_id)
+    element_coder_id = context.add_length_prefixed_coder(payload.coder_id)
     return context.add_coder(coder_urns.WINDOWED_VALUE, [element_coder_id, window_coder_id])
 
 
-def expand_impulses(steps: Iterable[Step], context: Context) -> Iterator[Step]:
+def expand_impulses(steps: Iterable[Step], context: FusionContext) -> Iterator[Step]:
     """Makes each step without an input read the single element of an impulse."""
     for step in steps:
         transform = step.transform
         if step.urn == transform_urns.IMPULSE:
             (output_id,) = step.outputs
-            yield source(step.name, IMPULSE_BUFFER, output_id)
+            yield buffer_source(step.name, IMPULSE_BUFFER, output_id)
         elif transform.inputs or step.reads_buffer:
             yield step
         else:
@@ -142,5 +148,5 @@ def expand_impulses(steps: Iterable[Step], context: Context) -> Iterator[Step]:
             if step.urn == transform_urns.READ:
                 transform.spec.urn = python_sdk.IMPULSE_READ_TRANSFORM
             transform.inputs["in"] = impulse_id
-            yield source(f"{step.name}/Impulse", IMPULSE_BUFFER, impulse_id)
+            yield buffer_source(f"{step.name}/Impulse", IMPULSE_BUFFER, impulse_id)
             yield Step(transform)

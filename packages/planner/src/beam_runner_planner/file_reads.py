@@ -50,21 +50,21 @@ class FileRead:
         )
 
 
-def file_reads(pipeline: bytes) -> tuple[FileRead, ...]:
+def find_file_reads(pipeline: bytes) -> tuple[FileRead, ...]:
     """Returns the steps of a serialized pipeline that read or match files, in the order of their
     names.
 
     The function leaves out steps without display data, which SDKs may omit.
     """
     components = _protos.Pipeline.FromString(pipeline).components
-    return tuple(sorted(_reads(components), key=lambda read: read.name))
+    return tuple(sorted(_find_file_reads(components), key=lambda read: read.name))
 
 
-def _reads(components: _protos.Components) -> Iterator[FileRead]:
+def _find_file_reads(components: _protos.Components) -> Iterator[FileRead]:
     for node in components.transforms.values():
         if node.spec.urn != transform_urns.PAR_DO:
             continue
-        shown = _display(node)
+        shown = _display_data(node)
         pattern = shown.get((_SOURCE, "file_pattern"), "")
         if pattern or _MATCHERS & set(shown.values()):
             environment = components.environments[node.environment_id]
@@ -77,7 +77,7 @@ def _reads(components: _protos.Components) -> Iterator[FileRead]:
             )
 
 
-def _display(node: _protos.PTransform) -> Mapping[tuple[str, str], str]:
+def _display_data(node: _protos.PTransform) -> Mapping[tuple[str, str], str]:
     """Returns the texts of a transform's display data by namespace and key, without damaged items."""
     shown = {}
     for item in node.display_data:

@@ -12,23 +12,23 @@ from collections.abc import Iterator
 from beam_runner_model.window_fns import OpaqueWindows
 
 from beam_runner_planner import _protos
-from beam_runner_planner.windowing import window_fn
+from beam_runner_planner.windowing import convert_window_fn
 
 
-def windows_that_differ(
+def incompatible_window_functions(
     flatten: _protos.PTransform, components: _protos.Components
 ) -> Iterator[str]:
     """Yields the name of an unsupported feature for each input whose window function the output can't have."""
     (output_id,) = set(flatten.outputs.values())
-    output = _strategy_of(output_id, components)
+    output = _windowing_strategy_of(output_id, components)
     told: set[str] = set()
     for _, pcollection_id in sorted(flatten.inputs.items()):
-        strategy = _strategy_of(pcollection_id, components)
-        if _is_same(strategy.window_coder_id, output.window_coder_id, components):
+        strategy = _windowing_strategy_of(pcollection_id, components)
+        if _has_same_encoding(strategy.window_coder_id, output.window_coder_id, components):
             continue
         text = (
-            f"a Flatten of elements in {_described(strategy)} into"
-            f" {_described(output)}, whose windows have another coder: apply the same"
+            f"a Flatten of elements in {_describe_window_fn(strategy)} into"
+            f" {_describe_window_fn(output)}, whose windows have another coder: apply the same"
             " WindowInto to all inputs"
         )
         if text not in told:
@@ -36,18 +36,20 @@ def windows_that_differ(
             yield text
 
 
-def _strategy_of(pcollection_id: str, components: _protos.Components) -> _protos.WindowingStrategy:
+def _windowing_strategy_of(
+    pcollection_id: str, components: _protos.Components
+) -> _protos.WindowingStrategy:
     strategy_id = components.pcollections[pcollection_id].windowing_strategy_id
     return components.windowing_strategies[strategy_id]
 
 
-def _described(strategy: _protos.WindowingStrategy) -> str:
+def _describe_window_fn(strategy: _protos.WindowingStrategy) -> str:
     """Returns the window function as the engine knows it, or its URN."""
-    fn = window_fn(strategy.window_fn)
+    fn = convert_window_fn(strategy.window_fn)
     return repr(fn.urn) if isinstance(fn, OpaqueWindows) else str(fn)
 
 
-def _is_same(one_id: str, other_id: str, components: _protos.Components) -> bool:
+def _has_same_encoding(one_id: str, other_id: str, components: _protos.Components) -> bool:
     """Returns whether two coders encode equally, as far as their protos show."""
     coders = components.coders
     waiting, seen = [(one_id, other_id)], set()

@@ -15,14 +15,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
-from beam_runner_planner.context import Context
+from beam_runner_planner.context import FusionContext
 from beam_runner_planner.errors import InvalidPipeline
-from beam_runner_planner.ordering import after_those_needed, around_circles
-from beam_runner_planner.steps import Step, buffer_id, sink, source
+from beam_runner_planner.ordering import nodes_around_cycles, sort_by_dependencies
+from beam_runner_planner.steps import Step, buffer_id, buffer_sink, buffer_source
 
 
 @attrs.define(eq=False)
-class Stage:
+class StageSteps:
     """Steps that run together.
 
     Attributes:
@@ -39,13 +39,13 @@ class Stage:
     sides_behind: int = 0
     sinks: list[Step] = attrs.field(factory=list)
 
-    def take(self, step: Step) -> None:
+    def add_step(self, step: Step) -> None:
         """Adds a step to the stage."""
         (self.sinks if step.writes_buffer else self.steps).append(step)
         self.environment_id = self.environment_id or step.transform.environment_id or None
 
 
-def fuse_steps(steps: Sequence[Step], context: Context) -> list[Stage]:
+def fuse_steps(steps: Sequence[Step], context: FusionContext) -> list[StageSteps]:
     """Returns the stages, each after the stages that produce its inputs.
 
     Args:
@@ -55,13 +55,13 @@ def fuse_steps(steps: Sequence[Step], context: Context) -> list[Stage]:
     Raises:
         InvalidPipeline: steps depend on each other in a cycle.
     """
-    graph = _Graph(steps)
+    graph = _StepGraph(steps)
     while True:
-        stages = _trees(graph)
+        stages = _build_stages(graph)
         stage_of = {step: stage for stage in stages for step in (*stage.steps, *stage.sinks)}
         stage_of |= {stage.source: stage for stage in stages}
-        needed = {stage: _needed(stage, graph, stage_of) for stage in stages}
-        waiting = around_circles(stages, needed.__getitem__)
+        needed = {stage: _producing_stages(stage, graph, stage_of) for stage in stages}
+        waiting = nodes_around_cycles(stages, needed.__getitem__)
         begin = [s for stage in waiting for s in stage.steps if s.sides and not s.begins]
         if not begin:
             break
@@ -74,11 +74,11 @@ def fuse_steps(steps: Sequence[Step], context: Context) -> list[Stage]:
             f"the transforms {', '.join(map(repr, names[:3]))} form a cycle: each waits"
             " for the output of another"
         )
-    _store(stages, graph, stage_of, context)
-    return list(after_those_needed(stages, needed.__getitem__))
+    _add_stored_outputs(stages, graph, stage_of, context)
+    return list(sort_by_dependencies(stages, needed.__getitem__))
 
 
-class _Graph:
+class _StepGraph:
     """Index of the producers and readers of each PCollection."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
@@ -96,16 +96,16 @@ class _Graph:
                 self.readers_of.setdefault(step.buffer, []).append(step)
         sides = sorted({p for step in steps for p in step.sides})
         self._bits = {p: 1 << number for number, p in enumerate(sides)}
-        self.sides_behind = self._sides_behind()
+        self.sides_behind = self._dependent_side_inputs()
 
-    def mask(self, pcollections: Iterable[str]) -> int:
+    def side_input_mask(self, pcollections: Iterable[str]) -> int:
         """Returns the bits of those of the PCollections that are side inputs."""
         mask = 0
         for pcollection_id in pcollections:
             mask |= self._bits.get(pcollection_id, 0)
         return mask
 
-    def _sides_behind(self) -> dict[Step, int]:
+    def _dependent_side_inputs(self) -> dict[Step, int]:
         if not self._bits:
             return {}
         of_sides: dict[str, list[Step]] = {}
@@ -113,7 +113,7 @@ class _Graph:
             for pcollection_id in step.sides:
                 of_sides.setdefault(pcollection_id, []).append(step)
 
-        def behind(step: Step) -> Iterator[Step]:
+        def direct_readers(step: Step) -> Iterator[Step]:
             for pcollection_id in step.outputs:
                 yield from self.read_by.get(pcollection_id, ())
                 yield from of_sides.get(pcollection_id, ())
@@ -121,70 +121,81 @@ class _Graph:
                 yield from self.readers_of.get(step.buffer, ())
 
         masks: dict[Step, int] = {}
-        for step in after_those_needed(self.steps, behind):
-            mask = self.mask(step.outputs)
-            for other in behind(step):
+        for step in sort_by_dependencies(self.steps, direct_readers):
+            mask = self.side_input_mask(step.outputs)
+            for other in direct_readers(step):
                 mask |= masks.get(other, 0)
             masks[step] = mask
         return masks
 
 
-def _trees(graph: _Graph) -> list[Stage]:
+def _build_stages(graph: _StepGraph) -> list[StageSteps]:
     """Returns the stages in the order of their first steps."""
-    stages: list[Stage] = []
-    trees: list[tuple[Step, Stage | None]]
+    stages: list[StageSteps] = []
+    trees: list[tuple[Step, StageSteps | None]]
     trees = [(step, None) for step in reversed(graph.steps) if step.main is None]
     while trees:
         step, stage = trees.pop()
         if step.reads_buffer:
-            stage = Stage(step, sides_behind=graph.sides_behind.get(step, 0))
+            stage = StageSteps(step, sides_behind=graph.sides_behind.get(step, 0))
             stages.append(stage)
         else:
             assert stage is not None
-            if not _may_join(step, stage, graph):
+            if not _may_join_stage(step, stage, graph):
                 assert step.main is not None
-                edge = source(f"{step.main}/Read", buffer_id("materialize", step.main), step.main)
-                stage = Stage(edge, sides_behind=graph.sides_behind.get(step, 0))
+                edge = buffer_source(
+                    f"{step.main}/Read", buffer_id("materialize", step.main), step.main
+                )
+                stage = StageSteps(edge, sides_behind=graph.sides_behind.get(step, 0))
                 stages.append(stage)
-            stage.take(step)
+            stage.add_step(step)
         readers = [s for p in step.outputs for s in graph.read_by.get(p, ())]
         trees.extend((reader, stage) for reader in reversed(readers))
     return stages
 
 
-def _may_join(step: Step, stage: Stage, graph: _Graph) -> bool:
+def _may_join_stage(step: Step, stage: StageSteps, graph: _StepGraph) -> bool:
     environment_id = step.transform.environment_id
     one_environment = not (environment_id and stage.environment_id) or (
         environment_id == stage.environment_id
     )
-    return one_environment and not step.begins and not stage.sides_behind & graph.mask(step.sides)
+    return (
+        one_environment
+        and not step.begins
+        and not stage.sides_behind & graph.side_input_mask(step.sides)
+    )
 
 
-def _needed(stage: Stage, graph: _Graph, stage_of: dict[Step, Stage]) -> list[Stage]:
+def _producing_stages(
+    stage: StageSteps, graph: _StepGraph, stage_of: dict[Step, StageSteps]
+) -> list[StageSteps]:
     """Returns the stages that produce the inputs of a stage."""
     makers = [graph.made_by[p] for step in stage.steps for p in step.sides]
-    if _reads_stored(stage, graph):
+    if _reads_stored_output(stage, graph):
         makers += [graph.made_by[p] for p in stage.source.outputs]
     else:
         makers += graph.written_by.get(stage.source.buffer, ())
     return list(dict.fromkeys(stage_of[maker] for maker in makers))
 
 
-def _reads_stored(stage: Stage, graph: _Graph) -> bool:
+def _reads_stored_output(stage: StageSteps, graph: _StepGraph) -> bool:
     """Returns whether a step reads the stored output of another stage, and not a shuffle, a script or an impulse."""
     return all(graph.made_by[p] is not stage.source for p in stage.source.outputs)
 
 
-def _store(
-    stages: Sequence[Stage], graph: _Graph, stage_of: dict[Step, Stage], context: Context
+def _add_stored_outputs(
+    stages: Sequence[StageSteps],
+    graph: _StepGraph,
+    stage_of: dict[Step, StageSteps],
+    context: FusionContext,
 ) -> None:
     """Adds the edges that write the PCollections that other stages read."""
     read = dict.fromkeys(p for stage in stages for step in stage.steps for p in sorted(step.sides))
     for stage in stages:
-        if _reads_stored(stage, graph):
+        if _reads_stored_output(stage, graph):
             read |= dict.fromkeys(stage.source.outputs)
     for pcollection_id in read:
         context.length_prefix_pcoll_coders(pcollection_id)
         buffer = buffer_id("materialize", pcollection_id)
         maker = stage_of[graph.made_by[pcollection_id]]
-        maker.take(sink(f"{pcollection_id}/Write", buffer, pcollection_id))
+        maker.add_step(buffer_sink(f"{pcollection_id}/Write", buffer, pcollection_id))

@@ -14,21 +14,21 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.combining import expand_combines
-from beam_runner_planner.context import Context
+from beam_runner_planner.context import FusionContext
 from beam_runner_planner.expansions import (
     expand_flattens,
     expand_impulses,
     expand_scripts,
     expand_shuffles,
 )
-from beam_runner_planner.fusing import Stage, fuse_steps
+from beam_runner_planner.fusing import StageSteps, fuse_steps
 from beam_runner_planner.key_prefixes import prefix_keys_and_values
-from beam_runner_planner.leaves import RESHUFFLES, leaves, puts_out
-from beam_runner_planner.splitting import expand_splittable
-from beam_runner_planner.stage_begins import begin_stages
+from beam_runner_planner.leaves import RESHUFFLES, has_own_outputs, leaf_transforms
+from beam_runner_planner.splitting import expand_splittable_dofns
+from beam_runner_planner.stage_begins import mark_stage_starts
 from beam_runner_planner.steps import Step
-from beam_runner_planner.transform_checks import dealt
-from beam_runner_planner.window_coders import make_readable
+from beam_runner_planner.transform_checks import redistributed_pcollection
+from beam_runner_planner.window_coders import make_windows_readable
 
 _OF_THE_RUNNER = RESHUFFLES | {
     transform_urns.FLATTEN,
@@ -73,7 +73,7 @@ class FusedPipeline:
     script_coders: dict[str, str]
 
 
-def fuse(pipeline: _protos.Pipeline, *, embedded: bool) -> FusedPipeline:
+def fuse_pipeline(pipeline: _protos.Pipeline, *, embedded: bool) -> FusedPipeline:
     """Fuses a pipeline, and leaves the given pipeline unchanged.
 
     Args:
@@ -86,24 +86,24 @@ def fuse(pipeline: _protos.Pipeline, *, embedded: bool) -> FusedPipeline:
     """
     copy = _protos.Pipeline()
     copy.CopyFrom(pipeline)
-    make_readable(copy.components)
-    context = Context(copy.components, _OF_THE_RUNNER)
+    make_windows_readable(copy.components)
+    context = FusionContext(copy.components, _OF_THE_RUNNER)
     script_coders: dict[str, str] = {}
-    steps = list(_steps(copy, context))
+    steps = list(_pipeline_steps(copy, context))
     if embedded:
-        context.know_every_coder()
+        context.mark_all_coders_known()
     for step in steps:
         for pcollection_id in sorted(step.sides):
             context.length_prefix_pcoll_coders(pcollection_id)
     steps = list(expand_combines(steps, context))
-    steps = list(expand_splittable(steps, context))
+    steps = list(expand_splittable_dofns(steps, context))
     if not embedded:
         steps = list(prefix_keys_and_values(steps, context))
     steps = list(expand_shuffles(steps, context))
     steps = list(expand_flattens(steps, context))
     steps = list(expand_scripts(steps, context, script_coders))
     steps = list(expand_impulses(steps, context))
-    stages = fuse_steps(begin_stages(steps, context), context)
+    stages = fuse_steps(mark_stage_starts(steps, context), context)
     for stage in stages:
         for edge in (stage.source, *stage.sinks):
             for pcollection_id in (*edge.outputs, *edge.transform.inputs.values()):
@@ -116,29 +116,29 @@ def fuse(pipeline: _protos.Pipeline, *, embedded: bool) -> FusedPipeline:
     )
 
 
-def _steps(pipeline: _protos.Pipeline, context: Context) -> Iterator[Step]:
-    for _, transform in leaves(pipeline.root_transform_ids, pipeline.components):
+def _pipeline_steps(pipeline: _protos.Pipeline, context: FusionContext) -> Iterator[Step]:
+    for _, transform in leaf_transforms(pipeline.root_transform_ids, pipeline.components):
         # A ParDo without outputs may still have side effects.
-        if transform.spec.urn == transform_urns.PAR_DO or puts_out(transform):
+        if transform.spec.urn == transform_urns.PAR_DO or has_own_outputs(transform):
             wanted = transform.unique_name
             # These coders are for the edges inside a stage; see `descriptors`.
-            transform.unique_name = context.new_name(
+            transform.unique_name = context.unique_step_name(
                 f"{wanted} " if _EDGE.match(wanted) else wanted
             )
             if transform.spec.urn in RESHUFFLES:
-                _deal_only(transform)
+                _remove_other_inputs(transform)
             yield Step(transform)
 
 
-def _deal_only(reshuffle: _protos.PTransform) -> None:
+def _remove_other_inputs(reshuffle: _protos.PTransform) -> None:
     """Removes all inputs of a reshuffle except the PCollection that the reshuffle redistributes."""
-    main = dealt(reshuffle)
+    main = redistributed_pcollection(reshuffle)
     assert main is not None
     reshuffle.inputs.clear()
     reshuffle.inputs["in"] = main
 
 
-def _fused_stage(stage: Stage) -> FusedStage:
+def _fused_stage(stage: StageSteps) -> FusedStage:
     return FusedStage(
         transforms=tuple(step.transform for step in stage.steps),
         environment_id=stage.environment_id,

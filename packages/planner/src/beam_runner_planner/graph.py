@@ -11,7 +11,7 @@ from beam_runner_urns import side_inputs as side_input_urns
 from beam_runner_planner import _protos, scripts
 from beam_runner_planner.fusion import FusedStage
 from beam_runner_planner.side_inputs import side_inputs_of
-from beam_runner_planner.stateful import stateful_head
+from beam_runner_planner.stateful import first_stateful_transform
 from beam_runner_planner.steps import IMPULSE_BUFFER, buffer_id
 
 _KIND_OF_PREFIX = {
@@ -39,7 +39,7 @@ class BufferSink:
 
 
 @attrs.frozen
-class Node:
+class StageNode:
     """A stage with its edges.
 
     Attributes:
@@ -70,55 +70,55 @@ class Node:
 class PlanGraph:
     """Nodes, in an order in which the writers of a buffer come before its readers, and the kinds of the buffers."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[StageNode, ...]
     kinds: Mapping[str, BufferKind]
 
 
 def build_graph(stages: Iterable[FusedStage]) -> PlanGraph:
     """Connects fused stages by buffers, bypasses empty stages, and removes writes to unread buffers."""
     kinds: dict[str, BufferKind] = {}
-    nodes = _write_what_is_read([_node(stage, kinds) for stage in stages], kinds)
-    read = _read_buffers(nodes)
+    nodes = _write_only_read_buffers([_stage_node(stage, kinds) for stage in stages], kinds)
+    read = _buffers_with_readers(nodes)
     return PlanGraph(tuple(nodes), {b: kind for b, kind in kinds.items() if b in read})
 
 
-def _node(stage: FusedStage, kinds: dict[str, BufferKind]) -> Node:
+def _stage_node(stage: FusedStage, kinds: dict[str, BufferKind]) -> StageNode:
     source_buffer = None
     if stage.source.spec.payload != IMPULSE_BUFFER:
-        source_buffer = _buffer(stage.source.spec.payload, kinds)
+        source_buffer = _add_buffer(stage.source.spec.payload, kinds)
     (source_pcollection,) = stage.source.outputs.values()
-    if source_buffer is not None and stateful_head(stage.transforms, source_pcollection):
+    if source_buffer is not None and first_stateful_transform(stage.transforms, source_pcollection):
         source_buffer = f"{BufferKind.KEYED.value}:{source_buffer}"
         kinds[source_buffer] = BufferKind.KEYED
     sinks = []
     for sink in stage.sinks:
         (pcollection_id,) = sink.inputs.values()
-        sinks.append(BufferSink(pcollection_id, _buffer(sink.spec.payload, kinds)))
-    return Node(
-        name=_name([t.unique_name for t in stage.transforms] or [stage.source.unique_name]),
+        sinks.append(BufferSink(pcollection_id, _add_buffer(sink.spec.payload, kinds)))
+    return StageNode(
+        name=_joined_name([t.unique_name for t in stage.transforms] or [stage.source.unique_name]),
         transforms=stage.transforms,
         environment_id=stage.environment_id,
         source_buffer=source_buffer,
         source_pcollection=source_pcollection,
         sinks=tuple(sinks),
-        side_inputs=tuple(_side_inputs(stage.transforms, kinds)),
+        side_inputs=tuple(_side_input_uses(stage.transforms, kinds)),
     )
 
 
-def _name(names: Sequence[str]) -> str:
+def _joined_name(names: Sequence[str]) -> str:
     """Returns the joined names; of a long list, only the first and the last names."""
     if len(names) > _NAMES_SHOWN:
         names = [names[0], f"... {len(names) - 2} more transforms ...", names[-1]]
     return " + ".join(names)
 
 
-def _buffer(payload: bytes, kinds: dict[str, BufferKind]) -> str:
+def _add_buffer(payload: bytes, kinds: dict[str, BufferKind]) -> str:
     buffer = payload.decode()
     kinds[buffer] = _KIND_OF_PREFIX[buffer.split(":", 1)[0]]
     return buffer
 
 
-def _side_inputs(
+def _side_input_uses(
     transforms: Iterable[_protos.PTransform], kinds: dict[str, BufferKind]
 ) -> Iterable[SideInputUse]:
     for transform in transforms:
@@ -130,7 +130,9 @@ def _side_inputs(
             yield SideInputUse(transform.unique_name, tag, side)
 
 
-def _write_what_is_read(nodes: Sequence[Node], kinds: Mapping[str, BufferKind]) -> list[Node]:
+def _write_only_read_buffers(
+    nodes: Sequence[StageNode], kinds: Mapping[str, BufferKind]
+) -> list[StageNode]:
     """Returns the nodes that do work, in order, each with writes to all buffers that its readers need.
 
     Readers read side inputs by window (and key), and the input of stateful transforms by key. The
@@ -152,7 +154,7 @@ def _write_what_is_read(nodes: Sequence[Node], kinds: Mapping[str, BufferKind]) 
     for node in nodes:
         for use in node.side_inputs:
             reads(use.buffer_id)
-    kept: list[Node] = []
+    kept: list[StageNode] = []
     for node in reversed(nodes):
         sinks = tuple(
             BufferSink(sink.pcollection_id, target)
@@ -161,7 +163,7 @@ def _write_what_is_read(nodes: Sequence[Node], kinds: Mapping[str, BufferKind]) 
         )
         if node.is_empty and not sinks:
             continue
-        if _may_be_bypassed(node, kinds) and len(sinks) <= _MOST_PASSED_ON:
+        if _is_bypassable(node, kinds) and len(sinks) <= _MOST_PASSED_ON:
             targets = passed.setdefault(str(node.source_buffer), [])
             targets += [sink.buffer_id for sink in sinks]
             continue
@@ -171,7 +173,7 @@ def _write_what_is_read(nodes: Sequence[Node], kinds: Mapping[str, BufferKind]) 
     return kept[::-1]
 
 
-def _may_be_bypassed(node: Node, kinds: Mapping[str, BufferKind]) -> bool:
+def _is_bypassable(node: StageNode, kinds: Mapping[str, BufferKind]) -> bool:
     """Returns whether the writers of a node's input can do the work of the node.
 
     They can't if the node reads groups, because a group is a new element. They can't if no stage
@@ -185,7 +187,7 @@ def _may_be_bypassed(node: Node, kinds: Mapping[str, BufferKind]) -> bool:
     )
 
 
-def _read_buffers(nodes: Iterable[Node]) -> set[str]:
+def _buffers_with_readers(nodes: Iterable[StageNode]) -> set[str]:
     read = {node.source_buffer for node in nodes if node.source_buffer is not None}
     read.update(use.buffer_id for node in nodes for use in node.side_inputs)
     return read

@@ -13,7 +13,7 @@ from beam_runner_urns import environments as environment_urns
 from beam_runner_urns import resource_hints
 
 from beam_runner_planner import _protos
-from beam_runner_planner.environments import experiments, option
+from beam_runner_planner.environments import option_value, requested_experiments
 
 # Each option has the default value that clients send if the user sets nothing.
 _OPTIONS: Mapping[str, Any] = {
@@ -61,31 +61,31 @@ _HINTS: Mapping[str, tuple[str, str]] = {
 _KEPT_BY_WORKERS = resource_hints.MAX_ACTIVE_BUNDLES_PER_WORKER
 
 
-def without_effect(job: JobSpec) -> str:
+def describe_ignored_options(job: JobSpec) -> str:
     """Returns one sentence that names all options without effect; empty if every option has an effect."""
     named = [
         truncate_text(text, _LONGEST)
         for text in (
-            *_options_without_effect(job.options),
-            *islice(_hints_without_effect(job.pipeline), _MOST),
+            *_ignored_options(job.options),
+            *islice(_ignored_resource_hints(job.pipeline), _MOST),
         )
     ]
     return f"This runner ignores these options and hints: {', '.join(named)}" if named else ""
 
 
-def _options_without_effect(options: Mapping[str, Any]) -> Iterator[str]:
+def _ignored_options(options: Mapping[str, Any]) -> Iterator[str]:
     for name, default in _OPTIONS.items():
-        asked = option(options, name)
+        asked = option_value(options, name)
         if asked is not None and str(asked).lower() != str(default).lower():
             yield f"--{name}={asked}"
-    for experiment in experiments(options)[:_MOST]:
+    for experiment in requested_experiments(options)[:_MOST]:
         name = experiment.split("=", 1)[0]
         meant = difflib.get_close_matches(name, _EXPERIMENTS, 1, _ALIKE)
         if meant and meant[0] != name:
             yield f"the experiment {name!r} (did you mean {meant[0]!r}?)"
 
 
-def _hints_without_effect(pipeline: bytes) -> Iterator[str]:
+def _ignored_resource_hints(pipeline: bytes) -> Iterator[str]:
     environments = _protos.Pipeline.FromString(pipeline).components.environments.values()
     hints = {
         (urn, value.decode(errors="replace"))

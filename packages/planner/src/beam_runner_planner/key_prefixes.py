@@ -8,14 +8,14 @@ from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.context import Context
+from beam_runner_planner.context import FusionContext
 from beam_runner_planner.stateful import stateful_payload
 from beam_runner_planner.steps import Step
 
 _PAIR = 2
 
 
-def prefix_keys_and_values(steps: Iterable[Step], context: Context) -> Iterator[Step]:
+def prefix_keys_and_values(steps: Iterable[Step], context: FusionContext) -> Iterator[Step]:
     """Adds length prefixes to keys and values if the runner must split their encoded elements.
 
     The runner splits elements before every GroupByKey and every stateful transform. With prefixes
@@ -33,9 +33,9 @@ def prefix_keys_and_values(steps: Iterable[Step], context: Context) -> Iterator[
         yield step
 
 
-def _prefix_pair(context: Context, pcollection: _protos.PCollection) -> None:
+def _prefix_pair(context: FusionContext, pcollection: _protos.PCollection) -> None:
     coder = context.components.coders[pcollection.coder_id]
     if coder.spec.urn != coder_urns.KV or len(coder.component_coder_ids) != _PAIR:
         return
-    prefixed_ids = [context.prefixed(part) for part in coder.component_coder_ids]
+    prefixed_ids = [context.add_length_prefixed_coder(part) for part in coder.component_coder_ids]
     pcollection.coder_id = context.add_coder(coder_urns.KV, prefixed_ids)

@@ -46,7 +46,7 @@ _WHOLE = RESHUFFLES | {
 _COMPOSITES = frozenset({"", transform_urns.GENERIC_COMPOSITE, python_sdk.PICKLED_TRANSFORM})
 
 
-def leaves(
+def leaf_transforms(
     transform_ids: Iterable[str], components: _protos.Components
 ) -> Iterator[tuple[str, _protos.PTransform]]:
     """Returns by id, in order, the transforms without parts, and the composites that run as a unit.
@@ -75,11 +75,11 @@ def is_empty(transform: _protos.PTransform) -> bool:
     returns nothing from a sink.
     """
     urn = transform.spec.urn
-    if urn == transform_urns.PAR_DO or puts_out(transform):
+    if urn == transform_urns.PAR_DO or has_own_outputs(transform):
         return False
     return bool(transform.outputs) or urn in _COMPOSITES
 
 
-def puts_out(transform: _protos.PTransform) -> bool:
+def has_own_outputs(transform: _protos.PTransform) -> bool:
     """Returns whether a transform has outputs of its own; a composite that returns its input has none."""
     return not set(transform.outputs.values()) <= set(transform.inputs.values())

@@ -18,7 +18,7 @@ from beam_runner_urns import windows as window_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.environments import ResolvedEnvironment
-from beam_runner_planner.windowing import window_fn
+from beam_runner_planner.windowing import convert_window_fn
 
 _BASE64 = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
 _READ, _MERGE, _WRITE = "read", "merge", "write"
@@ -26,7 +26,7 @@ _ASKED, _ANSWERED = "asked", "answered"
 _GLOBAL = "global"
 
 
-def merging_plan(
+def plan_window_merging(
     stage_id: str,
     full_name: str,
     strategy: _protos.WindowingStrategy,
@@ -44,14 +44,14 @@ def merging_plan(
         environments: the SDK environments by id; at least one.
     """
     merges = strategy.merge_status == _protos.MergeStatus.NEEDS_MERGE
-    if not merges or not isinstance(window_fn(strategy.window_fn), OpaqueWindows):
+    if not merges or not isinstance(convert_window_fn(strategy.window_fn), OpaqueWindows):
         return None
     environment_id = strategy.environment_id or next(iter(environments))
     descriptor = _protos.ProcessBundleDescriptor(id=stage_id)
     environment = components.environments[environment_id]
     descriptor.environments[environment_id].CopyFrom(environment)
     _add_coders(descriptor, strategy.window_coder_id, components)
-    _add_strategy(descriptor, environment_id)
+    _add_windowing_strategy(descriptor, environment_id)
     _add_transforms(descriptor, full_name, strategy.window_fn)
     spec = HarnessStage(
         stage_id=stage_id,
@@ -74,19 +74,19 @@ def _add_coders(
             descriptor.coders[coder_id].CopyFrom(components.coders[coder_id])
             waiting += components.coders[coder_id].component_coder_ids
 
-    def coder(urn: str, *parts: str) -> str:
+    def add_coder(urn: str, *parts: str) -> str:
         coder_id = f"merging {urn} of {', '.join(parts)}"
         descriptor.coders[coder_id].spec.urn = urn
         descriptor.coders[coder_id].component_coder_ids[:] = parts
         return coder_id
 
     descriptor.coders[_GLOBAL].spec.urn = coder_urns.GLOBAL_WINDOW
-    nonce = coder(coder_urns.BYTES)
-    windows = coder(coder_urns.ITERABLE, window_id)
-    merged = coder(coder_urns.ITERABLE, coder(coder_urns.KV, window_id, windows))
+    nonce = add_coder(coder_urns.BYTES)
+    windows = add_coder(coder_urns.ITERABLE, window_id)
+    merged = add_coder(coder_urns.ITERABLE, add_coder(coder_urns.KV, window_id, windows))
     for pcollection_id, coder_id in (
-        (_ASKED, coder(coder_urns.KV, nonce, windows)),
-        (_ANSWERED, coder(coder_urns.KV, nonce, coder(coder_urns.KV, windows, merged))),
+        (_ASKED, add_coder(coder_urns.KV, nonce, windows)),
+        (_ANSWERED, add_coder(coder_urns.KV, nonce, add_coder(coder_urns.KV, windows, merged))),
     ):
         descriptor.pcollections[pcollection_id].CopyFrom(
             _protos.PCollection(
@@ -96,16 +96,18 @@ def _add_coders(
                 windowing_strategy_id=_GLOBAL,
             )
         )
-        windowed = descriptor.coders[_edge_coder(pcollection_id)]
+        windowed = descriptor.coders[_edge_coder_id(pcollection_id)]
         windowed.spec.urn = coder_urns.WINDOWED_VALUE
         windowed.component_coder_ids[:] = (coder_id, _GLOBAL)
 
 
-def _edge_coder(pcollection_id: str) -> str:
+def _edge_coder_id(pcollection_id: str) -> str:
     return f"windowed {pcollection_id}"
 
 
-def _add_strategy(descriptor: _protos.ProcessBundleDescriptor, environment_id: str) -> None:
+def _add_windowing_strategy(
+    descriptor: _protos.ProcessBundleDescriptor, environment_id: str
+) -> None:
     descriptor.windowing_strategies[_GLOBAL].CopyFrom(
         _protos.WindowingStrategy(
             window_fn=_protos.FunctionSpec(urn=window_urns.GLOBAL_WINDOWS),
@@ -124,14 +126,14 @@ def _add_strategy(descriptor: _protos.ProcessBundleDescriptor, environment_id: s
 def _add_transforms(
     descriptor: _protos.ProcessBundleDescriptor, full_name: str, spec: _protos.FunctionSpec
 ) -> None:
-    def port(pcollection_id: str) -> bytes:
-        return _protos.RemoteGrpcPort(coder_id=_edge_coder(pcollection_id)).SerializeToString()
+    def grpc_port(pcollection_id: str) -> bytes:
+        return _protos.RemoteGrpcPort(coder_id=_edge_coder_id(pcollection_id)).SerializeToString()
 
-    merge = _telling_its_length_beside_base64(spec).SerializeToString(deterministic=True)
+    merge = _pad_for_python_sdk(spec).SerializeToString(deterministic=True)
     for transform_id, name, urn, payload, reads, writes in (
-        (_READ, _READ, transform_urns.DATA_SOURCE, port(_ASKED), None, _ASKED),
+        (_READ, _READ, transform_urns.DATA_SOURCE, grpc_port(_ASKED), None, _ASKED),
         (_MERGE, full_name, transform_urns.MERGE_WINDOWS, merge, _ASKED, _ANSWERED),
-        (_WRITE, _WRITE, transform_urns.DATA_SINK, port(_ANSWERED), _ANSWERED, None),
+        (_WRITE, _WRITE, transform_urns.DATA_SINK, grpc_port(_ANSWERED), _ANSWERED, None),
     ):
         transform = descriptor.transforms[transform_id]
         transform.unique_name = name
@@ -143,7 +145,7 @@ def _add_transforms(
             transform.outputs["out"] = writes
 
 
-def _telling_its_length_beside_base64(spec: _protos.FunctionSpec) -> _protos.FunctionSpec:
+def _pad_for_python_sdk(spec: _protos.FunctionSpec) -> _protos.FunctionSpec:
     """Returns a window function that Python's SDK can load when it merges windows.
 
     As of Beam 2.77, Python's SDK unpickles the whole message around the pickled function, although

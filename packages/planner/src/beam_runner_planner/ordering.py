@@ -8,7 +8,7 @@ from typing import TypeVar
 _Node = TypeVar("_Node", bound=Hashable)
 
 
-def after_those_needed(
+def sort_by_dependencies(
     nodes: Iterable[_Node], needed: Callable[[_Node], Iterable[_Node]]
 ) -> Iterator[_Node]:
     """Returns all reachable nodes, each after the nodes that it depends on, in linear time.
@@ -32,7 +32,7 @@ def after_those_needed(
                 path.append((other, iter(needed(other))))
 
 
-def around_circles(
+def nodes_around_cycles(
     nodes: Collection[_Node], needed: Callable[[_Node], Iterable[_Node]]
 ) -> set[_Node]:
     """Returns the nodes in cycles, and on paths from one cycle to another, in linear time."""

@@ -111,7 +111,7 @@ class StagePlan:
 
 
 @attrs.frozen
-class Elements:
+class ScriptedElements:
     """Step of a scripted source that adds encoded elements to a buffer."""
 
     buffer_id: str
@@ -121,7 +121,7 @@ class Elements:
 
 
 @attrs.frozen
-class Watermark:
+class ScriptedWatermark:
     """Step of a scripted source that advances the watermark (ms) of a buffer."""
 
     buffer_id: str
@@ -129,7 +129,7 @@ class Watermark:
 
 
 @attrs.frozen
-class Clock:
+class ScriptedClock:
     """Step of a scripted source that advances processing time, in milliseconds."""
 
     duration: int
@@ -143,12 +143,12 @@ class TestStreamPlan:
 
     name: str
     buffers: tuple[str, ...]
-    steps: tuple[Elements | Watermark | Clock, ...]
+    steps: tuple[ScriptedElements | ScriptedWatermark | ScriptedClock, ...]
 
     @property
-    def scripts_clock(self) -> bool:
+    def sets_clock(self) -> bool:
         """Whether the script advances processing time. If so, the job has no other clock."""
-        return any(isinstance(step, Clock) for step in self.steps)
+        return any(isinstance(step, ScriptedClock) for step in self.steps)
 
 
 @attrs.frozen
@@ -197,7 +197,7 @@ class JobPlan:
         return not all(stage.embedded for stage in self.stages.values())
 
     @property
-    def takes_turns(self) -> bool:
+    def shares_one_interpreter(self) -> bool:
         """Whether bundles side by side would only take turns at its one interpreter.
 
         With state they don't: an SDK waits for the runner with each cell that it reads or writes.
@@ -207,11 +207,11 @@ class JobPlan:
         return self.one_interpreter and not self.streaming and not stateful
 
     @property
-    def scripts_clock(self) -> bool:
+    def sets_clock(self) -> bool:
         """Whether a script sets the processing time of the job, and no other clock counts."""
-        return any(stream.scripts_clock for stream in self.test_streams)
+        return any(stream.sets_clock for stream in self.test_streams)
 
-    def sources(self) -> frozenset[str]:
+    def source_stage_ids(self) -> frozenset[str]:
         """The ids of the stages whose bundles may run without end and can be checkpointed."""
         if not self.streaming:
             return frozenset()

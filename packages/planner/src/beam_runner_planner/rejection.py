@@ -12,12 +12,12 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos, scripts
 from beam_runner_planner.environments import ResolvedEnvironment
-from beam_runner_planner.flattened_windows import windows_that_differ
-from beam_runner_planner.leaves import RESHUFFLES, leaves, puts_out
-from beam_runner_planner.sdks import environment_of, is_of_python
+from beam_runner_planner.flattened_windows import incompatible_window_functions
+from beam_runner_planner.leaves import RESHUFFLES, has_own_outputs, leaf_transforms
+from beam_runner_planner.sdks import environment_of, is_python_sdk
 from beam_runner_planner.stateful import is_stateful
-from beam_runner_planner.unknown import is_unknown, unknown_coders
-from beam_runner_planner.window_coders import has_own_coder
+from beam_runner_planner.unknown import is_unknown_to_sdk, unknown_coders
+from beam_runner_planner.window_coders import has_sdk_window_coder
 
 # The runner executes these leaf transforms itself, without an environment.
 _RUNNER_LEAVES = RESHUFFLES | {
@@ -44,14 +44,14 @@ _OF_RUNNERS = frozenset(
 _SIDE_INPUTS = frozenset({side_input_urns.ITERABLE, side_input_urns.MULTIMAP})
 
 
-def unsupported(
+def unsupported_features(
     pipeline: _protos.Pipeline, environments: Mapping[str, ResolvedEnvironment]
 ) -> list[str]:
     """Returns one sentence for every unsupported feature; empty if the pipeline can run."""
     components = pipeline.components
     used_by: dict[str, list[str]] = {}
-    for _, transform in leaves(pipeline.root_transform_ids, components):
-        features = list(_of_transform(transform, components))
+    for _, transform in leaf_transforms(pipeline.root_transform_ids, components):
+        features = list(_unsupported_in_transform(transform, components))
         environment = environments.get(transform.environment_id)
         if environment is not None and environment.rejection:
             features.append(environment.rejection)
@@ -60,40 +60,44 @@ def unsupported(
     if not used_by:
         used_by = unknown_coders(components)
     if not used_by:
-        return list(_of_requirements(pipeline.requirements))
-    return [f"{feature} (in {_some_of(names)})" for feature, names in used_by.items()]
+        return list(_unsupported_requirements(pipeline.requirements))
+    return [f"{feature} (in {_shorten_names(names)})" for feature, names in used_by.items()]
 
 
-def _some_of(names: list[str]) -> str:
+def _shorten_names(names: list[str]) -> str:
     """Returns the first of the transforms, which introduces the feature."""
     others = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"'{names[0]}'{others}"
 
 
-def _of_transform(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
+def _unsupported_in_transform(
+    transform: _protos.PTransform, components: _protos.Components
+) -> Iterator[str]:
     urn = transform.spec.urn
     if urn == transform_urns.TEST_STREAM:
-        yield from scripts.why_unsupported(transform, components)
+        yield from scripts.unsupported_script_features(transform, components)
     elif urn == transform_urns.READ and _reads_unbounded(transform):
         yield f"an unbounded source read by {urn!r} instead of a splittable DoFn"
     elif urn == transform_urns.FLATTEN:
-        yield from windows_that_differ(transform, components)
+        yield from incompatible_window_functions(transform, components)
     elif urn == transform_urns.PAR_DO:
-        yield from _of_pardo(transform, components)
+        yield from _unsupported_in_pardo(transform, components)
     elif urn in (transform_urns.GROUP_BY_KEY, transform_urns.COMBINE_PER_KEY):
-        yield from _of_grouping(transform, components)
+        yield from _unsupported_in_grouping(transform, components)
     elif urn == python_sdk.PICKLED_TRANSFORM:
         yield f"the transform {urn!r}, which has no subtransforms"
-    elif urn in _OF_RUNNERS or (urn not in _RUNNER_LEAVES and _is_nobodys(transform, components)):
+    elif urn in _OF_RUNNERS or (
+        urn not in _RUNNER_LEAVES and _runs_in_no_sdk(transform, components)
+    ):
         yield f"the transform {urn!r}"
 
 
-def _is_nobodys(transform: _protos.PTransform, components: _protos.Components) -> bool:
+def _runs_in_no_sdk(transform: _protos.PTransform, components: _protos.Components) -> bool:
     """Returns whether no SDK can run the transform."""
     if not transform.environment_id:
         return True
     # Fusion leaves out a transform that has no outputs of its own.
-    return puts_out(transform) and is_unknown(transform, components)
+    return has_own_outputs(transform) and is_unknown_to_sdk(transform, components)
 
 
 def _reads_unbounded(transform: _protos.PTransform) -> bool:
@@ -101,19 +105,21 @@ def _reads_unbounded(transform: _protos.PTransform) -> bool:
     return payload.is_bounded == _protos.IsBounded.UNBOUNDED
 
 
-def _of_pardo(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
+def _unsupported_in_pardo(
+    transform: _protos.PTransform, components: _protos.Components
+) -> Iterator[str]:
     payload = _protos.ParDoPayload.FromString(transform.spec.payload)
     if is_stateful(payload):
-        yield from _of_stateful(transform, payload, components)
+        yield from _unsupported_in_stateful_pardo(transform, payload, components)
     for tag, side_input in sorted(payload.side_inputs.items()):
         if side_input.access_pattern.urn not in _SIDE_INPUTS:
             yield f"the side input pattern {side_input.access_pattern.urn!r} of {tag!r}"
         if tag in transform.inputs:
             pcollection = components.pcollections[transform.inputs[tag]]
-            yield from _of_windows("side inputs", transform, pcollection, components)
+            yield from _unreadable_windows("side inputs", transform, pcollection, components)
 
 
-def _of_stateful(
+def _unsupported_in_stateful_pardo(
     transform: _protos.PTransform, payload: _protos.ParDoPayload, components: _protos.Components
 ) -> Iterator[str]:
     if payload.restriction_coder_id:
@@ -121,10 +127,12 @@ def _of_stateful(
     for tag, pcollection_id in transform.inputs.items():
         if tag not in payload.side_inputs:
             pcollection = components.pcollections[pcollection_id]
-            yield from _of_windows("state and timers", transform, pcollection, components)
+            yield from _unreadable_windows("state and timers", transform, pcollection, components)
 
 
-def _of_grouping(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
+def _unsupported_in_grouping(
+    transform: _protos.PTransform, components: _protos.Components
+) -> Iterator[str]:
     for pcollection_id in transform.inputs.values():
         pcollection = components.pcollections[pcollection_id]
         strategy = components.windowing_strategies[pcollection.windowing_strategy_id]
@@ -132,7 +140,7 @@ def _of_grouping(transform: _protos.PTransform, components: _protos.Components) 
             yield "grouping with retractions"
 
 
-def _of_windows(
+def _unreadable_windows(
     what: str,
     transform: _protos.PTransform,
     pcollection: _protos.PCollection,
@@ -144,12 +152,12 @@ def _of_windows(
     function's own coder, which the runner can't read.
     """
     strategy = components.windowing_strategies[pcollection.windowing_strategy_id]
-    is_python = is_of_python(environment_of(transform, components))
-    if has_own_coder(strategy, components) and not is_python:
+    is_python = is_python_sdk(environment_of(transform, components))
+    if has_sdk_window_coder(strategy, components) and not is_python:
         coder = components.coders[strategy.window_coder_id].spec.urn
         yield (f"{what} with the window coder {coder!r} in an SDK other than the Python SDK")
 
 
-def _of_requirements(requirements: Iterable[str]) -> Iterator[str]:
+def _unsupported_requirements(requirements: Iterable[str]) -> Iterator[str]:
     for requirement in sorted(set(requirements) - _SUPPORTED_REQUIREMENTS):
         yield f"the requirement {requirement!r}"

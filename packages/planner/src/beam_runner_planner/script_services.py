@@ -12,29 +12,29 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.errors import UnsupportedPipeline
-from beam_runner_planner.leaves import leaves
+from beam_runner_planner.leaves import leaf_transforms
 
 _SECONDS = 30.0
 _MOST_BYTES = 64 << 20
 
 
-def ask_services(pipeline: _protos.Pipeline) -> None:
+def fetch_events_of_services(pipeline: _protos.Pipeline) -> None:
     """Replaces the service of each TestStream by all events that the service sends.
 
     Raises:
         UnsupportedPipeline: a service can't be reached, or didn't send all events within 30 s.
     """
-    for _, transform in leaves(pipeline.root_transform_ids, pipeline.components):
+    for _, transform in leaf_transforms(pipeline.root_transform_ids, pipeline.components):
         if transform.spec.urn != transform_urns.TEST_STREAM:
             continue
         payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
         if payload.endpoint.url:
-            payload.events.extend(_events(transform, payload.endpoint.url))
+            payload.events.extend(_fetch_events(transform, payload.endpoint.url))
             payload.ClearField("endpoint")
             transform.spec.payload = payload.SerializeToString(deterministic=True)
 
 
-def _events(transform: _protos.PTransform, url: str) -> list[_protos.TestStreamPayload.Event]:
+def _fetch_events(transform: _protos.PTransform, url: str) -> list[_protos.TestStreamPayload.Event]:
     request = _protos.EventsRequest(output_ids=sorted(transform.outputs))
     options = [("grpc.max_receive_message_length", _MOST_BYTES)]
     with grpc.insecure_channel(url, options=options) as channel:
@@ -52,7 +52,7 @@ def _events(transform: _protos.PTransform, url: str) -> list[_protos.TestStreamP
                             f" '{transform.unique_name}')"
                         ]
                     )
-                events.append(_in_milliseconds(event))
+                events.append(_convert_to_milliseconds(event))
             return events
         except grpc.RpcError as error:
             raise UnsupportedPipeline(
@@ -64,7 +64,7 @@ def _events(transform: _protos.PTransform, url: str) -> list[_protos.TestStreamP
             ) from error
 
 
-def _in_milliseconds(
+def _convert_to_milliseconds(
     event: _protos.TestStreamPayload.Event,
 ) -> _protos.TestStreamPayload.Event:
     match event.WhichOneof("event"):

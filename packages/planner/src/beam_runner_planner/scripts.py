@@ -19,8 +19,13 @@ from beam_runner_model.windows import GLOBAL_WINDOW
 from beam_runner_urns import coders as coder_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.plan import Clock, Elements, TestStreamPlan, Watermark
-from beam_runner_planner.sdks import is_of_go, uses_length_prefix
+from beam_runner_planner.plan import (
+    ScriptedClock,
+    ScriptedElements,
+    ScriptedWatermark,
+    TestStreamPlan,
+)
+from beam_runner_planner.sdks import is_go_sdk, length_prefix_predicate
 
 KIND = "script"
 """The kind of a TestStream's buffers, and the first part of their names."""
@@ -31,12 +36,14 @@ _GLOBAL_WINDOW_AND_PANE = encode_windows_and_pane(
 )
 
 
-def buffer_of(pcollection_id: str) -> str:
+def script_buffer_id(pcollection_id: str) -> str:
     """Returns the id of the buffer that holds an output of a TestStream."""
     return f"{KIND}:{pcollection_id}"
 
 
-def why_unsupported(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
+def unsupported_script_features(
+    transform: _protos.PTransform, components: _protos.Components
+) -> Iterator[str]:
     """Yields the features of a TestStream that the runner can't run."""
     payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
     if payload.coder_id not in components.coders:
@@ -46,8 +53,8 @@ def why_unsupported(transform: _protos.PTransform, components: _protos.Component
         window_coder_id = components.windowing_strategies[strategy_id].window_coder_id
         if components.coders[window_coder_id].spec.urn != coder_urns.GLOBAL_WINDOW:
             yield "a TestStream outside of the global window"
-    for tag in sorted(_tags(payload)):
-        if _output(transform, tag) is None:
+    for tag in sorted(_event_tags(payload)):
+        if _output_of_tag(transform, tag) is None:
             yield f"a TestStream with events for the unknown output {tag!r}"
     if any(event.processing_time_event.advance_duration < 0 for event in payload.events):
         yield "a TestStream that moves processing time back"
@@ -55,7 +62,7 @@ def why_unsupported(transform: _protos.PTransform, components: _protos.Component
         yield "a TestStream that moves its watermark back"
 
 
-def script_of(
+def plan_script(
     transform: _protos.PTransform, components: _protos.Components, read: Container[str]
 ) -> TestStreamPlan:
     """Returns the script of a TestStream for those of its buffers that have readers.
@@ -67,32 +74,34 @@ def script_of(
     the script never advances it.
     """
     payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
-    has_length = brings_length(payload, components)
-    is_go = any(map(is_of_go, components.environments.values()))
-    buffers = sorted(buffer_of(p) for p in set(transform.outputs.values()))
+    has_length = has_expected_encoding(payload, components)
+    is_go = any(map(is_go_sdk, components.environments.values()))
+    buffers = sorted(script_buffer_id(p) for p in set(transform.outputs.values()))
     return TestStreamPlan(
         name=transform.unique_name,
         buffers=tuple(b for b in buffers if b in read),
         steps=tuple(
             step
-            for event in (_as_go_means_them(payload.events) if is_go else payload.events)
-            if (step := _step(transform, event, has_length)) is not None
-            and (isinstance(step, Clock) or step.buffer_id in read)
+            for event in (_split_events_for_go(payload.events) if is_go else payload.events)
+            if (step := _script_step(transform, event, has_length)) is not None
+            and (isinstance(step, ScriptedClock) or step.buffer_id in read)
         ),
     )
 
 
-def brings_length(payload: _protos.TestStreamPayload, components: _protos.Components) -> bool:
+def has_expected_encoding(
+    payload: _protos.TestStreamPayload, components: _protos.Components
+) -> bool:
     """Returns whether the payload's elements already have the encoding that their readers expect.
 
     Some readers ignore length prefixes.
     """
     coder = components.coders[payload.coder_id]
     has_prefix = coder.spec.urn in (_GO_CUSTOM_CODER, coder_urns.LENGTH_PREFIX)
-    return has_prefix or not uses_length_prefix(components)(coder)
+    return has_prefix or not length_prefix_predicate(components)(coder)
 
 
-def _as_go_means_them(
+def _split_events_for_go(
     events: Iterable[_protos.TestStreamPayload.Event],
 ) -> Iterator[_protos.TestStreamPayload.Event]:
     """Returns the events with one element each; the time advances only if an event advances it."""
@@ -110,28 +119,30 @@ def _as_go_means_them(
             yield one
 
 
-def _step(
+def _script_step(
     transform: _protos.PTransform, event: _protos.TestStreamPayload.Event, has_length: bool
-) -> Elements | Watermark | Clock | None:
+) -> ScriptedElements | ScriptedWatermark | ScriptedClock | None:
     match event.WhichOneof("event"):
         case "watermark_event":
             watermark = clamp(event.watermark_event.new_watermark)
-            return Watermark(_buffer(transform, event.watermark_event.tag), watermark)
+            return ScriptedWatermark(
+                _buffer_id_of_tag(transform, event.watermark_event.tag), watermark
+            )
         case "processing_time_event":
-            return Clock(min(event.processing_time_event.advance_duration, MAX_TIMESTAMP))
+            return ScriptedClock(min(event.processing_time_event.advance_duration, MAX_TIMESTAMP))
         case "element_event" if event.element_event.elements:
             elements = event.element_event.elements
-            return Elements(
-                _buffer(transform, event.element_event.tag),
+            return ScriptedElements(
+                _buffer_id_of_tag(transform, event.element_event.tag),
                 count=len(elements),
-                data=b"".join(_windowed_values(elements, has_length)),
+                data=b"".join(_encode_windowed_values(elements, has_length)),
                 min_timestamp=min(clamp(element.timestamp) for element in elements),
             )
         case _:
             return None
 
 
-def _windowed_values(
+def _encode_windowed_values(
     elements: Iterable[_protos.TestStreamPayload.TimestampedElement], has_length: bool
 ) -> Iterator[bytes]:
     for element in elements:
@@ -142,21 +153,21 @@ def _windowed_values(
         yield element.encoded_element
 
 
-def _buffer(transform: _protos.PTransform, tag: str) -> str:
-    pcollection_id = _output(transform, tag)
+def _buffer_id_of_tag(transform: _protos.PTransform, tag: str) -> str:
+    pcollection_id = _output_of_tag(transform, tag)
     if pcollection_id is None:
         raise ValueError(f"{transform.unique_name!r} has no output {tag!r}")
-    return buffer_of(pcollection_id)
+    return script_buffer_id(pcollection_id)
 
 
-def _output(transform: _protos.PTransform, tag: str) -> str | None:
+def _output_of_tag(transform: _protos.PTransform, tag: str) -> str | None:
     """Returns the output for a tag. Go and Java leave the tag empty, because they have only one output."""
     if tag not in transform.outputs and len(transform.outputs) == 1:
         return next(iter(transform.outputs.values()))
     return transform.outputs.get(tag)
 
 
-def _tags(payload: _protos.TestStreamPayload) -> set[str]:
+def _event_tags(payload: _protos.TestStreamPayload) -> set[str]:
     return {
         getattr(event, event.WhichOneof("event")).tag
         for event in payload.events

@@ -29,17 +29,17 @@ def environment_of(
     return components.environments.get(part.environment_id, _protos.Environment())
 
 
-def is_of_python(environment: _protos.Environment) -> bool:
+def is_python_sdk(environment: _protos.Environment) -> bool:
     """Returns whether an environment belongs to the Python SDK."""
     return any(capability.startswith(_PYTHON) for capability in environment.capabilities)
 
 
-def is_of_go(environment: _protos.Environment) -> bool:
+def is_go_sdk(environment: _protos.Environment) -> bool:
     """Returns whether an environment belongs to the Go SDK."""
     return any(capability.startswith(_GO) for capability in environment.capabilities)
 
 
-def uses_length_prefix(components: _protos.Components) -> Callable[[_protos.Coder], bool]:
+def length_prefix_predicate(components: _protos.Components) -> Callable[[_protos.Coder], bool]:
     """Returns a function that says whether all SDKs of a pipeline use a length prefix around a coder.
 
     Up to 2.64, Go's SDK ignores a length-prefix coder around any coder that it knows and that has
@@ -57,23 +57,25 @@ def _always_uses_length_prefixes(environment: _protos.Environment) -> bool:
     return True
 
 
-def is_our_own(environment: _protos.Environment) -> bool:
+def has_server_versions(environment: _protos.Environment) -> bool:
     """Returns whether an environment has the server's versions of Python and Beam."""
     return sdk_base_version_capability() in environment.capabilities
 
 
-def versions(environment: _protos.Environment) -> str:
+def describe_versions(environment: _protos.Environment) -> str:
     """Returns the versions of an environment and of the server, as a clause."""
-    return f"the pipeline uses {_of(environment)}, and the server uses {own_versions()}"
+    return (
+        f"the pipeline uses {_describe_sdk(environment)}, and the server uses {server_versions()}"
+    )
 
 
-def own_versions() -> str:
+def server_versions() -> str:
     """Returns the versions of Python and Beam that run pipelines in the server's own Python."""
     python = ".".join(platform.python_version_tuple()[:2])
     return f"Beam {version.__version__} and Python {python}"
 
 
-def _of(environment: _protos.Environment) -> str:
+def _describe_sdk(environment: _protos.Environment) -> str:
     for capability in environment.capabilities:
         if capability.startswith(protocol_urns.SDK_BASE_VERSION_PREFIX):
             image = capability.removeprefix(protocol_urns.SDK_BASE_VERSION_PREFIX)
@@ -83,12 +85,12 @@ def _of(environment: _protos.Environment) -> str:
 
 
 @functools.cache
-def our_transforms() -> frozenset[str]:
+def transforms_known_to_server() -> frozenset[str]:
     """Returns the URNs of the transforms that an SDK of the server's versions can run."""
     return frozenset(BeamTransformFactory._known_urns)
 
 
 @functools.cache
-def our_coders() -> frozenset[str]:
+def coders_known_to_server() -> frozenset[str]:
     """Returns the URNs of the coders that an SDK of the server's versions knows."""
     return frozenset(filter(None, Coder._known_urns))

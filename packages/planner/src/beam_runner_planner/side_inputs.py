@@ -19,7 +19,7 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.leaves import PAR_DOS
-from beam_runner_planner.windowing import trigger, window_fn
+from beam_runner_planner.windowing import convert_trigger, convert_window_fn
 
 _SINGLETON = b"AsSingleton"
 _BZ2 = b"BZh"
@@ -34,18 +34,20 @@ def side_inputs_of(transform: _protos.PTransform) -> Mapping[str, _protos.SideIn
     return dict(_protos.ParDoPayload.FromString(transform.spec.payload).side_inputs)
 
 
-def described(
+def describe_side_inputs(
     uses: Collection[SideInputUse],
     transforms: Sequence[_protos.PTransform],
     components: _protos.Components,
 ) -> tuple[SideInputUse, ...]:
     """Returns the side-input uses of a stage, with the facts that the scheduler needs."""
     by_name = {transform.unique_name: transform for transform in transforms}
-    rewindowed = _rewindowed(transforms) if uses else set()
-    return tuple(_described(use, by_name[use.transform_id], rewindowed, components) for use in uses)
+    rewindowed = _rewindowed_pcollections(transforms) if uses else set()
+    return tuple(
+        _describe_side_input(use, by_name[use.transform_id], rewindowed, components) for use in uses
+    )
 
 
-def _described(
+def _describe_side_input(
     use: SideInputUse,
     transform: _protos.PTransform,
     rewindowed: Set[str],
@@ -54,12 +56,12 @@ def _described(
     side = components.pcollections[transform.inputs[use.tag]]
     strategy = components.windowing_strategies[side.windowing_strategy_id]
     main = main_input(transform)
-    mapping_fn = window_fn(strategy.window_fn)
+    mapping_fn = convert_window_fn(strategy.window_fn)
     if main in rewindowed and not isinstance(mapping_fn, GlobalWindows):
         mapping_fn = OpaqueWindows(strategy.window_fn.urn, strategy.window_fn.payload)
     main_strategy_id = components.pcollections[main].windowing_strategy_id
     endless = is_unbounded(side)
-    early = endless and may_fire_early(trigger(strategy.trigger))
+    early = endless and may_fire_early(convert_trigger(strategy.trigger))
     updated = early or (endless and strategy.allowed_lateness > 0)
     return attrs.evolve(
         use,
@@ -72,7 +74,9 @@ def _described(
     )
 
 
-def see_updates(uses: Iterable[SideInputUse], transforms: Iterable[_protos.PTransform]) -> None:
+def reread_updated_side_inputs(
+    uses: Iterable[SideInputUse], transforms: Iterable[_protos.PTransform]
+) -> None:
     """Makes the Python SDK read side inputs with updates again in each bundle.
 
     The SDK caches a side input without limit if its window mapping function is the SDK's own
@@ -94,10 +98,10 @@ def see_updates(uses: Iterable[SideInputUse], transforms: Iterable[_protos.PTran
 def _is_global_mapping(mapping_fn: _protos.FunctionSpec) -> bool:
     name = _GLOBAL_MAPPING.func.__name__.encode()
     pickled = mapping_fn.urn == python_urns.PICKLED_WINDOW_MAPPING_FN
-    return pickled and contains(mapping_fn.payload, name)
+    return pickled and contains_pickled_name(mapping_fn.payload, name)
 
 
-def tell_windows(
+def record_windows(
     buffers: Mapping[str, BufferPlan],
     readers: Iterable[tuple[str | None, Iterable[SideInputUse]]],
 ) -> dict[str, BufferPlan]:
@@ -105,17 +109,19 @@ def tell_windows(
 
     Args:
         buffers: the buffers by id.
-        readers: for each stage, the buffer that it reads and its side inputs, as `described`
+        readers: for each stage, the buffer that it reads and its side inputs, as `describe_side_inputs`
             returns them.
     """
     waited_for = {buffer_id for buffer_id, uses in readers if any(use.by_window for use in uses)}
     return {
-        buffer_id: attrs.evolve(buffer, windows=buffer_id in waited_for and _can_wait(buffer))
+        buffer_id: attrs.evolve(
+            buffer, windows=buffer_id in waited_for and _is_readable_by_window(buffer)
+        )
         for buffer_id, buffer in buffers.items()
     }
 
 
-def _can_wait(buffer: BufferPlan) -> bool:
+def _is_readable_by_window(buffer: BufferPlan) -> bool:
     """Returns whether a stage may read the windows of a side input one after the other."""
     if buffer.kind is BufferKind.KEYED:
         return not buffer.bulk
@@ -129,10 +135,12 @@ def _is_singleton(side_input: _protos.SideInput) -> bool:
     loads the pickle.
     """
     view_fn = side_input.view_fn
-    return view_fn.urn == python_urns.PICKLED_VIEWFN and contains(view_fn.payload, _SINGLETON)
+    return view_fn.urn == python_urns.PICKLED_VIEWFN and contains_pickled_name(
+        view_fn.payload, _SINGLETON
+    )
 
 
-def contains(payload: bytes, name: bytes) -> bool:
+def contains_pickled_name(payload: bytes, name: bytes) -> bool:
     """Returns whether a name is in data of Beam's pickler. The check unpacks only the head of the
     data.
 
@@ -158,7 +166,7 @@ def main_input(transform: _protos.PTransform) -> str | None:
     return None if tag is None else transform.inputs[tag]
 
 
-def _rewindowed(transforms: Sequence[_protos.PTransform]) -> set[str]:
+def _rewindowed_pcollections(transforms: Sequence[_protos.PTransform]) -> set[str]:
     """Returns the PCollections of a stage whose windows can differ from those of the stage's input."""
     found: set[str] = set()
     while True:

@@ -8,12 +8,12 @@ from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.context import Context
+from beam_runner_planner.context import FusionContext
 from beam_runner_planner.side_inputs import main_tag
 from beam_runner_planner.steps import Step
 
 
-def expand_splittable(steps: Iterable[Step], context: Context) -> Iterator[Step]:
+def expand_splittable_dofns(steps: Iterable[Step], context: FusionContext) -> Iterator[Step]:
     """Replaces each splittable DoFn by its four transforms."""
     for step in steps:
         restriction_id = ""
@@ -21,12 +21,14 @@ def expand_splittable(steps: Iterable[Step], context: Context) -> Iterator[Step]
             payload = _protos.ParDoPayload.FromString(step.transform.spec.payload)
             restriction_id = payload.restriction_coder_id
         if restriction_id:
-            yield from _parts(step, restriction_id, context)
+            yield from _expand_splittable_dofn(step, restriction_id, context)
         else:
             yield step
 
 
-def _parts(step: Step, restriction_id: str, context: Context) -> Iterator[Step]:
+def _expand_splittable_dofn(
+    step: Step, restriction_id: str, context: FusionContext
+) -> Iterator[Step]:
     transform = step.transform
     tag = main_tag(transform)
     assert tag is not None
@@ -39,10 +41,10 @@ def _parts(step: Step, restriction_id: str, context: Context) -> Iterator[Step]:
     split = context.add_pcollection(f"{main}_split", elements, coder_id=sized_coder)
     dealt = context.add_pcollection(f"{main}_reshuffle", elements, coder_id=sized_coder)
 
-    def part(name: str, urn: str, reads: str, writes: str | None) -> Step:
+    def add_part(name: str, urn: str, reads: str, writes: str | None) -> Step:
         made = _protos.PTransform()
         made.CopyFrom(transform)
-        made.unique_name = context.new_name(f"{transform.unique_name}/{name}")
+        made.unique_name = context.unique_step_name(f"{transform.unique_name}/{name}")
         made.spec.urn = urn
         made.inputs[tag] = reads
         if writes is not None:
@@ -50,14 +52,16 @@ def _parts(step: Step, restriction_id: str, context: Context) -> Iterator[Step]:
             made.outputs["out"] = writes
         return Step(made)
 
-    yield part("PairWithRestriction", transform_urns.PAIR_WITH_RESTRICTION, main, paired)
-    yield part("SplitAndSizeRestriction", transform_urns.SPLIT_AND_SIZE_RESTRICTIONS, paired, split)
+    yield add_part("PairWithRestriction", transform_urns.PAIR_WITH_RESTRICTION, main, paired)
+    yield add_part(
+        "SplitAndSizeRestriction", transform_urns.SPLIT_AND_SIZE_RESTRICTIONS, paired, split
+    )
     yield Step(
         _protos.PTransform(
-            unique_name=context.new_name(f"{transform.unique_name}/Reshuffle"),
+            unique_name=context.unique_step_name(f"{transform.unique_name}/Reshuffle"),
             spec=_protos.FunctionSpec(urn=transform_urns.RESHUFFLE),
             inputs={"in": split},
             outputs={"out": dealt},
         )
     )
-    yield part("Process", transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS, dealt, None)
+    yield add_part("Process", transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS, dealt, None)

@@ -19,12 +19,12 @@ from beam_runner_urns import spark as spark_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.context import Context
-from beam_runner_planner.ordering import after_those_needed
+from beam_runner_planner.context import FusionContext
+from beam_runner_planner.ordering import sort_by_dependencies
 from beam_runner_planner.side_inputs import is_unbounded
 from beam_runner_planner.stateful import needs_stable_input, stateful_payload
 from beam_runner_planner.steps import Step
-from beam_runner_planner.windowing import window_fn
+from beam_runner_planner.windowing import convert_window_fn
 
 MOST_DEEP = 100
 """The maximum number of transforms of a stage in a chain. FnApiRunner, which has no limit, fails at about 200."""
@@ -32,7 +32,7 @@ MOST_DEEP = 100
 _GROUPS = b"group:"
 
 
-class _Behind(enum.Flag):
+class _PassedTransforms(enum.Flag):
     """The transforms that elements have passed since they entered their stage."""
 
     NOTHING = 0
@@ -40,48 +40,54 @@ class _Behind(enum.Flag):
     WINDOWING = enum.auto()
 
 
-def begin_stages(steps: Sequence[Step], context: Context) -> Sequence[Step]:
+def mark_stage_starts(steps: Sequence[Step], context: FusionContext) -> Sequence[Step]:
     """Marks the transforms that must be the first of their stage. This phase runs before fusion."""
     made_by = {p: step for step in steps for p in step.outputs}
 
-    def before(step: Step) -> Step | None:
+    def producer_of(step: Step) -> Step | None:
         return None if step.main is None else made_by.get(step.main)
 
-    behind: dict[Step, tuple[_Behind, int]] = {}
-    for step in after_those_needed(steps, lambda step: filter(None, (before(step),))):
-        maker = before(step)
-        passed, depth = (_Behind.NOTHING, 0) if maker is None else behind[maker]
+    behind: dict[Step, tuple[_PassedTransforms, int]] = {}
+    for step in sort_by_dependencies(steps, lambda step: filter(None, (producer_of(step),))):
+        maker = producer_of(step)
+        passed, depth = (_PassedTransforms.NOTHING, 0) if maker is None else behind[maker]
         too_deep = depth >= MOST_DEEP and not step.writes_buffer
         # A read or write by Spark is a stage of its own.
         alone = spark_urns.ALL & {step.urn, "" if maker is None else maker.urn}
-        if too_deep or alone or _must_begin(step, passed, context.components):
+        if too_deep or alone or _must_start_stage(step, passed, context.components):
             step.begins = True
-            passed, depth = _Behind.NOTHING, 0
-        behind[step] = passed | _done_by(step.transform), depth + 1
+            passed, depth = _PassedTransforms.NOTHING, 0
+        behind[step] = passed | _passed_by(step.transform), depth + 1
     return steps
 
 
-def _done_by(transform: _protos.PTransform) -> _Behind:
+def _passed_by(transform: _protos.PTransform) -> _PassedTransforms:
     urn, payload = transform.spec.urn, transform.spec.payload
     if urn == transform_urns.DATA_SOURCE and payload.startswith(_GROUPS):
-        return _Behind.GROUPING
+        return _PassedTransforms.GROUPING
     if stateful_payload(transform) is not None:
-        return _Behind.GROUPING
-    return _Behind.WINDOWING if urn == transform_urns.ASSIGN_WINDOWS else _Behind.NOTHING
+        return _PassedTransforms.GROUPING
+    return (
+        _PassedTransforms.WINDOWING
+        if urn == transform_urns.ASSIGN_WINDOWS
+        else _PassedTransforms.NOTHING
+    )
 
 
-def _must_begin(step: Step, passed: _Behind, components: _protos.Components) -> bool:
+def _must_start_stage(
+    step: Step, passed: _PassedTransforms, components: _protos.Components
+) -> bool:
     transform = step.transform
     if stateful_payload(transform) is not None or needs_stable_input(transform):
         return True
-    if passed is _Behind.NOTHING:
+    if passed is _PassedTransforms.NOTHING:
         return False
     sides = [components.pcollections[pcollection_id] for pcollection_id in step.sides]
-    if _Behind.GROUPING in passed:
+    if _PassedTransforms.GROUPING in passed:
         return bool(sides)
-    return any(is_unbounded(side) and not _is_global(side, components) for side in sides)
+    return any(is_unbounded(side) and not _has_global_window(side, components) for side in sides)
 
 
-def _is_global(pcollection: _protos.PCollection, components: _protos.Components) -> bool:
+def _has_global_window(pcollection: _protos.PCollection, components: _protos.Components) -> bool:
     strategy = components.windowing_strategies[pcollection.windowing_strategy_id]
-    return isinstance(window_fn(strategy.window_fn), GlobalWindows)
+    return isinstance(convert_window_fn(strategy.window_fn), GlobalWindows)

@@ -58,14 +58,14 @@ def needs_stable_input(transform: _protos.PTransform) -> bool:
     return _protos.ParDoPayload.FromString(transform.spec.payload).requires_stable_input
 
 
-def has_callbacks(transform: _protos.PTransform) -> bool:
+def may_register_callbacks(transform: _protos.PTransform) -> bool:
     """Returns whether user code may register callbacks for the commit of its bundle."""
     if transform.spec.urn not in _RUNS_USER_CODE:
         return False
     return _protos.ParDoPayload.FromString(transform.spec.payload).requests_finalization
 
 
-def stateful_head(
+def first_stateful_transform(
     transforms: Iterable[_protos.PTransform], source_pcollection: str
 ) -> _protos.PTransform | None:
     """Returns the stateful transform that reads the input of its stage, or None."""
@@ -75,12 +75,12 @@ def stateful_head(
     return None
 
 
-def stateful_plan(transform: _protos.PTransform, *, scripted_clock: bool) -> StatefulPlan:
+def plan_stateful_transform(transform: _protos.PTransform, *, scripted_clock: bool) -> StatefulPlan:
     """Returns the declarations of a stateful transform."""
     payload = _protos.ParDoPayload.FromString(transform.spec.payload)
     return StatefulPlan(
         transform_id=transform.unique_name,
-        states={name: _kind(spec) for name, spec in payload.state_specs.items()},
+        states={name: _state_kind(spec) for name, spec in payload.state_specs.items()},
         timers={
             name: (
                 TimeDomain.PROCESSING_TIME
@@ -95,7 +95,7 @@ def stateful_plan(transform: _protos.PTransform, *, scripted_clock: bool) -> Sta
     )
 
 
-def coders_of(payload: _protos.ParDoPayload) -> Iterator[str]:
+def state_and_timer_coder_ids(payload: _protos.ParDoPayload) -> Iterator[str]:
     """Returns the ids of the coders of a transform's states and timers."""
     for spec in payload.state_specs.values():
         if (kind := spec.WhichOneof("spec")) is not None:
@@ -105,7 +105,7 @@ def coders_of(payload: _protos.ParDoPayload) -> Iterator[str]:
         yield family.timer_family_coder_id
 
 
-def _kind(spec: _protos.StateSpec) -> type[State]:
+def _state_kind(spec: _protos.StateSpec) -> type[State]:
     """Returns the kind of a state in the Fn API's protocol; for example, the SDK stores some sets as bags or maps."""
     kind = _KINDS.get(spec.protocol.urn)
     return _BAGS.get(spec.WhichOneof("spec"), BagState) if kind is None else kind

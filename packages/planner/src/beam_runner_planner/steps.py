@@ -71,13 +71,13 @@ def buffer_id(kind: str, name: str) -> bytes:
     return f"{kind}:{name}".encode()
 
 
-def source(name: str, buffer: bytes, pcollection_id: str) -> Step:
+def buffer_source(name: str, buffer: bytes, pcollection_id: str) -> Step:
     """Returns an edge that reads a buffer into a PCollection."""
     spec = _protos.FunctionSpec(urn=transform_urns.DATA_SOURCE, payload=buffer)
     return Step(_protos.PTransform(unique_name=name, spec=spec, outputs={"out": pcollection_id}))
 
 
-def sink(name: str, buffer: bytes, pcollection_id: str) -> Step:
+def buffer_sink(name: str, buffer: bytes, pcollection_id: str) -> Step:
     """Returns an edge that writes a PCollection into a buffer."""
     spec = _protos.FunctionSpec(urn=transform_urns.DATA_SINK, payload=buffer)
     return Step(_protos.PTransform(unique_name=name, spec=spec, inputs={"in": pcollection_id}))

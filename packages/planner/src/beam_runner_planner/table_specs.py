@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 import attrs
 
-_Spec = TypeVar("_Spec", bound="_Payload")
+_Spec = TypeVar("_Spec", bound="_TablePayload")
 
 FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
 """The formats that Spark stores as files in a folder."""
@@ -39,11 +39,11 @@ _LONGEST = 1000 * 366 * 24 * 3600 * 1000
 _PLAIN_NAME = re.compile(r"(\w+\.)*\w+")
 
 
-class WrongTable(ValueError):
+class InvalidTableSpec(ValueError):
     """A description of a table that is invalid; the text says why."""
 
 
-def _options(options: Mapping[str, Any] | None) -> dict[str, str]:
+def _format_options(options: Mapping[str, Any] | None) -> dict[str, str]:
     """Returns options in the form that Spark expects: texts, with booleans in Spark's spelling."""
     return {
         str(name): str(value).lower() if isinstance(value, bool) else str(value)
@@ -51,23 +51,25 @@ def _options(options: Mapping[str, Any] | None) -> dict[str, str]:
     }
 
 
-def option_of(options: Mapping[str, str], name: str) -> str:
+def find_option(options: Mapping[str, str], name: str) -> str:
     """Returns the value of an option, whose name is case-insensitive; empty if the option is not set."""
     return next((value for key, value in options.items() if key.lower() == name.lower()), "")
 
 
-def _names(names: Iterable[str]) -> tuple[str, ...]:
+def _to_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
 def _check_text(spec: Any, field: attrs.Attribute[Any], value: Any) -> None:
     """Raises an error for values that are not texts, or that UTF-8 can't encode, such as a lone surrogate."""
     if not isinstance(value, str):
-        raise WrongTable(f"{field.name} must be a string, but is a {type(value).__name__}")
+        raise InvalidTableSpec(f"{field.name} must be a string, but is a {type(value).__name__}")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise WrongTable(f"{field.name} contains characters that UTF-8 can't encode") from None
+        raise InvalidTableSpec(
+            f"{field.name} contains characters that UTF-8 can't encode"
+        ) from None
 
 
 def _check_texts(spec: Any, field: attrs.Attribute[Any], value: Iterable[Any]) -> None:
@@ -81,17 +83,17 @@ def _check_options(spec: Any, field: attrs.Attribute[Any], value: Mapping[Any, A
 
 def _check_time(spec: Any, field: attrs.Attribute[Any], value: Any) -> None:
     if type(value) is not int:
-        raise WrongTable(f"{field.name} must be a duration, but is a {type(value).__name__}")
+        raise InvalidTableSpec(f"{field.name} must be a duration, but is a {type(value).__name__}")
     if not 0 <= value <= _LONGEST:
-        raise WrongTable(f"{field.name} must be a duration from 0 seconds to 1,000 years")
+        raise InvalidTableSpec(f"{field.name} must be a duration from 0 seconds to 1,000 years")
 
 
-def _text(default: Any = attrs.NOTHING, *, repr: bool = True) -> Any:
+def _text_field(default: Any = attrs.NOTHING, *, repr: bool = True) -> Any:
     return attrs.field(default=default, validator=_check_text, repr=repr)
 
 
 @attrs.frozen
-class _Payload:
+class _TablePayload:
     KIND: ClassVar[str] = ""
 
     def to_payload(self) -> bytes:
@@ -104,28 +106,28 @@ class _Payload:
         attributes.
 
         Raises:
-            WrongTable: the payload is malformed, or has an attribute that this version doesn't
+            InvalidTableSpec: the payload is malformed, or has an attribute that this version doesn't
                 know.
         """
         try:
             told = json.loads(payload)
             unknown = sorted(told.keys() - {field.name for field in attrs.fields(cls)})
             if unknown:
-                raise WrongTable(
+                raise InvalidTableSpec(
                     f"the payload has the attribute {unknown[0]!r:.100}, which this"
                     " version doesn't know: upgrade the server to the client's version"
                 )
             return cls(**told)
-        except WrongTable:
+        except InvalidTableSpec:
             raise
         except (ValueError, AttributeError, TypeError, RecursionError) as error:
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"the payload of the transform doesn't describe a table to be {cls.KIND}"
             ) from error
 
 
 @attrs.frozen
-class TableSource(_Payload):
+class TableSource(_TablePayload):
     """The source of a read. Exactly one of `format`, `table` and `sql` is set.
 
     Attributes:
@@ -141,26 +143,26 @@ class TableSource(_Payload):
 
     KIND: ClassVar[str] = "read"
 
-    format: str = _text("")
-    table: str = _text("")
-    sql: str = _text("")
-    path: str = _text("")
+    format: str = _text_field("")
+    table: str = _text_field("")
+    sql: str = _text_field("")
+    path: str = _text_field("")
     options: Mapping[str, str] = attrs.field(
-        factory=dict, converter=_options, validator=_check_options, repr=False
+        factory=dict, converter=_format_options, validator=_check_options, repr=False
     )
-    columns: tuple[str, ...] = attrs.field(default=(), converter=_names, validator=_check_texts)
-    where: str = _text("")
-    schema: str = _text("", repr=False)
+    columns: tuple[str, ...] = attrs.field(default=(), converter=_to_names, validator=_check_texts)
+    where: str = _text_field("")
+    schema: str = _text_field("", repr=False)
 
     def __attrs_post_init__(self) -> None:
         if sum(map(bool, (self.format, self.table, self.sql))) != 1:
-            raise WrongTable("set exactly one of format, table and sql")
+            raise InvalidTableSpec("set exactly one of format, table and sql")
         if self.path and not self.format:
-            raise WrongTable("path is set without a format: set format, too")
+            raise InvalidTableSpec("path is set without a format: set format, too")
         for text in (self.sql, self.where):
             called = _REFLECTION.search(text.replace("`", ""))
             if called:
-                raise WrongTable(
+                raise InvalidTableSpec(
                     f"{called[1]} calls Java in the server, which other jobs share:"
                     " call Java in a transform instead"
                 )
@@ -184,37 +186,41 @@ class StreamSource(TableSource):
         poll: the pause (ms) between the end of the available data and the next look for new data.
     """
 
-    timestamp: str = _text("")
+    timestamp: str = _text_field("")
     max_lateness: int = attrs.field(default=0, validator=_check_time)
     poll: int = attrs.field(default=1000, validator=_check_time)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         if not self.format:
-            raise WrongTable("a streaming read needs a format; it can't read a table or a query")
+            raise InvalidTableSpec(
+                "a streaming read needs a format; it can't read a table or a query"
+            )
         if self.format.lower() in _GIVEN_ONCE:
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"the format {self.format} delivers its data once, but a streaming"
                 " source must deliver it again after a failure: read a source that"
                 " retains its data, such as kafka or files"
             )
         if self.has_files and not self.path:
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"a stream of {self.format} files needs path=, the folder of the files"
             )
         if self.has_files and self.format.lower() != "text" and not self.schema:
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"a stream of {self.format} files needs schema=: the folder can be"
                 " empty, so Spark can't infer the schema"
             )
         options = {name.lower(): value.lower() for name, value in self.options.items()}
         if options.get("cleansource", "off") != "off":
-            raise WrongTable(
+            raise InvalidTableSpec(
                 "the option cleanSource removes files before the runner has committed"
                 " what it read of them: leave the option out"
             )
         if self.timestamp and self.columns and self.timestamp not in self.columns:
-            raise WrongTable(f"the timestamp column {self.timestamp!r} must be one of columns")
+            raise InvalidTableSpec(
+                f"the timestamp column {self.timestamp!r} must be one of columns"
+            )
 
     @property
     def has_files(self) -> bool:
@@ -222,7 +228,7 @@ class StreamSource(TableSource):
         return self.format.lower() in FILE_FORMATS
 
     @property
-    def share(self) -> Mapping[str, str]:
+    def size_limits(self) -> Mapping[str, str]:
         """Returns options that limit the size of one read, unless the user has set such options."""
         if self.has_files:
             return {"maxFilesPerTrigger": "1000"}
@@ -230,7 +236,7 @@ class StreamSource(TableSource):
 
 
 @attrs.frozen
-class TableTarget(_Payload):
+class TableTarget(_TablePayload):
     """The target of a write: files, a table of files in Spark's catalog, or a database table.
 
     Attributes:
@@ -246,54 +252,54 @@ class TableTarget(_Payload):
 
     KIND: ClassVar[str] = "written"
 
-    format: str = _text("")
-    path: str = _text("")
-    mode: str = _text("error")
+    format: str = _text_field("")
+    path: str = _text_field("")
+    mode: str = _text_field("error")
     options: Mapping[str, str] = attrs.field(
-        factory=dict, converter=_options, validator=_check_options, repr=False
+        factory=dict, converter=_format_options, validator=_check_options, repr=False
     )
     partition_by: tuple[str, ...] = attrs.field(
-        default=(), converter=_names, validator=_check_texts
+        default=(), converter=_to_names, validator=_check_texts
     )
-    schema: str = _text("", repr=False)
-    table: str = _text("")
+    schema: str = _text_field("", repr=False)
+    table: str = _text_field("")
 
     def __attrs_post_init__(self) -> None:
         if self.table and self.path:
-            raise WrongTable("table and path are both set: set one of them")
+            raise InvalidTableSpec("table and path are both set: set one of them")
         if self.table and self.format not in FILE_FORMATS | {""}:
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"format is {self.format!r}; for a table of the catalog expected one of"
                 f" {', '.join(sorted(FILE_FORMATS))}"
             )
         if not self.table and self.format not in FILE_FORMATS | {DATABASE}:
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"format is {self.format!r}; expected one of"
                 f" {', '.join(sorted(FILE_FORMATS))}, or {DATABASE}: the runner can't"
                 " write other formats exactly once"
             )
         if self.mode not in MODES:
-            raise WrongTable(f"mode is {self.mode!r}; expected one of {', '.join(MODES)}")
+            raise InvalidTableSpec(f"mode is {self.mode!r}; expected one of {', '.join(MODES)}")
         if self.is_database:
             self._check_database()
         elif not self.path and not self.table:
-            raise WrongTable(f"the format {self.format} needs a path")
+            raise InvalidTableSpec(f"the format {self.format} needs a path")
 
     def _check_database(self) -> None:
         if self.path or self.partition_by:
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"the format {DATABASE} has no path and no partition_by: set options['dbtable']"
             )
         for name in ("url", "dbtable"):
             if not self.option(name):
-                raise WrongTable(f"{DATABASE} needs options[{name!r}]")
+                raise InvalidTableSpec(f"{DATABASE} needs options[{name!r}]")
         if not _PLAIN_NAME.fullmatch(self.dbtable):
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"options['dbtable'] is {self.dbtable!r}; expected the name of a table,"
                 " such as events or sales.events"
             )
         if self.option("isolationLevel").upper() == "NONE":
-            raise WrongTable(
+            raise InvalidTableSpec(
                 "options['isolationLevel'] is NONE: leave the option out, because rows"
                 " can be duplicated without transactions"
             )
@@ -308,25 +314,25 @@ class TableTarget(_Payload):
         """The name of the database table."""
         return self.option("dbtable")
 
-    def beside(self, table: str) -> TableTarget:
+    def with_table(self, table: str) -> TableTarget:
         """Returns the same target with another table of the database."""
         others = {key: value for key, value in self.options.items() if key.lower() != "dbtable"}
         return attrs.evolve(self, options={**others, "dbtable": table})
 
     def option(self, name: str) -> str:
-        """Returns the value of an option, see `option_of`."""
-        return option_of(self.options, name)
+        """Returns the value of an option, see `find_option`."""
+        return find_option(self.options, name)
 
     @property
     def name(self) -> str:
         """The name of the target for people."""
-        return self.table or f"{self.format} {self.place}"
+        return self.table or f"{self.format} {self.location}"
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The location of the target for people."""
         return self.table or (self.dbtable if self.is_database else self.path)
 
-    def staging(self, attempt: str) -> str:
+    def staging_folder(self, attempt: str) -> str:
         """The folder for the files of an attempt. It is next to the table's files, so that a move is a rename."""
         return f"{self.path.rstrip('/')}/{STAGING}{attempt}"

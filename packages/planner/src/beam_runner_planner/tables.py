@@ -13,13 +13,13 @@ from beam_runner_urns import transforms as transform_urns
 from beam_runner_planner import _protos
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
 from beam_runner_planner.plan import TablePlan, TruncationPlan
-from beam_runner_planner.table_specs import StreamSource, TableSource, TableTarget, WrongTable
-from beam_runner_planner.windowing import window_fn
+from beam_runner_planner.table_specs import InvalidTableSpec, StreamSource, TableSource, TableTarget
+from beam_runner_planner.windowing import convert_window_fn
 
 _KINDS = {spark_urns.READ: TableSource, spark_urns.READ_STREAM: StreamSource}
 
 
-def table_plan(
+def plan_table_stage(
     transforms: Collection[_protos.PTransform], components: _protos.Components
 ) -> TablePlan | None:
     """Returns the read or write that a stage consists of; None for any other stage.
@@ -34,25 +34,27 @@ def table_plan(
     kind = _KINDS.get(found.spec.urn, TableTarget)
     try:
         kind.from_payload(payload)
-    except WrongTable as error:
+    except InvalidTableSpec as error:
         raise InvalidPipeline(f"the transform {found.unique_name!r}: {error}") from error
     (output,) = found.outputs.values()
     if found.spec.urn == spark_urns.READ_STREAM:
-        _check_stream(found, components)
+        _check_stream_read(found, components)
     elif found.spec.urn == spark_urns.PUBLISH:
         _check_publish(found, components)
     for pcollection_id in (*found.inputs.values(), output):
-        _check_bytes(found.unique_name, components.pcollections[pcollection_id], components)
+        _check_bytes_in_global_window(
+            found.unique_name, components.pcollections[pcollection_id], components
+        )
     return TablePlan(found.spec.urn, payload, output)
 
 
-def left_by_drain(table: TablePlan) -> TruncationPlan | None:
+def plan_drain_of_table(table: TablePlan) -> TruncationPlan | None:
     """Returns the pending work of a stage that a drain keeps: nothing of a stream, otherwise everything."""
     is_stream = table.urn == spark_urns.READ_STREAM
     return TruncationPlan(None, endless=True) if is_stream else None
 
 
-def check_edges(
+def check_table_buffers(
     name: str, source: str | None, outputs: Iterable[str], buffers: Mapping[str, BufferPlan]
 ) -> None:
     """Raises an error if the input or output of a Spark stage isn't a plain stored PCollection.
@@ -77,7 +79,7 @@ def check_edges(
         )
 
 
-def _check_stream(read: _protos.PTransform, components: _protos.Components) -> None:
+def _check_stream_read(read: _protos.PTransform, components: _protos.Components) -> None:
     (given,), (output,) = read.inputs.values(), read.outputs.values()
     if components.pcollections[output].is_bounded != _protos.IsBounded.UNBOUNDED:
         raise InvalidPipeline(
@@ -104,12 +106,12 @@ def _check_publish(publish: _protos.PTransform, components: _protos.Components) 
         )
 
 
-def _check_bytes(
+def _check_bytes_in_global_window(
     name: str, pcollection: _protos.PCollection, components: _protos.Components
 ) -> None:
     strategy = components.windowing_strategies[pcollection.windowing_strategy_id]
     coder = components.coders[pcollection.coder_id].spec.urn
-    is_global = isinstance(window_fn(strategy.window_fn), GlobalWindows)
+    is_global = isinstance(convert_window_fn(strategy.window_fn), GlobalWindows)
     if coder != coder_urns.BYTES or not is_global:
         raise InvalidPipeline(
             f"the transform {name!r} must have inputs and outputs of bytes in the"

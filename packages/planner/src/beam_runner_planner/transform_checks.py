@@ -10,8 +10,8 @@ from beam_runner_urns import spark as spark_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.leaves import COMBINE_PARTS, PAR_DOS, RESHUFFLES, puts_out
-from beam_runner_planner.stateful import coders_of, is_stateful
+from beam_runner_planner.leaves import COMBINE_PARTS, PAR_DOS, RESHUFFLES, has_own_outputs
+from beam_runner_planner.stateful import is_stateful, state_and_timer_coder_ids
 
 _COMBINES = COMBINE_PARTS | {transform_urns.COMBINE_PER_KEY}
 _PAYLOADS: Mapping[str, Any] = {
@@ -37,7 +37,7 @@ _KEYED = frozenset({transform_urns.GROUP_BY_KEY, transform_urns.COMBINE_PER_KEY}
 _PAIR = 2
 
 
-def problems_of_transform(
+def find_transform_problems(
     transform: _protos.PTransform, components: _protos.Components
 ) -> Iterator[str]:
     """Returns the problems of a transform, one clause each.
@@ -59,18 +59,18 @@ def problems_of_transform(
     if urn in PAR_DOS:
         mains = {tag: p for tag, p in mains.items() if tag not in payload.side_inputs}
     elif urn in RESHUFFLES and len(mains) > 1:
-        main = dealt(transform)
+        main = redistributed_pcollection(transform)
         mains = {} if main is None else {"in": main}
-    yield from _of_edges(transform, mains)
+    yield from _edge_problems(transform, mains)
     if urn in PAR_DOS:
-        yield from _of_pardo(transform, payload, components)
+        yield from _pardo_problems(transform, payload, components)
     elif urn in _COMBINES and payload.accumulator_coder_id not in components.coders:
         yield (f"has the accumulator coder {payload.accumulator_coder_id!r}, which is missing")
     if urn in _KEYED or (urn == transform_urns.PAR_DO and is_stateful(payload)):
-        yield from _of_key(mains.values(), components)
+        yield from _key_problems(mains.values(), components)
 
 
-def dealt(transform: _protos.PTransform) -> str | None:
+def redistributed_pcollection(transform: _protos.PTransform) -> str | None:
     """Returns the PCollection that a reshuffle redistributes; None if it is ambiguous.
 
     If a Python client has expanded a splittable DoFn, its reshuffle has the DoFn's side inputs,
@@ -82,7 +82,7 @@ def dealt(transform: _protos.PTransform) -> str | None:
     return inputs[0] if len(inputs) == 1 else None
 
 
-def _of_edges(transform: _protos.PTransform, mains: Mapping[str, str]) -> Iterator[str]:
+def _edge_problems(transform: _protos.PTransform, mains: Mapping[str, str]) -> Iterator[str]:
     urn = transform.spec.urn
     outputs = len(set(transform.outputs.values()))
     if urn in _ONE_OUTPUT and outputs != 1:
@@ -93,14 +93,16 @@ def _of_edges(transform: _protos.PTransform, mains: Mapping[str, str]) -> Iterat
         yield f"of kind {urn!r} has {len(mains)} main inputs; expected 1"
     elif urn != transform_urns.FLATTEN and len(mains) > 1:
         yield (f"of kind {urn!r} has {len(mains)} inputs, and only a Flatten can have several")
-    if set(transform.outputs.values()) & set(transform.inputs.values()) and puts_out(transform):
+    if set(transform.outputs.values()) & set(transform.inputs.values()) and has_own_outputs(
+        transform
+    ):
         yield "has its input as an output"
 
 
-def _of_pardo(
+def _pardo_problems(
     transform: _protos.PTransform, payload: _protos.ParDoPayload, components: _protos.Components
 ) -> Iterator[str]:
-    coder_ids = [*coders_of(payload)]
+    coder_ids = [*state_and_timer_coder_ids(payload)]
     if payload.restriction_coder_id:
         coder_ids.append(payload.restriction_coder_id)
     for coder_id in coder_ids:
@@ -121,7 +123,7 @@ def _of_pardo(
         yield (f"has the timer family {expiration!r} for expired windows, which is missing")
 
 
-def _of_key(pcollections: Any, components: _protos.Components) -> Iterator[str]:
+def _key_problems(pcollections: Any, components: _protos.Components) -> Iterator[str]:
     for pcollection_id in pcollections:
         coder = components.coders[components.pcollections[pcollection_id].coder_id]
         if coder.spec.urn != coder_urns.KV:

@@ -19,24 +19,28 @@ from beam_runner_planner.environments import (
     resolve_environments,
 )
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
-from beam_runner_planner.fusion import FusedPipeline, fuse
+from beam_runner_planner.fusion import FusedPipeline, fuse_pipeline
 from beam_runner_planner.graph import PlanGraph, build_graph
-from beam_runner_planner.leaves import leaves
+from beam_runner_planner.leaves import leaf_transforms
 from beam_runner_planner.plan import JobPlan, StagePlan, TestStreamPlan
-from beam_runner_planner.rejection import unsupported
-from beam_runner_planner.script_services import ask_services
-from beam_runner_planner.scripted_windows import let_out_of_holders
-from beam_runner_planner.scripts import script_of
-from beam_runner_planner.side_inputs import described, see_updates, tell_windows
-from beam_runner_planner.stateful import (
-    has_callbacks,
-    needs_stable_input,
-    stateful_head,
-    stateful_plan,
+from beam_runner_planner.rejection import unsupported_features
+from beam_runner_planner.script_services import fetch_events_of_services
+from beam_runner_planner.scripted_windows import unwrap_windowed_value_holders
+from beam_runner_planner.scripts import plan_script
+from beam_runner_planner.side_inputs import (
+    describe_side_inputs,
+    record_windows,
+    reread_updated_side_inputs,
 )
-from beam_runner_planner.tables import check_edges, left_by_drain, table_plan
-from beam_runner_planner.truncation import truncation_plan
-from beam_runner_planner.validation import validated
+from beam_runner_planner.stateful import (
+    first_stateful_transform,
+    may_register_callbacks,
+    needs_stable_input,
+    plan_stateful_transform,
+)
+from beam_runner_planner.tables import check_table_buffers, plan_drain_of_table, plan_table_stage
+from beam_runner_planner.truncation import plan_truncation
+from beam_runner_planner.validation import parse_valid_pipeline
 
 _IMPULSE: bytes = (
     WindowedValueCoder(BytesCoder(), GlobalWindowCoder())
@@ -45,7 +49,7 @@ _IMPULSE: bytes = (
 )
 
 
-def translate(job: JobSpec) -> JobPlan:
+def plan_job(job: JobSpec) -> JobPlan:
     """Plans a job.
 
     A small pipeline takes milliseconds, and the time grows with the number of stages. If a
@@ -56,25 +60,28 @@ def translate(job: JobSpec) -> JobPlan:
         UnsupportedPipeline: the pipeline uses an unsupported feature; the text names it and its
             transform.
     """
-    pipeline = validated(job.pipeline)
-    ask_services(pipeline)
-    let_out_of_holders(pipeline)
+    pipeline = parse_valid_pipeline(job.pipeline)
+    fetch_events_of_services(pipeline)
+    unwrap_windowed_value_holders(pipeline)
     environments = resolve_environments(pipeline, job.artifacts, job.options_json)
-    reasons = unsupported(pipeline, environments)
+    reasons = unsupported_features(pipeline, environments)
     if reasons:
         raise UnsupportedPipeline(reasons)
-    fused = fuse(pipeline, embedded=all(e.embedded for e in environments.values()))
+    fused = fuse_pipeline(pipeline, embedded=all(e.embedded for e in environments.values()))
     graph = build_graph(fused.stages)
     if graph.nodes and not environments:
         raise InvalidPipeline("the pipeline has no environment in which its transforms can run")
-    uses = [described(node.side_inputs, node.transforms, fused.components) for node in graph.nodes]
+    uses = [
+        describe_side_inputs(node.side_inputs, node.transforms, fused.components)
+        for node in graph.nodes
+    ]
     for node, of_node in zip(graph.nodes, uses, strict=True):
-        see_updates(of_node, node.transforms)
+        reread_updated_side_inputs(of_node, node.transforms)
     buffers = plan_buffers(graph, fused.components, environments)
-    buffers = tell_windows(
+    buffers = record_windows(
         buffers, zip([node.source_buffer for node in graph.nodes], uses, strict=True)
     )
-    test_streams = _test_streams(pipeline, buffers)
+    test_streams = _plan_test_streams(pipeline, buffers)
     streaming = bool(test_streams) or _is_unbounded(pipeline)
     builder = DescriptorBuilder(fused, graph, buffers, streaming)
     context = JobContext(
@@ -83,8 +90,8 @@ def translate(job: JobSpec) -> JobPlan:
         options_json=job.options_json,
         environments={e: resolved.environment for e, resolved in environments.items()},
     )
-    scripted_clock = any(stream.scripts_clock for stream in test_streams)
-    stages = _stages(graph, uses, fused, builder, environments, scripted_clock, buffers)
+    scripted_clock = any(stream.sets_clock for stream in test_streams)
+    stages = _plan_stages(graph, uses, fused, builder, environments, scripted_clock, buffers)
     return JobPlan(
         context,
         stages,
@@ -102,17 +109,17 @@ def _is_unbounded(pipeline: _protos.Pipeline) -> bool:
     )
 
 
-def _test_streams(
+def _plan_test_streams(
     pipeline: _protos.Pipeline, buffers: dict[str, BufferPlan]
 ) -> tuple[TestStreamPlan, ...]:
     return tuple(
-        script_of(transform, pipeline.components, buffers)
-        for _, transform in leaves(pipeline.root_transform_ids, pipeline.components)
+        plan_script(transform, pipeline.components, buffers)
+        for _, transform in leaf_transforms(pipeline.root_transform_ids, pipeline.components)
         if transform.spec.urn == transform_urns.TEST_STREAM
     )
 
 
-def _stages(
+def _plan_stages(
     graph: PlanGraph,
     uses: Sequence[tuple[SideInputUse, ...]],
     fused: FusedPipeline,
@@ -130,10 +137,10 @@ def _stages(
         stage_id = f"stage{index}"
         environment_id = node.environment_id or default_environment
         spec, outputs = builder.build(stage_id, node, environment_id)
-        stateful = stateful_head(node.transforms, node.source_pcollection)
-        table = table_plan(node.transforms, components)
+        stateful = first_stateful_transform(node.transforms, node.source_pcollection)
+        table = plan_table_stage(node.transforms, components)
         if table is not None:
-            check_edges(node.name, node.source_buffer, outputs.values(), buffers)
+            check_table_buffers(node.name, node.source_buffer, outputs.values(), buffers)
         stages[stage_id] = StagePlan(
             spec=spec,
             embedded=environments[environment_id].embedded,
@@ -145,13 +152,13 @@ def _stages(
                 node.source_pcollection if node.source_pcollection in produced else ""
             ),
             truncation=(
-                truncation_plan(spec, components.environments[environment_id], components)
+                plan_truncation(spec, components.environments[environment_id], components)
                 if table is None
-                else left_by_drain(table)
+                else plan_drain_of_table(table)
             ),
             stable_input=any(map(needs_stable_input, node.transforms)),
-            callbacks=any(map(has_callbacks, node.transforms)),
-            stateful=stateful and stateful_plan(stateful, scripted_clock=scripted_clock),
+            callbacks=any(map(may_register_callbacks, node.transforms)),
+            stateful=stateful and plan_stateful_transform(stateful, scripted_clock=scripted_clock),
             table=table,
         )
     return stages

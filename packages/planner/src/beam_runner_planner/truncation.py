@@ -17,7 +17,7 @@ _WRITE = "truncated/write"
 _TRUNCATED = "truncated"
 
 
-def truncation_plan(
+def plan_truncation(
     spec: HarnessStage, environment: _protos.Environment, components: _protos.Components
 ) -> TruncationPlan | None:
     """Returns how to truncate the restrictions that a stage processes; None if it processes none."""
@@ -43,10 +43,10 @@ def truncation_plan(
     )
     if transform_urns.TRUNCATE_SIZED_RESTRICTION not in environment.capabilities:
         return TruncationPlan(None, endless)
-    return TruncationPlan(_stage(spec, descriptor, head, read), endless)
+    return TruncationPlan(_truncation_stage(spec, descriptor, head, read), endless)
 
 
-def _stage(
+def _truncation_stage(
     spec: HarnessStage, descriptor: _protos.ProcessBundleDescriptor, head: str, read: str
 ) -> HarnessStage:
     source_id = spec.input.transform_id

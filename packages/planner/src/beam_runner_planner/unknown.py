@@ -14,25 +14,25 @@ from collections.abc import Iterator
 from beam_runner_urns import environments as environment_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.ordering import after_those_needed
+from beam_runner_planner.ordering import sort_by_dependencies
 from beam_runner_planner.sdks import (
+    coders_known_to_server,
     environment_of,
-    is_our_own,
-    our_coders,
-    our_transforms,
+    has_server_versions,
+    transforms_known_to_server,
 )
 
 
-def is_unknown(transform: _protos.PTransform, components: _protos.Components) -> bool:
+def is_unknown_to_sdk(transform: _protos.PTransform, components: _protos.Components) -> bool:
     """Returns whether the SDK of a transform doesn't know the transform."""
     environment = environment_of(transform, components)
     urn = transform.spec.urn
-    known = urn in our_transforms() or urn in environment.capabilities
-    return _can_be_told(environment) and not known
+    known = urn in transforms_known_to_server() or urn in environment.capabilities
+    return _has_known_transforms(environment) and not known
 
 
-def _can_be_told(environment: _protos.Environment) -> bool:
-    return is_our_own(environment) and environment.urn != environment_urns.EXTERNAL
+def _has_known_transforms(environment: _protos.Environment) -> bool:
+    return has_server_versions(environment) and environment.urn != environment_urns.EXTERNAL
 
 
 def unknown_coders(components: _protos.Components) -> dict[str, list[str]]:
@@ -42,25 +42,27 @@ def unknown_coders(components: _protos.Components) -> dict[str, list[str]]:
     The result is empty unless all SDKs have the server's versions and start with the job.
     """
     environments = components.environments.values()
-    if not all(map(_can_be_told, environments)):
+    if not all(map(_has_known_transforms, environments)):
         return {}
-    known = our_coders().union(*(environment.capabilities for environment in environments))
+    known = coders_known_to_server().union(
+        *(environment.capabilities for environment in environments)
+    )
     first: dict[str, str | None] = {}
     coders = components.coders
-    for coder_id in after_those_needed(coders, lambda one: coders[one].component_coder_ids):
+    for coder_id in sort_by_dependencies(coders, lambda one: coders[one].component_coder_ids):
         urn, parts = coders[coder_id].spec.urn, coders[coder_id].component_coder_ids
         first[coder_id] = (
             next(filter(None, (first[part] for part in parts)), None) if urn in known else str(urn)
         )
     found: dict[str, list[str]] = {}
-    for coder_id, name in _encoded(components):
+    for coder_id, name in _names_by_coder(components):
         unknown = first[coder_id]
         if unknown is not None:
             found.setdefault(f"the coder {unknown!r}", []).append(name)
     return found
 
 
-def _encoded(components: _protos.Components) -> Iterator[tuple[str, str]]:
+def _names_by_coder(components: _protos.Components) -> Iterator[tuple[str, str]]:
     for pcollection in components.pcollections.values():
         yield pcollection.coder_id, pcollection.unique_name
     for strategy_id, strategy in components.windowing_strategies.items():

@@ -22,7 +22,7 @@ _BEHIND = (
 """The URNs that follow a precombine, in order."""
 
 
-def unlifted(steps: Sequence[Step], unlifts: Callable[[Step], bool]) -> Iterator[Step]:
+def undo_lifting(steps: Sequence[Step], unlifts: Callable[[Step], bool]) -> Iterator[Step]:
     """Replaces the parts of each lifted combine that `unlifts` selects by one CombinePerKey.
 
     A precombine stays as it is if its results also go elsewhere.
@@ -39,14 +39,14 @@ def unlifted(steps: Sequence[Step], unlifts: Callable[[Step], bool]) -> Iterator
     gone: set[Step] = set()
     for step in steps:
         if step.urn == transform_urns.COMBINE_PER_KEY_PRECOMBINE and unlifts(step):
-            behind = _parts_behind(step, readers)
+            behind = _following_parts(step, readers)
             if len(behind) == len(_BEHIND):
-                whole[step] = _combine(step, behind[-1])
+                whole[step] = _combine_per_key_step(step, behind[-1])
                 gone.update(behind)
     yield from (whole.get(step, step) for step in steps if step not in gone)
 
 
-def _parts_behind(precombine: Step, readers: dict[str, list[Step]]) -> list[Step]:
+def _following_parts(precombine: Step, readers: dict[str, list[Step]]) -> list[Step]:
     """Returns the parts that follow a precombine, each the only reader of the previous one."""
     found: list[Step] = []
     part = precombine
@@ -59,7 +59,7 @@ def _parts_behind(precombine: Step, readers: dict[str, list[Step]]) -> list[Step
     return found
 
 
-def _combine(precombine: Step, extract: Step) -> Step:
+def _combine_per_key_step(precombine: Step, extract: Step) -> Step:
     combine = _protos.PTransform()
     combine.CopyFrom(precombine.transform)
     combine.unique_name = precombine.name.rpartition("/")[0] or precombine.name

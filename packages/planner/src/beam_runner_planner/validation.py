@@ -15,10 +15,10 @@ from beam_runner_urns import coders as coder_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.errors import InvalidPipeline
-from beam_runner_planner.leaves import leaves
-from beam_runner_planner.ordering import around_circles
-from beam_runner_planner.transform_checks import problems_of_transform
-from beam_runner_planner.windowing import trigger, window_fn
+from beam_runner_planner.leaves import leaf_transforms
+from beam_runner_planner.ordering import nodes_around_cycles
+from beam_runner_planner.transform_checks import find_transform_problems
+from beam_runner_planner.windowing import convert_trigger, convert_window_fn
 
 _SHOWN = 5
 _LONGEST_MS = 315_576_000_000_000
@@ -36,7 +36,7 @@ _PARTS: Mapping[str, int] = {
 }
 
 
-def validated(data: bytes) -> _protos.Pipeline:
+def parse_valid_pipeline(data: bytes) -> _protos.Pipeline:
     """Returns a pipeline whose parts can all be parsed and followed. Linear in its size.
 
     Raises:
@@ -48,25 +48,25 @@ def validated(data: bytes) -> _protos.Pipeline:
         raise InvalidPipeline(
             "Can't parse the pipeline: not a message of the Beam model"
         ) from error
-    problems = list(_problems(pipeline))
+    problems = list(_find_problems(pipeline))
     if problems:
         more = f"; and {len(problems) - _SHOWN} more problems" if len(problems) > _SHOWN else ""
         raise InvalidPipeline(f"the pipeline is malformed: {'; '.join(problems[:_SHOWN])}{more}")
     return pipeline
 
 
-def _problems(pipeline: _protos.Pipeline) -> Iterator[str]:
+def _find_problems(pipeline: _protos.Pipeline) -> Iterator[str]:
     components = pipeline.components
-    yield from _of_coders(components)
-    yield from _of_strategies(components)
-    run = dict(leaves(pipeline.root_transform_ids, components))
+    yield from _coder_problems(components)
+    yield from _strategy_problems(components)
+    run = dict(leaf_transforms(pipeline.root_transform_ids, components))
     for transform in run.values():
-        for problem in problems_of_transform(transform, components):
+        for problem in find_transform_problems(transform, components):
             yield f"the transform {transform.unique_name!r} {problem}"
-    yield from _of_flow(run)
+    yield from _dataflow_problems(run)
 
 
-def _of_coders(components: _protos.Components) -> Iterator[str]:
+def _coder_problems(components: _protos.Components) -> Iterator[str]:
     for coder_id, coder in components.coders.items():
         parts = len(coder.component_coder_ids)
         if parts != _PARTS.get(coder.spec.urn, parts):
@@ -76,7 +76,7 @@ def _of_coders(components: _protos.Components) -> Iterator[str]:
             )
 
 
-def _of_strategies(components: _protos.Components) -> Iterator[str]:
+def _strategy_problems(components: _protos.Components) -> Iterator[str]:
     for strategy_id, strategy in components.windowing_strategies.items():
         where = f"the windowing strategy {strategy_id!r}"
         if strategy.window_coder_id not in components.coders:
@@ -84,8 +84,8 @@ def _of_strategies(components: _protos.Components) -> Iterator[str]:
         if strategy.allowed_lateness < 0:
             yield f"{where} has a negative allowed lateness"
         try:
-            trigger(strategy.trigger)
-            longest = _longest(window_fn(strategy.window_fn))
+            convert_trigger(strategy.trigger)
+            longest = _longest_duration(convert_window_fn(strategy.window_fn))
         except _protos.DecodeError:
             urn = strategy.window_fn.urn
             yield (f"{where} has a window function with a payload that doesn't match {urn!r}")
@@ -96,7 +96,7 @@ def _of_strategies(components: _protos.Components) -> Iterator[str]:
                 yield (f"{where} has windows of {longest} ms; the maximum is {_LONGEST_MS} ms")
 
 
-def _longest(windows: Any) -> int:
+def _longest_duration(windows: Any) -> int:
     match windows:
         case FixedWindows(size, offset):
             return max(size, abs(offset))
@@ -108,7 +108,7 @@ def _longest(windows: Any) -> int:
             return 0
 
 
-def _of_flow(run: Mapping[str, _protos.PTransform]) -> Iterator[str]:
+def _dataflow_problems(run: Mapping[str, _protos.PTransform]) -> Iterator[str]:
     """Yields a problem for each PCollection without exactly one producer, and for each cycle."""
     made_by: dict[str, str] = {}
     for transform_id, transform in run.items():
@@ -127,7 +127,7 @@ def _of_flow(run: Mapping[str, _protos.PTransform]) -> Iterator[str]:
                     f" {pcollection_id!r} as {tag!r}, which isn't an output of any"
                     " transform"
                 )
-    circle = around_circles(
+    circle = nodes_around_cycles(
         run, lambda one: [made_by[p] for p in run[one].inputs.values() if p in made_by]
     )
     if circle:

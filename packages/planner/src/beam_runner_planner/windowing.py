@@ -42,7 +42,7 @@ from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import windows as window_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.sdks import environment_of, is_of_go, is_of_python
+from beam_runner_planner.sdks import environment_of, is_go_sdk, is_python_sdk
 
 # If a strategy omits a field, use the default of Beam's SDKs.
 _TIMESTAMP_COMBINERS = {
@@ -63,7 +63,7 @@ _WINDOW_CODERS = {
 }
 
 
-def windowing_strategy(
+def convert_windowing_strategy(
     proto: _protos.WindowingStrategy, components: _protos.Components
 ) -> WindowingStrategy:
     """Returns the facts of a windowing strategy that grouping and side-input lookups need; times in
@@ -75,10 +75,10 @@ def windowing_strategy(
         ValueError: a trigger is invalid.
     """
     return WindowingStrategy(
-        window_fn=window_fn(proto.window_fn),
+        window_fn=convert_window_fn(proto.window_fn),
         window_coder=_WINDOW_CODERS[components.coders[proto.window_coder_id].spec.urn],
         merge_status=_MERGE_STATUSES.get(proto.merge_status, MergeStatus.NON_MERGING),
-        trigger=_trigger_of(proto, components),
+        trigger=_convert_strategy_trigger(proto, components),
         accumulation_mode=_ACCUMULATION_MODES.get(
             proto.accumulation_mode, AccumulationMode.DISCARDING
         ),
@@ -86,12 +86,12 @@ def windowing_strategy(
         timestamp_combiner=_TIMESTAMP_COMBINERS.get(
             proto.output_time, TimestampCombiner.END_OF_WINDOW
         ),
-        closing_behavior=_closing_behavior(proto, components),
+        closing_behavior=_convert_closing_behavior(proto, components),
         on_time_behavior=_ON_TIME_BEHAVIORS.get(proto.on_time_behavior, OnTimeBehavior.FIRE_ALWAYS),
     )
 
 
-def window_fn(spec: _protos.FunctionSpec) -> WindowFn:
+def convert_window_fn(spec: _protos.FunctionSpec) -> WindowFn:
     """Returns a window function as the engine knows it: opaque unless it is one of the Beam model."""
     match spec.urn:
         case window_urns.GLOBAL_WINDOWS:
@@ -113,13 +113,15 @@ def window_fn(spec: _protos.FunctionSpec) -> WindowFn:
             return OpaqueWindows(spec.urn, spec.payload)
 
 
-def _trigger_of(proto: _protos.WindowingStrategy, components: _protos.Components) -> Trigger:
-    asked = trigger(proto.trigger)
-    is_go = is_of_go(environment_of(proto, components))
-    return _as_go_means_it(asked) if is_go else asked
+def _convert_strategy_trigger(
+    proto: _protos.WindowingStrategy, components: _protos.Components
+) -> Trigger:
+    asked = convert_trigger(proto.trigger)
+    is_go = is_go_sdk(environment_of(proto, components))
+    return _adapt_trigger_for_go(asked) if is_go else asked
 
 
-def _as_go_means_it(asked: Trigger) -> Trigger:
+def _adapt_trigger_for_go(asked: Trigger) -> Trigger:
     """Returns a trigger of the Go SDK with the panes that Go's tests and Go's own runner expect.
 
     A trigger that waits for processing time once drops all later elements. So the other SDKs refuse
@@ -138,7 +140,7 @@ def _as_go_means_it(asked: Trigger) -> Trigger:
             return asked
 
 
-def trigger(proto: _protos.Trigger) -> Trigger:
+def convert_trigger(proto: _protos.Trigger) -> Trigger:
     """Returns a trigger as the engine knows it; an unset trigger is the default trigger.
 
     Raises:
@@ -155,42 +157,45 @@ def trigger(proto: _protos.Trigger) -> Trigger:
             return AfterCount(max(1, proto.element_count.element_count))
         case "after_processing_time":
             transforms = proto.after_processing_time.timestamp_transforms
-            return AfterProcessingTime(tuple(map(_timestamp_transform, transforms)))
+            return AfterProcessingTime(tuple(map(_convert_timestamp_transform, transforms)))
         case "after_synchronized_processing_time":
             return AfterSynchronizedProcessingTime()
         case "after_end_of_window":
             ends = proto.after_end_of_window
             return AfterEndOfWindow(
-                early=trigger(ends.early_firings) if ends.HasField("early_firings") else None,
-                late=trigger(ends.late_firings) if ends.HasField("late_firings") else None,
+                early=convert_trigger(ends.early_firings)
+                if ends.HasField("early_firings")
+                else None,
+                late=convert_trigger(ends.late_firings) if ends.HasField("late_firings") else None,
             )
         case "after_all":
-            return AfterAll(_triggers(proto.after_all.subtriggers))
+            return AfterAll(_convert_triggers(proto.after_all.subtriggers))
         case "after_any":
-            return AfterAny(_triggers(proto.after_any.subtriggers))
+            return AfterAny(_convert_triggers(proto.after_any.subtriggers))
         case "after_each":
-            return AfterEach(_triggers(proto.after_each.subtriggers))
+            return AfterEach(_convert_triggers(proto.after_each.subtriggers))
         case "or_finally":
             return OrFinally(
-                trigger(proto.or_finally.main), trigger(getattr(proto.or_finally, "finally"))
+                convert_trigger(proto.or_finally.main),
+                convert_trigger(getattr(proto.or_finally, "finally")),
             )
         case "repeat":
-            return Repeatedly(trigger(proto.repeat.subtrigger))
+            return Repeatedly(convert_trigger(proto.repeat.subtrigger))
         case kind:
             raise ValueError(f"the trigger {kind!r} isn't a trigger of the Beam model")
 
 
-def _triggers(protos: Iterable[_protos.Trigger]) -> tuple[Trigger, ...]:
-    return tuple(map(trigger, protos))
+def _convert_triggers(protos: Iterable[_protos.Trigger]) -> tuple[Trigger, ...]:
+    return tuple(map(convert_trigger, protos))
 
 
-def _timestamp_transform(proto: _protos.TimestampTransform) -> Delay | AlignTo:
+def _convert_timestamp_transform(proto: _protos.TimestampTransform) -> Delay | AlignTo:
     if proto.WhichOneof("timestamp_transform") == "align_to":
         return AlignTo(proto.align_to.period, proto.align_to.offset)
     return Delay(proto.delay.delay_millis)
 
 
-def _closing_behavior(
+def _convert_closing_behavior(
     proto: _protos.WindowingStrategy, components: _protos.Components
 ) -> ClosingBehavior:
     """Returns the closing behavior of a strategy, except for the Python SDK.
@@ -200,6 +205,6 @@ def _closing_behavior(
     """
     if proto.closing_behavior != _protos.ClosingBehavior.EMIT_ALWAYS:
         return ClosingBehavior.EMIT_IF_NONEMPTY
-    if is_of_python(environment_of(proto, components)):
+    if is_python_sdk(environment_of(proto, components)):
         return ClosingBehavior.EMIT_IF_NONEMPTY
     return ClosingBehavior.EMIT_ALWAYS

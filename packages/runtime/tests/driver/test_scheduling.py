@@ -25,7 +25,7 @@ from beam_runner_model.buffers import BufferKind
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_model.window_fns import FixedWindows, GlobalWindows
 from beam_runner_model.windows import GLOBAL_WINDOW
-from beam_runner_planner.plan import Elements, JobPlan
+from beam_runner_planner.plan import JobPlan, ScriptedElements
 
 from beam_runner_runtime.driver.scheduling import make_root_outputs, make_scheduler_graph
 
@@ -68,7 +68,7 @@ def test_scheduler_finishes_plan(build: samples.Build) -> None:
         step.buffer_id
         for stream in plan.test_streams
         for step in stream.steps
-        if isinstance(step, Elements)
+        if isinstance(step, ScriptedElements)
     }
     fed |= {s.stage_id for s in plan.stages.values() if s.input_buffer in scripted}
     assert {bundle.stage for bundle in bundles} == fed
@@ -221,6 +221,6 @@ def test_script_data_is_distinguished() -> None:
         step.data.ref
         for stream in graph.test_streams
         for step in stream.steps
-        if isinstance(step, AddElements)
+        if isinstance(step, ScriptedElements)
     ]
     assert len(refs) == len(set(refs)) == 2

@@ -18,10 +18,10 @@ from beam_runner_jobservices.ports import JobHandle, JobReporter
 from beam_runner_jobservices.wire.pipelines import check_pipeline
 from beam_runner_model.jobs import Importance, JobSpec
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
-from beam_runner_planner.file_reads import file_reads
-from beam_runner_planner.ignored_options import without_effect
+from beam_runner_planner.file_reads import find_file_reads
+from beam_runner_planner.ignored_options import describe_ignored_options
 from beam_runner_planner.plan import JobPlan
-from beam_runner_planner.translate import translate
+from beam_runner_planner.translate import plan_job
 from beam_runner_runtime.bundles.preflight import BundleRequirements
 from beam_runner_runtime.channel.endpoints import KNOCK
 from beam_runner_runtime.channel.identity import make_identity
@@ -139,11 +139,11 @@ class PlacedJobExecutor:
             ledger.watch = WatermarkChecker()
         if files.spec.durable:
             sync_folder(files.folder.parent)
-        unused = "" if job.resumed else without_effect(job)
+        unused = "" if job.resumed else describe_ignored_options(job)
         if unused:
             reporter.message(Importance.WARNING, unused)
         paths = {a.sha256: a.path for artifacts in job.artifacts.values() for a in artifacts}
-        reads = file_reads(job.pipeline)
+        reads = find_file_reads(job.pipeline)
         running = RunningJob(
             ledger,
             journal,
@@ -244,7 +244,7 @@ class PlacedJobExecutor:
             # The Prepare call has checked the pipeline, perhaps in an earlier version of the
             # server.
             check_pipeline(job.pipeline)
-            return translate(job)
+            return plan_job(job)
         except InvalidRequest as error:
             raise JobRejected(str(error), unsupported=False) from error
         except InvalidPipeline as error:
@@ -269,7 +269,7 @@ class PlacedJobExecutor:
         )
         ledger = JobLedger(plan, tuning.shards, tuning.limits, tuning.policy, tuning.section_policy)
         # A scripted clock starts at 0, because tests set their timers by it.
-        start = 0 if plan.scripts_clock else ProcessingClock().now()
+        start = 0 if plan.sets_clock else ProcessingClock().now()
         ledger.apply(Start(start, make_root_outputs(plan)))
         return ledger
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from beam_runner_model.jobs import JobSpec
-from beam_runner_planner.environments import option
+from beam_runner_planner.environments import option_value
 
 
 def find_loopback_address(job: JobSpec, elsewhere: Collection[str]) -> str:
@@ -16,7 +16,7 @@ def find_loopback_address(job: JobSpec, elsewhere: Collection[str]) -> str:
         job: the job.
         elsewhere: the hosts of executors on other machines.
     """
-    if not elsewhere or option(job.options, "environment_type") != "LOOPBACK":
+    if not elsewhere or option_value(job.options, "environment_type") != "LOOPBACK":
         return ""
     host = min(elsewhere)
     return (

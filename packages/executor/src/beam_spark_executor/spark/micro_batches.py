@@ -20,7 +20,7 @@ from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Residual
 from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
-from beam_runner_planner.table_specs import StreamSource, WrongTable
+from beam_runner_planner.table_specs import InvalidTableSpec, StreamSource
 from beam_runner_runtime.bundles.table_rows import ElementsWriter, read_elements_of_inputs
 from beam_runner_runtime.channel.messages import RunBundle
 from beam_spark_io.spark.frames import stream_of
@@ -70,7 +70,7 @@ class MicroBatchReader:
             title: the name on Spark's pages.
 
         Raises:
-            WrongTable: the source can't be read in this way.
+            InvalidTableSpec: the source can't be read in this way.
             Exception: the job ends, or Spark raised an error.
         """
         number, attempt = order.bundle.number, order.bundle.attempt
@@ -93,7 +93,7 @@ class MicroBatchReader:
                 turn = self._run_query(order, source, position, write)
             written = turn.written
             if written.untimed:
-                raise WrongTable(
+                raise InvalidTableSpec(
                     f"{written.untimed} rows of {source.name} have no timestamp,"
                     f" because their column {source.timestamp!r} is null: exclude these"
                     " rows by where="

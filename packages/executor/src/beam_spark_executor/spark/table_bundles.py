@@ -23,7 +23,7 @@ from beam_runner_engine.scheduler.events import BundleDone, FailureKind, Output
 from beam_runner_model.buffers import BufferPlan
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_planner.plan import JobPlan, TablePlan
-from beam_runner_planner.table_specs import StreamSource, TableSource, TableTarget, WrongTable
+from beam_runner_planner.table_specs import InvalidTableSpec, StreamSource, TableSource, TableTarget
 from beam_runner_runtime.bundles.failed_attempts import describe_failed_attempt
 from beam_runner_runtime.bundles.table_rows import ElementsWriter, read_elements_of_inputs
 from beam_runner_runtime.channel.attempts import BundleFailure, UserFailure
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 _PARTS_PER_CORE = 3
 _MISTAKES = (
-    WrongTable,
+    InvalidTableSpec,
     AnalysisException,
     IllegalArgumentException,
     UnsupportedOperationException,
@@ -170,8 +170,8 @@ class TableBundles:
         files = catalog_tables.found(self._session, target) if target.table else None
         there = files is not None if target.table else self._target_exists(target)
         if there and target.mode == "error":
-            raise WrongTable(
-                f"{target.place} already contains data: set mode='overwrite', 'append'"
+            raise InvalidTableSpec(
+                f"{target.location} already contains data: set mode='overwrite', 'append'"
                 " or 'ignore', or choose another target"
             )
         if there and target.mode == "ignore":
@@ -193,7 +193,7 @@ class TableBundles:
         return (databases if target.is_database else publishing).is_there(self._session, target)
 
     def _stage_files(self, rows: DataFrame, target: TableTarget, writer: str) -> Staged:
-        folder = target.staging(writer)
+        folder = target.staging_folder(writer)
         written = rows.write.format(target.format).options(**target.options)
         try:
             written.partitionBy(*target.partition_by).save(folder)
@@ -293,4 +293,4 @@ def _remove_stack_trace(error: Exception) -> str:
     if getattr(error, "java_exception", None) is not None:
         return reason_of(error)
     text = str(error).split("\n\tat ")[0].split("\nJVM stacktrace")[0].strip()
-    return text if isinstance(error, WrongTable) else f"{type(error).__name__}: {text}"
+    return text if isinstance(error, InvalidTableSpec) else f"{type(error).__name__}: {text}"

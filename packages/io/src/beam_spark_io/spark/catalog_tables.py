@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from beam_runner_planner.table_specs import FILE_FORMATS, TableTarget, WrongTable
+from beam_runner_planner.table_specs import FILE_FORMATS, InvalidTableSpec, TableTarget
 
 from beam_spark_io.spark.frames import quoted, struct_of
 from beam_spark_io.spark.publishing import is_there
@@ -30,7 +30,7 @@ def found(session: SparkSession, target: TableTarget) -> TableTarget | None:
     exist.
 
     Raises:
-        WrongTable: the table can't be written exactly once.
+        InvalidTableSpec: the table can't be written exactly once.
     """
     catalog, name = _catalog(session), _identifier(session, target)
     if not catalog.tableExists(name):
@@ -46,12 +46,12 @@ def found(session: SparkSession, target: TableTarget) -> TableTarget | None:
     )
     if target.partition_by and target.partition_by != files.partition_by:
         there = ", ".join(files.partition_by) or "no columns"
-        raise WrongTable(f"{target.name} is partitioned by {there}: leave out partition_by")
+        raise InvalidTableSpec(f"{target.name} is partitioned by {there}: leave out partition_by")
     _check_columns(target, table.schema().json())
     for partition in _partitions(session, name) if files.partition_by else ():
         place = _path(session, partition.location())
         if not place.startswith(f"{files.path.rstrip('/')}/"):
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"a partition of {target.name} is in {place}, outside of the table's"
                 " folder: the runner can't write such a table"
             )
@@ -63,12 +63,12 @@ def waiting(session: SparkSession, target: TableTarget) -> TableTarget:
     table's location.
 
     Raises:
-        WrongTable: the location is in use.
+        InvalidTableSpec: the location is in use.
     """
     place = _path(session, _catalog(session).defaultTablePath(_identifier(session, target)))
     usual = attrs.evolve(target, table="", format=target.format or _USUAL_FORMAT, path=place)
     if is_there(session, usual):
-        raise WrongTable(
+        raise InvalidTableSpec(
             f"the table {target.name} doesn't exist, but its folder {place} contains"
             " files: move them away, because Spark's catalog has lost the table, or the"
             " files belong to another table"
@@ -80,7 +80,7 @@ def made(session: SparkSession, target: TableTarget) -> TableTarget:
     """Returns the files of the table, which is created if it doesn't exist.
 
     Raises:
-        WrongTable: another table with this name was created meanwhile.
+        InvalidTableSpec: another table with this name was created meanwhile.
     """
     if (files := found(session, target)) is None:
         nothing = session.createDataFrame([], struct_of(target.schema)).write
@@ -113,7 +113,7 @@ def _identifier(session: SparkSession, target: TableTarget) -> Any:
     """Returns the identifier of a table in Spark's catalog.
 
     Raises:
-        WrongTable: the name belongs to another catalog or to a view, or is invalid.
+        InvalidTableSpec: the name belongs to another catalog or to a view, or is invalid.
     """
     state: Any = session._jsparkSession.sessionState()
     name = state.sqlParser().parseMultipartIdentifier(target.table)
@@ -122,17 +122,17 @@ def _identifier(session: SparkSession, target: TableTarget) -> Any:
     named = len(parts) > 1 and catalogs.isCatalogRegistered(parts[0])
     catalog = parts.pop(0) if named else catalogs.currentCatalog().name()
     if catalog != _CATALOG:
-        raise WrongTable(
+        raise InvalidTableSpec(
             f"{target.name} is a table of the catalog {catalog}; the runner can write"
             f" only tables of Spark's own catalog, {_CATALOG}"
         )
     if len(parts) > 2:
-        raise WrongTable(
+        raise InvalidTableSpec(
             f"{target.name} isn't the name of a table; expected NAME or DATABASE.NAME,"
             f" and the catalog {parts[0]} must exist"
         )
     if not named and _catalog(session).isTempView(name):
-        raise WrongTable(f"{target.name} is a view; expected a table")
+        raise InvalidTableSpec(f"{target.name} is a view; expected a table")
     java: Any = session.sparkContext._jvm
     database = java.scala.Option.apply(parts[0] if len(parts) > 1 else None)
     return java.org.apache.spark.sql.catalyst.TableIdentifier(parts[-1], database)
@@ -140,18 +140,20 @@ def _identifier(session: SparkSession, target: TableTarget) -> Any:
 
 def _format(target: TableTarget, table: Any) -> str:
     if table.tableType().name() == "VIEW":
-        raise WrongTable(f"{target.name} is a view; expected a table")
+        raise InvalidTableSpec(f"{target.name} is a view; expected a table")
     provider = table.provider()
     told = str(provider.get()).lower() if provider.isDefined() else "hive"
     if told not in FILE_FORMATS:
-        raise WrongTable(
+        raise InvalidTableSpec(
             f"{target.name} is a table of {told}; the runner can write only tables of"
             f" {', '.join(sorted(FILE_FORMATS))}"
         )
     if target.format and target.format != told:
-        raise WrongTable(f"{target.name} is an existing table of {told}: omit the format")
+        raise InvalidTableSpec(f"{target.name} is an existing table of {told}: omit the format")
     if table.bucketSpec().isDefined():
-        raise WrongTable(f"{target.name} has buckets; only Spark's INSERT can write such a table")
+        raise InvalidTableSpec(
+            f"{target.name} has buckets; only Spark's INSERT can write such a table"
+        )
     return told
 
 
@@ -160,24 +162,24 @@ def _check_columns(target: TableTarget, schema: str) -> None:
     given = {field.name.lower(): field for field in ours}
     there = {field.name.lower(): field for field in theirs}
     if set(given) != set(there):
-        raise WrongTable(
+        raise InvalidTableSpec(
             f"{target.name} has the columns {', '.join(theirs.names)}, but the rows"
             f" have {', '.join(ours.names)}"
         )
     for name, field in there.items():
         told, wanted = given[name].dataType.simpleString(), field.dataType.simpleString()
         if _PADDED in field.metadata:
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"the column {field.name!r} of {target.name} is"
                 f" {field.metadata[_PADDED]}; only Spark's INSERT can write such a column"
             )
         if told != wanted:
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"the column {field.name!r} has the type {wanted} in {target.name}, but"
                 f" {told} in the rows: set schema="
             )
         if given[name].nullable and not field.nullable:
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"the column {field.name!r} of {target.name} must not contain nulls: set schema="
             )
 

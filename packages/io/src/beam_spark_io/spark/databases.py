@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from beam_runner_planner.table_specs import TableTarget, WrongTable
+from beam_runner_planner.table_specs import InvalidTableSpec, TableTarget
 
 from beam_spark_io.spark.reasons import reason_of
 
@@ -56,11 +56,11 @@ def check(session: SparkSession, target: TableTarget, columns: Sequence[str]) ->
     """Checks that rows with these columns can be written.
 
     Raises:
-        WrongTable: the database has no transactions, or the table lacks a column.
+        InvalidTableSpec: the database has no transactions, or the table lacks a column.
     """
     with _connected(session, target) as connection:
         if not connection.getMetaData().supportsTransactions():
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"Can't write {target.name} exactly once: its database has no transactions"
             )
         if _exists(session, connection, target):
@@ -73,10 +73,10 @@ def stage(session: SparkSession, target: TableTarget, table: str, frame: DataFra
     If the write fails, the function tries to remove the staging table.
     """
     try:
-        _written(frame, target.beside(table), "error")
+        _written(frame, target.with_table(table), "error")
     except BaseException:
         with contextlib.suppress(Exception), _connected(session, target) as connection:
-            _drop(session, connection, target.beside(table))
+            _drop(session, connection, target.with_table(table))
         raise
 
 
@@ -98,14 +98,14 @@ def publish(
         go_on: raises if the write was cancelled; called last before the commit.
 
     Raises:
-        WrongTable: the table lacks a column.
+        InvalidTableSpec: the table lacks a column.
         DatabaseRefused: the database reports an error. Nothing was written then.
     """
     with _connected(session, target) as connection:
         if not _exists(session, connection, target):
             _written(session.createDataFrame([], schema), target, "append")
         writes = _beside(target.dbtable, WRITES)
-        if not _exists(session, connection, target.beside(writes)):
+        if not _exists(session, connection, target.with_table(writes)):
             _run(connection, f"CREATE TABLE {writes} ({_KEY} VARCHAR(255) NOT NULL PRIMARY KEY)")
         # This query uses another connection, which must not find the table locked.
         copy = _copy(session, target, schema.fieldNames(), table)
@@ -122,7 +122,7 @@ def publish(
         connection.commit()
         connection.setAutoCommit(True)
         try:
-            _drop(session, connection, target.beside(table))
+            _drop(session, connection, target.with_table(table))
         except DatabaseRefused as error:
             # A task that Spark has abandoned may still hold the table.
             _LOGGER.warning("Can't remove a temporary table: %s", error)
@@ -152,7 +152,7 @@ def _columns_there(
     found = [spelt.get(name) or spelt.get(name.lower()) for name in columns]
     if None in found:
         missing = columns[found.index(None)]
-        raise WrongTable(
+        raise InvalidTableSpec(
             f"the column {missing!r} is missing from {target.name}, which has"
             f" {', '.join(sorted(there))}"
         )

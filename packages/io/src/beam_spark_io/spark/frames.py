@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from beam_runner_planner.table_specs import VIEW, StreamSource, TableSource, WrongTable
+from beam_runner_planner.table_specs import VIEW, InvalidTableSpec, StreamSource, TableSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +24,7 @@ def frame_of(session: SparkSession, source: TableSource) -> DataFrame:
     """Returns the DataFrame of a source, with the selected columns.
 
     Raises:
-        WrongTable: its columns differ from the declared ones.
+        InvalidTableSpec: its columns differ from the declared ones.
         Exception: any error of Spark.
     """
     return _wanted(_whole(session, source), source)
@@ -34,11 +34,11 @@ def stream_of(session: SparkSession, source: StreamSource) -> DataFrame:
     """Returns the streaming DataFrame of a source, with the selected columns.
 
     Raises:
-        WrongTable: its columns differ from the declared ones, or the timestamp column doesn't
+        InvalidTableSpec: its columns differ from the declared ones, or the timestamp column doesn't
             exist.
         Exception: any error of Spark.
     """
-    reader = session.readStream.format(source.format).options(**source.share)
+    reader = session.readStream.format(source.format).options(**source.size_limits)
     reader = reader.options(**source.options)
     if source.schema and source.has_files:
         reader = reader.schema(struct_of(source.schema))
@@ -48,12 +48,12 @@ def stream_of(session: SparkSession, source: StreamSource) -> DataFrame:
     types = {field["name"]: field["type"] for field in json.loads(frame.schema.json())["fields"]}
     found = types.get(source.timestamp)
     if found is None:
-        raise WrongTable(
+        raise InvalidTableSpec(
             f"the timestamp column {source.timestamp!r} is missing from {source.name},"
             f" which has {', '.join(types)}"
         )
     if found != "timestamp":
-        raise WrongTable(
+        raise InvalidTableSpec(
             f"the timestamp column {source.timestamp!r} of {source.name} has the Spark"
             f" type {_told(found)}; expected timestamp"
         )
@@ -80,7 +80,7 @@ def _wanted(frame: DataFrame, source: TableSource) -> DataFrame:
     if wanted:
         missing = _missing(wanted, frame)
         if missing:
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"the column {missing[0]!r} is missing from {source.name}, which has"
                 f" {', '.join(frame.columns)}"
             )
@@ -89,7 +89,7 @@ def _wanted(frame: DataFrame, source: TableSource) -> DataFrame:
     for field in json.loads(frame.schema.json())["fields"]:
         name, found = field["name"], field["type"]
         if name in types and not _is_alike(types[name], found):
-            raise WrongTable(
+            raise InvalidTableSpec(
                 f"the column {name!r} of {source.name} has the Spark type"
                 f" {_told(found)}, but is declared as {_told(types[name])}"
             )
@@ -105,7 +105,7 @@ def _whole(session: SparkSession, source: TableSource) -> DataFrame:
     reader = session.read.options(**source.options)
     if source.table:
         if VIEW in source.table and not session.catalog.tableExists(source.table):
-            raise WrongTable(
+            raise InvalidTableSpec(
                 "the DataFrame belongs to another Spark than the server's:"
                 " from_dataframe works only in programs on whose SparkSession"
                 " BeamSparkRunner runs. Write the DataFrame to files, and read these"

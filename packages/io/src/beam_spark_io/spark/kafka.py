@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from beam_runner_planner.table_specs import TableSource, WrongTable, option_of
+from beam_runner_planner.table_specs import InvalidTableSpec, TableSource, find_option
 
 _KAFKA = "kafka"
 _ADDRESSES = "kafka.bootstrap.servers"
@@ -25,20 +25,22 @@ def explained(source: TableSource, *, anew: bool = True) -> Iterator[None]:
             because a running stream tolerates an outage.
 
     Raises:
-        WrongTable: no broker answers at any of the addresses, or the topic doesn't exist.
+        InvalidTableSpec: no broker answers at any of the addresses, or the topic doesn't exist.
     """
     if source.format.lower() != _KAFKA:
         yield
         return
     if anew:
-        _check_answers(option_of(source.options, _ADDRESSES))
+        _check_answers(find_option(source.options, _ADDRESSES))
     try:
         yield
     except Exception as error:
         if not any(sign in str(error) for sign in _NO_TOPIC):
             raise
-        topics = option_of(source.options, "subscribe") or option_of(source.options, "assign")
-        raise WrongTable(f"the topic or partition doesn't exist in Kafka: {topics}") from error
+        topics = find_option(source.options, "subscribe") or find_option(source.options, "assign")
+        raise InvalidTableSpec(
+            f"the topic or partition doesn't exist in Kafka: {topics}"
+        ) from error
 
 
 def _check_answers(addresses: str) -> None:
@@ -48,7 +50,7 @@ def _check_answers(addresses: str) -> None:
             return
         reasons.append(f"{address}: {reason}")
     if reasons:
-        raise WrongTable(
+        raise InvalidTableSpec(
             f"Can't connect to Kafka at any address of {_ADDRESSES} ({'; '.join(reasons)})"
         )
 

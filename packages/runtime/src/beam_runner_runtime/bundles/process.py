@@ -138,8 +138,8 @@ class WorkerProcess:
             lambda: self._running,
             lambda running: self.progress(running),
             self.channel.send,
-            self.work.plan.sources(),
-            in_turns=self.work.plan.takes_turns,
+            self.work.plan.source_stage_ids(),
+            in_turns=self.work.plan.shares_one_interpreter,
         )
         start_essential(self._teller.run, "progress")
         start_essential(self._handle_requests, "requests")
@@ -235,7 +235,7 @@ class WorkerProcess:
 
     def _run_loop(self, order: RunLoop) -> BundleReply | BundleFailure | None:
         self._files.begin(order)
-        sources, send = self.work.plan.sources(), self._files.before(self.channel.send)
+        sources, send = self.work.plan.source_stage_ids(), self._files.before(self.channel.send)
         loop = TaskLoop(order, self.folder, self, send, sources, self.clock, self._wait)
         self._looping = loop
         if self._leaves_loop:  # The request to leave arrived before the loop existed.

@@ -202,7 +202,7 @@ class JobMonitor:
         return _JobSnapshot(
             now,
             tuple(ledger.reports()),
-            {} if self._plan.scripts_clock else ledger.opened(),
+            {} if self._plan.sets_clock else ledger.opened(),
         )
 
     def _list_stage_metrics(self, report: StageReport, seen: _JobSnapshot) -> Iterator[MetricCell]:

@@ -114,8 +114,8 @@ class JobCoordinator:
         self._metrics = metrics
         self._settings = settings
         self._slots = slots
-        self._takes_turns = ledger.plan.takes_turns
-        sources = ledger.plan.sources()
+        self._takes_turns = ledger.plan.shares_one_interpreter
+        sources = ledger.plan.source_stage_ids()
         orders = OrderFactory(ledger, self.clock, settings)
         self.lanes = LaneDispatcher(
             start_lane,

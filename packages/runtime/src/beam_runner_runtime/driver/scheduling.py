@@ -26,7 +26,14 @@ from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.times import MIN_TIMESTAMP
 from beam_runner_model.windows import GLOBAL_WINDOW
-from beam_runner_planner.plan import Clock, Elements, JobPlan, StagePlan, TestStreamPlan, Watermark
+from beam_runner_planner.plan import (
+    JobPlan,
+    ScriptedClock,
+    ScriptedElements,
+    ScriptedWatermark,
+    StagePlan,
+    TestStreamPlan,
+)
 
 _KINDS = {BufferKind.GROUPED: StageKind.GROUPING, BufferKind.KEYED: StageKind.STATEFUL}
 
@@ -129,12 +136,12 @@ def _make_test_stream_spec(stream: TestStreamPlan) -> TestStreamSpec:
 def _convert_steps(stream: TestStreamPlan) -> Iterator[TestStreamStep]:
     for number, step in enumerate(stream.steps):
         match step:
-            case Elements(buffer_id, count, data, min_timestamp):
+            case ScriptedElements(buffer_id, count, data, min_timestamp):
                 name = f"{buffer_id}#{number}"
                 yield AddElements(buffer_id, _make_element_data(name, count, data, min_timestamp))
-            case Watermark(buffer_id, watermark):
+            case ScriptedWatermark(buffer_id, watermark):
                 yield AdvanceWatermark(buffer_id, watermark)
-            case Clock(duration):
+            case ScriptedClock(duration):
                 yield AdvanceProcessingTime(duration)
 
 

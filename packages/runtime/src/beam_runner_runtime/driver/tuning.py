@@ -95,7 +95,7 @@ def choose_job_tuning(
     policy = DefaultPolicy()
     if plan.streaming:
         policy = DefaultPolicy(checkpoint_after=_STREAMING_CHECKPOINT_MS, halves_restrictions=False)
-    elif plan.takes_turns:
+    elif plan.shares_one_interpreter:
         # The end of an SDK's bundle costs up to 0.2 s, because the harness joins its sampling
         # thread.
         policy = DefaultPolicy(spreads=False)

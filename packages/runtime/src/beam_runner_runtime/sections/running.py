@@ -79,7 +79,7 @@ class SectionRunner:
     ) -> None:
         self._host = host
         self._plan = plan
-        self._sources = plan.sources()
+        self._sources = plan.source_stage_ids()
         self._job_id = plan.context.job_id
         self._order = order
         self._work = work
