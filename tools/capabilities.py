@@ -34,14 +34,13 @@ _GO = re.compile(r"test_go_suite\[(\w+)\]")
 _INTRODUCTION = """\
 # Capabilities
 
-Supported parts of the Beam model, with the tests that show each. Every test runs a complete pipeline on a server.
+This page lists the supported parts of the Beam model, and the tests of each part. Every test runs a complete pipeline on a server.
 
-The suites `fn_runner`, `test_stream`, `validates_runner`, `userstate`, `trigger` and `transforms_of_beam` are Beam's own, and `go` is from Beam's Go SDK. The other names are files in `tests/pipelines`.
-Beam's suites, and tests that depend on the worker processes, run on Spark. The other tests run on [plain processes](../adr/0019-placements.md) in CI, and on Spark with `nox -s pipelines`.
+A column has the number of tests that pass in an [environment](../how-to/environments.md). The column *Go* is Go over LOOPBACK. The column *lanes* is embedded user code without the [loop](../explanation/concepts.md#the-loop). The column *cluster* is a cluster of three executors.
 
-A column has the number of tests that pass in one kind of environment: *embedded*, *LOOPBACK*, *PROCESS*, *Go* over LOOPBACK, embedded without the loop (*lanes*), and a *cluster* of three executors.
+The suites `fn_runner`, `test_stream`, `validates_runner`, `userstate`, `trigger` and `transforms_of_beam` are Beam's suites, and the suite `go` is from Beam's Go SDK. Other suites are files in `tests/pipelines`. Beam's suites run on Spark. In CI, most other suites run on a server without Spark.
 
-`nox -s capabilities` compares this page with the results of CI. With `-- --write`, it writes the page. `tests/capabilities.toml` says which test shows which part.
+The session `nox -s capabilities` compares this page with the results of CI. To write this page, run `nox -s capabilities -- --write`. The file `tests/capabilities.toml` maps parts of the model to tests.
 """
 
 
@@ -170,11 +169,12 @@ def _details(name: str, shown: Outcomes) -> str:
         suite, _, method = test.partition(": ")
         if PASSES in columns.values():
             by_suite.setdefault(suite, []).append(f"`{method}`")
-        others += [f"- `{test}` {o} ({c})" for c, o in columns.items() if o != PASSES]
-    lines += [f"- {suite}: {', '.join(methods)}" for suite, methods in by_suite.items()]
-    lines += others
-    if len(lines) == 2:
-        lines.append("No test shows it.")
+        others += [f"| `{test}` | {o} ({c}) |" for c, o in columns.items() if o != PASSES]
+    rows = [f"| {suite} | {', '.join(methods)} |" for suite, methods in by_suite.items()]
+    if rows or others:
+        lines += ["| suite | tests |", "|---|---|", *rows, *others]
+    else:
+        lines.append(f"No test covers {name}.")
     return "\n".join([*lines, ""])
 
 

@@ -72,8 +72,8 @@ def test_capability_page_lists_outcomes_and_gaps(tool: ModuleType, outcomes: Out
     assert "| [ParDo](#pardo) | 1 |  |  | 1 |  |  |  |" in page
     notes = "differs: panes; fails; refused by name: a feature"
     assert f"| [Time flies](#time-flies) | 0 of 2 | 1 of 2 |  |  | 1 |  | {notes} |" in page
-    assert "- fn_runner: `test_pardo`" in page
-    assert "- `state: test_timers` fails (embedded)" in page
+    assert "| fn_runner | `test_pardo` |" in page
+    assert "| `state: test_timers` | fails (embedded) |" in page
 
 
 def test_capability_with_one_failed_run_is_not_a_pass(tool: ModuleType, tmp_path: Path) -> None:
