@@ -31,30 +31,29 @@ _SPARK_KINDS = (spark.JavaState, spark.DaemonState, spark.ExecutorState)
 _HEAD = """\
 # Shutdown and failure detection
 
-This page lists the states of every kind of process, the messages and events that change them, the time limits, and the component
-that detects each failure. `tools/shutdown_page.py` generates the page from the package `beam_runner_runtime.shutdown` and from
-`beam_spark_executor.spark.shutdown`. The code reads its time limits from the tables in these packages too. [Faults](../appendix/faults.md) describes what becomes of a job,
-and [ADR 0039](../adr/0039-a-table-of-shutdown.md) the reasons.
+This page lists the states of every kind of process, the messages and events that change the states, the time limits, and the component
+that detects each failure. The script `tools/shutdown_page.py` generates this page from the packages `beam_runner_runtime.shutdown` and
+`beam_spark_executor.spark.shutdown`. [Fault tests](../appendix/faults.md) describes the effects of failures on a job, and
+[ADR 0039](../adr/0039-a-table-of-shutdown.md) explains the design.
 
-The table of transitions drives three states: that of a job (`RunningJob`), of a worker process as the server sees it (`WorkerLink`), and of the
-fork server (`Children`). If the table has no transition, the server logs an error with a stack. If the environment of a server has
-`BEAM_RUNNER_CHECK_SHUTDOWN`, an exception is raised instead; tests set the variable. The states of the other kinds
-are descriptive.
+The table of transitions controls the states of a job (`RunningJob`), of a worker process in the server (`WorkerLink`), and of the fork server
+(`Children`). If the table has no transition for an event, the server logs an error with a stack. In tests, the environment variable
+`BEAM_RUNNER_CHECK_SHUTDOWN` raises an exception instead. The states of other kinds of process are descriptive.
 """
 _DETECTIONS = """\
 ## Detection of failures
 
-*Within* is the sum of the limits, without the delays of a busy machine. *At once* means that the operating system reports the
-failure. If a row is *logged*, the component logs the detection at the level `INFO`.
+The column *within* has the sum of the time limits, without the delays of a busy machine. The value *at once* means that the operating system
+reports the failure. If a row is *logged*, the component logs the detection at the level `INFO`.
 """
 
 _KILLS = """\
 ## Killed processes
 
-This table lists the detectors of a process that the system kills, by the state of the process. Three files kill a process in each of these states:
-`tests/kills/test_shutdown_table.py`, `packages/runtime/tests/shutdown/test_killed_workers.py`, and, for a fork server that imports,
-`packages/runtime/tests/processes/test_placement.py`. They compare the outcome with this table, and the log with the detectors that log. The other
-detectors show in the outcome alone: the tests raise the limits of components that could hide a detector that does not work.
+This table lists the components that detect the kill of a process, by the state of the killed process. The tests `tests/kills/test_shutdown_table.py`,
+`packages/runtime/tests/shutdown/test_killed_workers.py` and `packages/runtime/tests/processes/test_placement.py` kill a process in each of these
+states, and compare the outcome and the log with this table. If a detector doesn't log, the tests raise the limits of other detectors, so that
+only the tested detector can cause the outcome.
 """
 
 
@@ -135,7 +134,7 @@ def _states(kind: type[enum.Enum], transitions: tuple[StateTransition, ...]) -> 
         then = "; ".join(f"{', '.join(causes)} → {after}" for after, causes in follow.items())
         rows.append((state.name, str(state.value), then))
     doc = str(kind.__doc__).partition("\n")[0]
-    return f"### {_title(kind)}\n\n{doc}\n\n" + _table(
+    return f"### {_title(kind)}\n\nThis table lists the {doc[0].lower()}{doc[1:]}\n\n" + _table(
         ("state", "meaning", "causes → next state"), rows
     )
 

@@ -30,7 +30,7 @@ class JobPhase(enum.Enum):
 
 
 class LaneState(enum.Enum):
-    """States of a lane in the server: a slot for one bundle at a time in a worker process."""
+    """States of a lane, which is a slot for one bundle at a time in a worker process."""
 
     STARTING = "waits for a worker process"
     IDLE = "waits for a bundle"
@@ -40,7 +40,7 @@ class LaneState(enum.Enum):
 
 
 class SectionState(enum.Enum):
-    """States of a section in the server: stages that the placement runs as tasks."""
+    """States of a section, which consists of stages that the placement runs as tasks."""
 
     RUNNING = "its tasks run"
     CANCELLED = "its tasks are cancelled"
