@@ -47,7 +47,9 @@ def test_thread_starts_only_in_listed_modules() -> None:
         for place in found
         if place.partition(":")[0] not in ALLOWED and not place.startswith(CLIENTS)
     }
-    assert others == set(), "start these by start_essential, start_helper or run_together"
+    assert others == set(), (
+        "start these by start_essential_thread, start_helper_thread or run_concurrently"
+    )
     assert {place.partition(":")[0] for place in found} >= set(ALLOWED)
 
 

@@ -18,9 +18,9 @@ from beam_runner_data.rows.refs import Segment
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_model.chunks import (
     ElementChunk,
+    FlushBarrier,
     InputChunk,
     KeyedChunk,
-    Settle,
     StageTimer,
     StateCell,
     TimerChunk,
@@ -151,7 +151,7 @@ class UserCode:
                     for timer in timers:
                         self.calls.append((timer.key, timer.tag or timer.family))
                         self.timer(timer)
-                case Settle():
+                case FlushBarrier():
                     self.calls.append("")
                     self.settle()
 

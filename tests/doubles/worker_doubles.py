@@ -19,7 +19,7 @@ from beam_runner_model.bundles import (
     MonitoringInfo,
     ResidualElement,
 )
-from beam_runner_model.chunks import ElementChunk, GroupChunk, Settle
+from beam_runner_model.chunks import ElementChunk, FlushBarrier, GroupChunk
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import FolderData
@@ -94,7 +94,7 @@ class FakeHarness:
         values = []
         for chunk in inputs:
             self.during(chunk)
-            if isinstance(chunk, Settle):
+            if isinstance(chunk, FlushBarrier):
                 continue
             values += values_of(chunk) if isinstance(chunk, ElementChunk) else _groups(chunk)
         for sink, produced in self.transform(values).items():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from beam_runner_jobservices.channels import Credentials
-from beam_runner_jobservices.credential_flags import add_credential_flags, credentials_of
+from beam_runner_jobservices.credential_flags import add_credential_flags, read_credentials
 from beam_runner_jobservices.errors import JobServicesError
 
 TOKEN = "0123456789abcdef"
@@ -15,7 +15,7 @@ TOKEN = "0123456789abcdef"
 def credentials(*arguments: str, prefix: str = "") -> Credentials:
     parser = argparse.ArgumentParser()
     add_credential_flags(parser.add_argument, prefix)
-    return credentials_of(parser.parse_args(arguments), prefix)
+    return read_credentials(parser.parse_args(arguments), prefix)
 
 
 @pytest.fixture

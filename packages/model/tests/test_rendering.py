@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from beam_runner_model.failures import Ending, EndingKind, FailedBundle, FailureCause
-from beam_runner_model.rendering import render, render_waits
+from beam_runner_model.rendering import render_record, render_waits
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_model.waits import Wait, WaitKind
 
@@ -15,9 +15,11 @@ FAILED = FailedBundle("s", 1, ("A", "B"), 3, FailureCause.USER_CODE, "B", "no", 
 
 @pytest.mark.parametrize("kind", list(WaitKind))
 def test_wait_of_each_kind_has_a_text(kind: WaitKind) -> None:
-    text = render(Wait(kind, "s", ("A", "B"), 7, 5, 3, until=9, watermark=2))
+    text = render_record(Wait(kind, "s", ("A", "B"), 7, 5, 3, until=9, watermark=2))
     assert text and not text.endswith(".")
-    assert (text == render(Wait(WaitKind.OTHER, "s", ("A", "B")))) == (kind is WaitKind.OTHER)
+    assert (text == render_record(Wait(WaitKind.OTHER, "s", ("A", "B")))) == (
+        kind is WaitKind.OTHER
+    )
 
 
 def test_unknown_kind_becomes_other() -> None:
@@ -28,11 +30,11 @@ def test_unknown_kind_becomes_other() -> None:
 
 def test_wait_text_names_the_argument_the_steps_or_the_stage() -> None:
     wait = Wait(WaitKind.BUNDLES, "s", ("A", "B"), count=2)
-    assert render(wait) == "'A + B' has running bundles: 2"
-    assert render(wait, who="A") == "A has running bundles: 2"
-    assert render(attrs.evolve(wait, steps=())) == "stage 's' has running bundles: 2"
+    assert render_record(wait) == "'A + B' has running bundles: 2"
+    assert render_record(wait, who="A") == "A has running bundles: 2"
+    assert render_record(attrs.evolve(wait, steps=())) == "stage 's' has running bundles: 2"
     many = attrs.evolve(wait, steps=tuple("ABCDEFGH"))
-    assert render(many) == "'A ... H (8 transforms)' has running bundles: 2"
+    assert render_record(many) == "'A ... H (8 transforms)' has running bundles: 2"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,7 @@ def test_wait_text_names_the_argument_the_steps_or_the_stage() -> None:
     ],
 )
 def test_time_bounds_are_rendered_in_words(time: int, text: str) -> None:
-    assert render(Wait(WaitKind.TIMER, "s", shard=0, until=time)).endswith(f"for {text}")
+    assert render_record(Wait(WaitKind.TIMER, "s", shard=0, until=time)).endswith(f"for {text}")
 
 
 def test_several_waits_are_rendered_without_consequences() -> None:
@@ -53,32 +55,32 @@ def test_several_waits_are_rendered_without_consequences() -> None:
     text = render_waits([upstream, *causes])
     assert text.startswith("stage 's' has running bundles: 0; stage 's' has running bundles: 1; ")
     assert text.endswith("running bundles: 7; 2 more like these")
-    assert render_waits([upstream]) == render(upstream)
+    assert render_waits([upstream]) == render_record(upstream)
 
 
 def test_failed_bundle_text_has_attempts_pause_error_and_element() -> None:
-    assert render(FAILED) == (
+    assert render_record(FAILED) == (
         "attempt 3 at a bundle of 'A + B' failed and will be retried in 4 s: no, while processing the"
         " element 'x'"
     )
     lost = attrs.evolve(FAILED, kind=FailureCause.LOST_PROCESS, next_in=None, element="")
-    assert render(lost, who="A").startswith(
+    assert render_record(lost, who="A").startswith(
         "attempt 3 at a bundle of A failed outside of user code and will be retried: no"
     )
 
 
 def test_unavailable_failure_text_counts_no_attempt() -> None:
     away = attrs.evolve(FAILED, kind=FailureCause.UNAVAILABLE, neighbour="the disk", away=9.0)
-    assert "waits for the disk, which has been unavailable for 9 s" in render(away)
-    assert "without counting an attempt" in render(away)
+    assert "waits for the disk, which has been unavailable for 9 s" in render_record(away)
+    assert "without counting an attempt" in render_record(away)
 
 
 def test_neighbour_wait_text_has_the_next_attempt_if_known() -> None:
     wait = Wait(WaitKind.NEIGHBOUR, neighbour="the disk", reason="full", seconds=61.4, until=9_000)
     told = "the job waits for the disk, which has been unavailable for 61 s: full"
-    assert render(wait, now=1_000) == f"{told}; the next attempt starts in 8 s"
-    assert render(wait) == told
+    assert render_record(wait, now=1_000) == f"{told}; the next attempt starts in 8 s"
+    assert render_record(wait) == told
 
 
 def test_ending_text_is_its_reason() -> None:
-    assert render(Ending(EndingKind.STUCK, "nothing can move")) == "nothing can move"
+    assert render_record(Ending(EndingKind.STUCK, "nothing can move")) == "nothing can move"

@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from beam_runner_model.threads import run_together, start_essential, start_helper
+from beam_runner_model.threads import run_concurrently, start_essential_thread, start_helper_thread
 
 SECONDS = 60
 CODE = """
 import builtins, sys, time
-from beam_runner_model.threads import start_essential
+from beam_runner_model.threads import start_essential_thread
 
 def work():
     if sys.argv[1] == "breaks":
@@ -29,7 +29,7 @@ def work():
 def on_break(error):
     raise ValueError
 
-start_essential(work, "work", on_break if sys.argv[1] == "handler breaks" else None)
+start_essential_thread(work, "work", on_break if sys.argv[1] == "handler breaks" else None)
 time.sleep(3 if sys.argv[1] == "ends" else 600)
 """
 
@@ -50,7 +50,7 @@ def test_essential_thread_raises_handler_gets_the_error(error: BaseException) ->
     def work() -> None:
         raise error
 
-    start_essential(work, "work", heard.append).join(SECONDS)
+    start_essential_thread(work, "work", heard.append).join(SECONDS)
     assert heard == [error]
 
 
@@ -59,7 +59,7 @@ def test_helper_thread_raises_error_is_logged(caplog: pytest.LogCaptureFixture) 
         raise SystemExit(3)
 
     with caplog.at_level(logging.ERROR):
-        start_helper(work, "merge").join(SECONDS)
+        start_helper_thread(work, "merge").join(SECONDS)
     (record,) = caplog.records
     assert "merge" in record.getMessage()
 
@@ -70,13 +70,13 @@ def test_run_together_many_items_results_are_in_order(at_once: int) -> None:
         time.sleep(0.001 * (10 - item))
         return 2 * item
 
-    assert run_together(work, range(10), at_once, "w") == [2 * item for item in range(10)]
-    assert run_together(work, [], at_once, "w") == []
+    assert run_concurrently(work, range(10), at_once, "w") == [2 * item for item in range(10)]
+    assert run_concurrently(work, [], at_once, "w") == []
 
 
 def test_run_together_calls_overlap() -> None:
     together = threading.Barrier(4)
-    assert run_together(lambda _: together.wait(SECONDS) >= 0, range(8), 4, "w") == [True] * 8
+    assert run_concurrently(lambda _: together.wait(SECONDS) >= 0, range(8), 4, "w") == [True] * 8
 
 
 @pytest.mark.parametrize("error", [OSError("full"), SystemExit(1)])
@@ -89,6 +89,6 @@ def test_run_together_call_raises_caller_gets_the_error(error: BaseException) ->
             raise error
 
     with pytest.raises(type(error)) as raised:
-        run_together(work, range(1000), 2, "w")
+        run_concurrently(work, range(1000), 2, "w")
     assert raised.value is error
     assert len(begun) < 1000

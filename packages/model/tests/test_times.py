@@ -11,9 +11,9 @@ from beam_runner_model.times import (
     MAX_TIMESTAMP,
     MIN_TIMESTAMP,
     add_clamped,
-    align_after,
-    align_down,
-    clamp,
+    align_time_after,
+    align_time_down,
+    clamp_timestamp,
 )
 
 
@@ -28,7 +28,7 @@ def test_time_arithmetic_is_clamped_at_the_bounds() -> None:
     assert add_clamped(MAX_TIMESTAMP - 1, 5) == MAX_TIMESTAMP
     assert add_clamped(MIN_TIMESTAMP + 1, -5) == MIN_TIMESTAMP
     assert add_clamped(3, 4) == 7
-    assert clamp(12) == 12
+    assert clamp_timestamp(12) == 12
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_time_arithmetic_is_clamped_at_the_bounds() -> None:
 )
 @pytest.mark.parametrize("offset", [0, 4, -3])
 def test_aligned_times_enclose_any_time(time: int, offset: int) -> None:
-    last, following = align_down(time, 10, offset), align_after(time, 10, offset)
+    last, following = align_time_down(time, 10, offset), align_time_after(time, 10, offset)
     assert last <= time < following
     assert following - last == 10
     assert (last - offset) % 10 == 0

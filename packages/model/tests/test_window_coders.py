@@ -13,11 +13,11 @@ from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_model.window_coders import (
     WindowCoder,
     decode_instant,
+    decode_max_timestamp,
     decode_window,
     decode_window_at,
     encode_instant,
     encode_window,
-    encoded_max_timestamp,
 )
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, OpaqueWindow
 
@@ -34,7 +34,7 @@ def test_encoded_interval_window_equals_beam(a: int, b: int) -> None:
     data = beam_coders.IntervalWindowCoder().encode(theirs)
     assert encode_window(ours) == data
     assert decode_window(WindowCoder.INTERVAL, data) == ours
-    assert encoded_max_timestamp(WindowCoder.INTERVAL, data) == ours.max_timestamp()
+    assert decode_max_timestamp(WindowCoder.INTERVAL, data) == ours.max_timestamp()
 
 
 @given(TIMES, TIMES)
@@ -46,7 +46,7 @@ def test_encoded_instants_sort_like_times(a: int, b: int) -> None:
 def test_global_window_is_encoded_as_no_bytes() -> None:
     assert encode_window(GLOBAL_WINDOW) == b""
     assert decode_window(WindowCoder.GLOBAL, b"") is GLOBAL_WINDOW
-    assert encoded_max_timestamp(WindowCoder.GLOBAL, b"") == GLOBAL_WINDOW.max_timestamp()
+    assert decode_max_timestamp(WindowCoder.GLOBAL, b"") == GLOBAL_WINDOW.max_timestamp()
 
 
 @given(st.binary(max_size=300), TIMES)
@@ -54,7 +54,7 @@ def test_opaque_window_is_encoded_as_custom_window(inner: bytes, latest: int) ->
     window = OpaqueWindow(inner, latest)
     data = encode_window(window)
     assert decode_window_at(WindowCoder.CUSTOM, b"??" + data + b"!", 2) == (window, 2 + len(data))
-    assert encoded_max_timestamp(WindowCoder.CUSTOM, data) == latest
+    assert decode_max_timestamp(WindowCoder.CUSTOM, data) == latest
 
 
 @pytest.mark.parametrize(

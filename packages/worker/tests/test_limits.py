@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent / "embedded"))
 sys.path.insert(0, str(Path(__file__).parent / "fnapi"))
 
-from beam_runner_model.chunks import Settle
+from beam_runner_model.chunks import FlushBarrier
 from mini_runner import MiniRunner
 from stateful_host import StatefulStage
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with, pickle_by_value
@@ -99,7 +99,7 @@ class Keep(beam.DoFn):
 def test_state_element_above_limit_is_refused(count: int) -> None:
     def keep(size: int) -> None:
         stage = StatefulStage(Keep(), tuple[str, bytes])
-        stage.run(stage.elements(*[("k", b"x" * size)] * count), Settle())
+        stage.run(stage.elements(*[("k", b"x" * size)] * count), FlushBarrier())
 
     keep(LIMIT - 10)
     with pytest.raises(

@@ -13,7 +13,7 @@ import pytest
 from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.testing.bulk_contract import BulkCase, check_bulk_grouper, create_bulk_cases
-from beam_runner_model.chunks import GroupChunk, Settle
+from beam_runner_model.chunks import FlushBarrier, GroupChunk
 from beam_runner_model.strategy import MergeStatus, WindowingStrategy
 from beam_runner_model.timestamp_combiners import TimestampCombiner
 from beam_runner_model.value_pieces import ValuePieces
@@ -44,7 +44,7 @@ def spilled(
         shard = LargeShard(strategy, merger, budget, SHARDS, SpillFiles(folder, "1-1-1"))
         weight = sum(batch.nbytes + ROW_BYTES * len(batch) for batch in batches)
         for chunk in shard.group_into_chunks(batches, weight):
-            if not isinstance(chunk, Settle):
+            if not isinstance(chunk, FlushBarrier):
                 yield chunk
         assert list(folder.iterdir()) == []
 
@@ -134,7 +134,7 @@ def test_hot_key_is_not_loaded_into_memory(tmp_path: Path) -> None:
     chunks = shard.group_into_chunks(batches, 8 << 20)
     found = 0
     for chunk in chunks:
-        if isinstance(chunk, Settle):
+        if isinstance(chunk, FlushBarrier):
             continue
         found += len(chunk.keys)
         for key, count, of_key in zip(chunk.keys, chunk.counts, chunk.values, strict=True):

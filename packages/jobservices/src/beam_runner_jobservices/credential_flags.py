@@ -51,7 +51,7 @@ def add_credential_flags(flag: Callable[..., Any], prefix: str = "") -> None:
     )
 
 
-def credentials_of(found: argparse.Namespace, prefix: str = "") -> Credentials:
+def read_credentials(found: argparse.Namespace, prefix: str = "") -> Credentials:
     """Returns the credentials that parsed flags name.
 
     Raises:

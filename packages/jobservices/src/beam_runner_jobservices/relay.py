@@ -25,7 +25,7 @@ from beam_runner_jobservices.channels import (
     Credentials,
     open_channel,
 )
-from beam_runner_jobservices.credential_flags import add_credential_flags, credentials_of
+from beam_runner_jobservices.credential_flags import add_credential_flags, read_credentials
 from beam_runner_jobservices.errors import JobServicesError
 from beam_runner_jobservices.guard import AccessGuard
 from beam_runner_jobservices.threads import ThreadPerCall
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Relays calls until it is interrupted; returns the exit code."""
     flags = _make_parser().parse_args(arguments)
     try:
-        with Relay(flags.to, credentials_of(flags), flags.port) as relay:
+        with Relay(flags.to, read_credentials(flags), flags.port) as relay:
             print(f"Relaying {relay.address} to {flags.to}", flush=True)
             threading.Event().wait()
     except JobServicesError as error:

@@ -13,7 +13,7 @@ from beam_runner_model.jobs import MetricCell
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_jobservices.figures.samples import URN, samples_of, shown
+from beam_runner_jobservices.figures.samples import URN, decode_samples, format_sample
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from beam_runner_jobservices.figures.samples import URN, samples_of, shown
     ],
 )
 def test_simple_coders_are_decoded(coder: Coder, words: str, element: object, text: str) -> None:
-    assert shown(coder.get_impl().encode_nested(element), words) == text
+    assert format_sample(coder.get_impl().encode_nested(element), words) == text
 
 
 @given(
@@ -45,9 +45,11 @@ def test_simple_coders_are_decoded(coder: Coder, words: str, element: object, te
     st.sampled_from(["bytes", "varint", "kv<bytes, double>", "pickled_python", "kv<", "kv<bytes>"]),
 )
 def test_sample_bytes_of_any_kind_become_text(data: bytes, words: str) -> None:
-    assert shown(data, words)
-    assert len(samples_of(MetricCell(URN, URN, data, {}))) <= 10
+    assert format_sample(data, words)
+    assert len(decode_samples(MetricCell(URN, URN, data, {}))) <= 10
 
 
 def test_custom_coder_bytes_are_not_decoded() -> None:
-    assert shown(b"\x80\x04cos\nsystem\n", "pickled_python") == repr(b"\x80\x04cos\nsystem\n")
+    assert format_sample(b"\x80\x04cos\nsystem\n", "pickled_python") == repr(
+        b"\x80\x04cos\nsystem\n"
+    )

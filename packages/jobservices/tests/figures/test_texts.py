@@ -19,7 +19,7 @@ from beam_runner_jobservices.figures import texts
     ],
 )
 def test_numbers_are_formatted(value: float | None, shown: str) -> None:
-    assert texts.number(value) == shown
+    assert texts.format_count(value) == shown
 
 
 @pytest.mark.parametrize(
@@ -35,24 +35,24 @@ def test_numbers_are_formatted(value: float | None, shown: str) -> None:
     ],
 )
 def test_durations_are_formatted(seconds: float | None, shown: str) -> None:
-    assert texts.duration(seconds) == shown
+    assert texts.format_duration(seconds) == shown
 
 
 def test_watermarks_at_ends_of_time_are_words() -> None:
-    assert texts.watermark(-9_223_372_036_854_775, 0) == "start"
-    assert texts.watermark(9_223_372_036_854_775, 0) == "end"
-    assert texts.watermark(9_223_371_950_454_775, 0) == "end"
-    assert texts.watermark(1_000_000, 1_012) == "12 s behind"
+    assert texts.format_watermark(-9_223_372_036_854_775, 0) == "start"
+    assert texts.format_watermark(9_223_372_036_854_775, 0) == "end"
+    assert texts.format_watermark(9_223_371_950_454_775, 0) == "end"
+    assert texts.format_watermark(1_000_000, 1_012) == "12 s behind"
 
 
 @given(st.text())
 def test_harmless_text_is_unchanged(text: str) -> None:
-    found = texts.harmless(text)
+    found = texts.sanitize_for_display(text)
     assert not any(ord(c) < 32 and c not in "\n\t" for c in found)
     assert not set(found) & set("\x1b\x7f\u202e\u2066\u200f")
     found.encode("utf-8")
 
 
 def test_long_text_is_truncated_with_mark() -> None:
-    found = texts.harmless("x" * 1_000_000)
+    found = texts.sanitize_for_display("x" * 1_000_000)
     assert len(found) < 5_000 and "more characters" in found

@@ -132,7 +132,7 @@ class TimerChunk:
 
 
 @attrs.frozen
-class Settle:
+class FlushBarrier:
     """Barrier in the input: the harness processes all earlier chunks before it requests the next
     chunk.
 
@@ -140,7 +140,7 @@ class Settle:
     """
 
 
-InputChunk = ElementChunk | GroupChunk | TimerChunk | Settle
+InputChunk = ElementChunk | GroupChunk | TimerChunk | FlushBarrier
 OutputChunk = ElementChunk | KeyedChunk
 
 

@@ -13,7 +13,7 @@ _MOST_NAMES = 6
 _OUTSIDE = (FailureCause.LOST_PROCESS, FailureCause.OUTSIDE)
 
 
-def render(
+def render_record(
     record: Wait | FailedBundle | Ending, *, who: str = "", now: Timestamp | None = None
 ) -> str:
     """Returns the text of a record: one sentence without the final period.
@@ -37,7 +37,7 @@ def render(
 def render_waits(waits: Sequence[Wait], *, now: Timestamp | None = None) -> str:
     """Returns one text for several waits: at most eight causes, without their consequences."""
     causes = [wait for wait in waits if wait.kind is not WaitKind.UPSTREAM] or waits
-    texts = [render(wait, now=now) for wait in causes[:_MOST_WAITS]]
+    texts = [render_record(wait, now=now) for wait in causes[:_MOST_WAITS]]
     if len(causes) > _MOST_WAITS:
         texts.append(f"{len(causes) - _MOST_WAITS} more like these")
     return "; ".join(texts)

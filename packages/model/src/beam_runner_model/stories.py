@@ -187,7 +187,7 @@ def render_step(step: StoryStep) -> str:
     return f"{attempt}: {step.kind.value}"
 
 
-def render_piece(piece: DataPiece) -> str:
+def render_data_piece(piece: DataPiece) -> str:
     """Returns one line about data."""
     where = f"file {piece.file}" if piece.file else "in the journal"
     since = "" if piece.min_timestamp is None else f", from event time {piece.min_timestamp} ms"
@@ -202,6 +202,6 @@ def render_story(story: BundleStory) -> list[str]:
         lines.append(f"stage {story.stage}{shard}: {' + '.join(story.steps)}")
     for step in story.happened:
         lines.append(f"[entry {step.entry}, at {step.time} ms] {render_step(step)}")
-        lines += [f"    reads {render_piece(piece)}" for piece in step.reads]
-        lines += [f"    writes {render_piece(piece)}" for piece in step.writes]
+        lines += [f"    reads {render_data_piece(piece)}" for piece in step.reads]
+        lines += [f"    writes {render_data_piece(piece)}" for piece in step.writes]
     return lines

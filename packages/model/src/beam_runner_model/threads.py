@@ -2,9 +2,9 @@
 
 | thread | used for | if the work raises an error |
 |---|---|---|
-| `start_essential` | work that other threads wait for | ``on_break`` runs; by default the process exits |
-| `start_helper` | work that only saves time or space | the error is logged |
-| `run_together` | several concurrent calls | the caller gets the error |
+| `start_essential_thread` | work that other threads wait for | ``on_break`` runs; by default the process exits |
+| `start_helper_thread` | work that only saves time or space | the error is logged |
+| `run_concurrently` | several concurrent calls | the caller gets the error |
 
 User code can replace builtins in a worker process. Therefore, the exit of the process uses no
 builtin.
@@ -24,7 +24,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def start_essential(
+def start_essential_thread(
     work: Callable[[], None],
     name: str,
     on_break: Callable[[BaseException], None] | None = None,
@@ -57,7 +57,7 @@ def start_essential(
     return _start_thread(run, name)
 
 
-def start_helper(work: Callable[[], None], name: str) -> threading.Thread:
+def start_helper_thread(work: Callable[[], None], name: str) -> threading.Thread:
     """Starts a daemon thread for optional work and logs any error. No code waits for the thread
     indefinitely.
     """
@@ -71,7 +71,7 @@ def start_helper(work: Callable[[], None], name: str) -> threading.Thread:
     return _start_thread(run, name)
 
 
-def run_together(
+def run_concurrently(
     work: Callable[[Item], Result], items: Sequence[Item], at_once: int, name: str
 ) -> list[Result]:
     """Returns the result of ``work`` for each item, in order, with up to ``at_once`` concurrent
@@ -84,15 +84,15 @@ def run_together(
     """
     if len(items) <= 1 or at_once <= 1:
         return [work(item) for item in items]
-    calls = _Calls(work, items)
+    calls = _CallQueue(work, items)
     threads = [_start_thread(calls.run, name) for _ in range(min(at_once, len(items)))]
     for thread in threads:
         thread.join()
     return calls.results()
 
 
-class _Calls(Generic[Item, Result]):
-    """Calls of one `run_together`, which several threads process one at a time."""
+class _CallQueue(Generic[Item, Result]):
+    """Calls of one `run_concurrently`, which several threads process one at a time."""
 
     def __init__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> None:
         self._work = work
@@ -104,13 +104,13 @@ class _Calls(Generic[Item, Result]):
 
     def run(self) -> None:
         """Runs calls until no call remains."""
-        while (number := self._take()) is not None:
+        while (number := self._take_next_index()) is not None:
             try:
                 self._results[number] = self._work(self._items[number])
             except BaseException as error:
                 self._errors[number] = error
 
-    def _take(self) -> int | None:
+    def _take_next_index(self) -> int | None:
         with self._lock:
             if self._errors or self._next == len(self._items):
                 return None

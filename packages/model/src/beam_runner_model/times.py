@@ -24,21 +24,21 @@ END_OF_GLOBAL_WINDOW: Timestamp = MAX_TIMESTAMP - 24 * 60 * 60 * 1000
 """Last timestamp in the global window, one day before `MAX_TIMESTAMP`."""
 
 
-def align_down(time: Timestamp, period: Duration, offset: Duration) -> Timestamp:
+def align_time_down(time: Timestamp, period: Duration, offset: Duration) -> Timestamp:
     """Returns the last `offset + n * period` (ms) that isn't after `time`."""
     return time - (time - offset) % period
 
 
-def align_after(time: Timestamp, period: Duration, offset: Duration) -> Timestamp:
+def align_time_after(time: Timestamp, period: Duration, offset: Duration) -> Timestamp:
     """Returns the first `offset + n * period` (ms) after `time`.
 
     The result can exceed `MAX_TIMESTAMP`. Windows can start there, but callers must clamp a result
     that sets a timer.
     """
-    return align_down(time, period, offset) + period
+    return align_time_down(time, period, offset) + period
 
 
-def clamp(time: int) -> Timestamp:
+def clamp_timestamp(time: int) -> Timestamp:
     """Returns `time`, limited to the range from `MIN_TIMESTAMP` to `MAX_TIMESTAMP`."""
     if time < MIN_TIMESTAMP:
         return MIN_TIMESTAMP
@@ -49,7 +49,7 @@ def clamp(time: int) -> Timestamp:
 
 def add_clamped(time: Timestamp, duration: Duration) -> Timestamp:
     """Returns `time + duration`, limited to the range from `MIN_TIMESTAMP` to `MAX_TIMESTAMP`."""
-    return clamp(time + duration)
+    return clamp_timestamp(time + duration)
 
 
 def get_passing_watermark(time: Timestamp) -> Timestamp:

@@ -17,7 +17,7 @@ class ValuePieces:
     ``bytes``. ``len`` returns the size in bytes.
 
     Any thread can read the pieces any number of times until the bundle finishes. Over the Fn API,
-    the pieces are readable until the next :class:`~beam_runner_model.chunks.Settle`.
+    the pieces are readable until the next :class:`~beam_runner_model.chunks.FlushBarrier`.
 
     Attributes:
         size: the total size in bytes.

@@ -115,7 +115,7 @@ def decode_window(coder: WindowCoder, data: bytes) -> Window:
     return window
 
 
-def encoded_max_timestamp(coder: WindowCoder, data: bytes) -> Timestamp:
+def decode_max_timestamp(coder: WindowCoder, data: bytes) -> Timestamp:
     """Returns the last timestamp (event time, ms) in an encoded window without creating a window
     object.
     """

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from beam_runner_model.times import Duration, Timestamp, align_down
+from beam_runner_model.times import Duration, Timestamp, align_time_down
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, Window
 
 
@@ -75,10 +75,10 @@ def assign_windows(window_fn: WindowFn, timestamp: Timestamp) -> tuple[Window, .
         case GlobalWindows():
             return (GLOBAL_WINDOW,)
         case FixedWindows(size, offset):
-            start = align_down(timestamp, size, offset)
+            start = align_time_down(timestamp, size, offset)
             return (IntervalWindow(start, start + size),)
         case SlidingWindows(size, period, offset):
-            last = align_down(timestamp, period, offset)
+            last = align_time_down(timestamp, period, offset)
             return tuple(
                 IntervalWindow(start, start + size)
                 for start in range(last, timestamp - size, -period)

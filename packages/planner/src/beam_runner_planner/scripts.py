@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 
 from beam_runner_model.panes import NO_FIRING, encode_pane
-from beam_runner_model.times import MAX_TIMESTAMP, clamp
+from beam_runner_model.times import MAX_TIMESTAMP, clamp_timestamp
 from beam_runner_model.varints import encode_varint
 from beam_runner_model.window_coders import encode_instant, encode_window
 from beam_runner_model.windowed_values import encode_windows_and_pane
@@ -124,7 +124,7 @@ def _script_step(
 ) -> ScriptedElements | ScriptedWatermark | ScriptedClock | None:
     match event.WhichOneof("event"):
         case "watermark_event":
-            watermark = clamp(event.watermark_event.new_watermark)
+            watermark = clamp_timestamp(event.watermark_event.new_watermark)
             return ScriptedWatermark(
                 _buffer_id_of_tag(transform, event.watermark_event.tag), watermark
             )
@@ -136,7 +136,7 @@ def _script_step(
                 _buffer_id_of_tag(transform, event.element_event.tag),
                 count=len(elements),
                 data=b"".join(_encode_windowed_values(elements, has_length)),
-                min_timestamp=min(clamp(element.timestamp) for element in elements),
+                min_timestamp=min(clamp_timestamp(element.timestamp) for element in elements),
             )
         case _:
             return None
@@ -146,7 +146,7 @@ def _encode_windowed_values(
     elements: Iterable[_protos.TestStreamPayload.TimestampedElement], has_length: bool
 ) -> Iterator[bytes]:
     for element in elements:
-        yield encode_instant(clamp(element.timestamp))
+        yield encode_instant(clamp_timestamp(element.timestamp))
         yield _GLOBAL_WINDOW_AND_PANE
         if not has_length:
             yield encode_varint(len(element.encoded_element))

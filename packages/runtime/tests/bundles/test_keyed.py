@@ -15,7 +15,7 @@ from beam_runner_data.rows.refs import Segment
 from beam_runner_data.state import shard_stores as stores_module
 from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.keyed.merging import SessionMerger
-from beam_runner_model.chunks import GroupChunk, KeyedChunk, Settle
+from beam_runner_model.chunks import FlushBarrier, GroupChunk, KeyedChunk
 from beam_runner_model.strategy import AccumulationMode, MergeStatus, WindowingStrategy
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_model.triggers import AfterCount, Repeatedly
@@ -65,8 +65,8 @@ def bundle(
     return panes, commit.summary, commit.state.segments
 
 
-def panes_of(chunk: GroupChunk | Settle) -> list[tuple[bytes, bytes, bytes, int]]:
-    if isinstance(chunk, Settle):
+def panes_of(chunk: GroupChunk | FlushBarrier) -> list[tuple[bytes, bytes, bytes, int]]:
+    if isinstance(chunk, FlushBarrier):
         return []
     windows = chunk.windows
     listed = [windows] * len(chunk.keys) if isinstance(windows, bytes) else windows

@@ -13,7 +13,7 @@ from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
 from beam_runner_jobservices.metric_values import decode_metric_value
 from beam_runner_model.bundles import ResidualElement
 from beam_runner_model.jobs import Importance, MetricCell
-from beam_runner_model.rendering import render, render_waits
+from beam_runner_model.rendering import render_record, render_waits
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_model.waits import WaitKind
 from fake_processes import FakeProcesses
@@ -227,9 +227,9 @@ def test_unresponsive_process_is_named_with_its_step(tmp_path: Path) -> None:
     (text,) = watch.look(STILL_SECONDS + 1)
     (wait, *_) = watch.condition.waits
     assert (wait.kind, wait.steps) == (WaitKind.PROCESS, ("the see step",))
-    assert render(wait) in text
+    assert render_record(wait) in text
     watch.processes.silent = [SilentProcess(WorkerHello("job", "there", 8), 20, "")]
     (text,) = watch.look(4 * STILL_SECONDS)
     (wait, *_) = watch.condition.waits
     assert (wait.pid, wait.steps, wait.seconds) == (8, (), 20)
-    assert render(wait) in text
+    assert render_record(wait) in text

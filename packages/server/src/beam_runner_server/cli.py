@@ -19,7 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from beam_runner_model.errors import RunnerError, Unavailable
-from beam_runner_model.threads import start_essential
+from beam_runner_model.threads import start_essential_thread
 from beam_runner_runtime import garbage, logs
 from beam_runner_runtime.shutdown.detections import Detector, log_detection
 from beam_runner_runtime.shutdown.limits import LIMITS
@@ -196,7 +196,7 @@ def _start(server: Server, signals: _Signals) -> str | None:
     def broke(error: BaseException) -> None:
         failures.append(f"the start of the server failed: {type(error).__name__}: {error}")
 
-    thread = start_essential(run, "start", broke)
+    thread = start_essential_thread(run, "start", broke)
     while thread.is_alive() and not signals.received.is_set():
         thread.join(_START_CHECK_SECONDS)
     if thread.is_alive():

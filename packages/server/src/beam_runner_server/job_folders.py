@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import attrs
-from beam_runner_model.threads import start_helper
+from beam_runner_model.threads import start_helper_thread
 from beam_runner_runtime.driver.job_folder import JobFolder
 from beam_runner_storage.stores.identity import load_server_id
 from beam_runner_storage.stores.ports import StoreError
@@ -92,7 +92,7 @@ class JobFolders:
             if folder.name not in stay:
                 shutil.rmtree(folder, ignore_errors=True)
         if self.spec.folder is None:
-            start_helper(partial(_remove_but, self.spec, stay), "leftovers")
+            start_helper_thread(partial(_remove_but, self.spec, stay), "leftovers")
 
 
 def _remove_but(spec: StoreSpec, parts: Collection[str]) -> None:

@@ -12,7 +12,7 @@ import select
 import stat
 from collections.abc import Callable
 
-from beam_runner_model.threads import start_essential
+from beam_runner_model.threads import start_essential_thread
 
 
 class AlreadyGone(Exception):
@@ -49,6 +49,6 @@ def watch(output: int, process: int | None, on_end: Callable[[str], None]) -> No
         (gone, _), *_ = ends.poll()
         on_end(named[gone])
 
-    start_essential(
+    start_essential_thread(
         wait, "lifelines", lambda error: on_end(f"Can't watch the owner of the server: {error}")
     )

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from beam_runner_model.threads import start_helper
+from beam_runner_model.threads import start_helper_thread
 from beam_runner_storage.journal.errors import JournalError
 from beam_runner_storage.journal.store import JournalStore
 
@@ -56,7 +56,7 @@ class KeptStreams:
             remove: function that removes the data of a job.
             unfinished: function that returns the unfinished jobs, whose data must stay.
         """
-        self._thread = start_helper(lambda: self._run(remove, unfinished), "kept-streams")
+        self._thread = start_helper_thread(lambda: self._run(remove, unfinished), "kept-streams")
 
     def stop(self) -> None:
         """Stops the removal; idempotent."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_model.threads import start_helper
+from beam_runner_model.threads import start_helper_thread
 from faulty_store import FaultyLine, MemoryStore
 from waiting import wait_until
 
@@ -275,7 +275,7 @@ class TestAStoreThatFails:
         line = FaultyLine(MemoryStore(), random.Random(1), 0.0)
         server = open_server(line)
         line.share = 1.0
-        committing = start_helper(lambda: server.commit("a"), "commit")
+        committing = start_helper_thread(lambda: server.commit("a"), "commit")
         wait_until(lambda: "jobs wait until the store accepts their commits" in caplog.text)
         committing.join(0.2)
         assert committing.is_alive()

@@ -18,15 +18,15 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from .asgi.api import Api
-from .asgi.events import Events
-from .asgi.login import Login
+from .asgi.api import ScriptApi
+from .asgi.events import EventStreams
+from .asgi.login import LoginPage
 from .asgi.security import RequestGuard
-from .html.pages import JOB_PAGES, Pages, Values
+from .html.pages import JOB_PAGES, PageContents, Values
 from .html.rendering import STATIC, Renderer
-from .html.report import report
+from .html.report import render_report
 from .settings import WebSettings
-from .watch.watching import Watches
+from .watch.watching import OpenJobs
 
 _CALLS_AT_ONCE = 8
 _TIDY_SECONDS = 5.0
@@ -46,7 +46,7 @@ _Answer = Callable[[Request], Response]
 """A handler of a request; may block."""
 
 
-def status_of(error: JobApiError) -> int:
+def get_http_status(error: JobApiError) -> int:
     """Returns the HTTP status for an error of the job server."""
     return _STATUS.get(error.code, 502)
 
@@ -54,7 +54,7 @@ def status_of(error: JobApiError) -> int:
 def create_app(settings: WebSettings, connect: Callable[[], JobClient] | None = None) -> Starlette:
     """Returns the web interface as an ASGI application; `connect` makes clients of the job server."""
     target = settings.job_target or settings.job_endpoint
-    site = _Site(
+    site = _RequestHandlers(
         settings,
         connect or (lambda: JobClient(target, timeout=20.0, credentials=settings.credentials)),
     )
@@ -73,36 +73,47 @@ def create_app(settings: WebSettings, connect: Callable[[], JobClient] | None = 
     )
 
 
-class _Site:
+class _RequestHandlers:
     """The handlers of requests. Blocking calls run in a small pool of threads."""
 
     def __init__(self, settings: WebSettings, connect: Callable[[], JobClient]) -> None:
         self._settings = settings
-        self._watches = Watches(connect)
-        self._pages = Pages(self._watches, settings)
+        self._watches = OpenJobs(connect)
+        self._pages = PageContents(self._watches, settings)
         self._renderer = Renderer(settings.root_path)
         self._limiter = CapacityLimiter(_CALLS_AT_ONCE)
-        self._events = Events(self._pages, self._renderer, self._in_thread)
-        self._api = Api(self._pages)
-        self._login = Login(self._renderer, settings)
+        self._events = EventStreams(self._pages, self._renderer, self._run_in_thread)
+        self._api = ScriptApi(self._pages)
+        self._login = LoginPage(self._renderer, settings)
 
     def routes(self) -> list[Route | Mount]:
-        pages = {f"/jobs/{{job_id}}/{name}".rstrip("/"): self._page_of(name) for name in JOB_PAGES}
+        pages = {
+            f"/jobs/{{job_id}}/{name}".rstrip("/"): self._make_page_handler(name)
+            for name in JOB_PAGES
+        }
         answers: dict[str, _Answer] = {
-            "/": self._jobs,
+            "/": self._show_job_list,
             **pages,
-            "/jobs/{job_id}/end": self._end,
-            "/jobs/{job_id}/stacks": self._stacks,
-            "/jobs/{job_id}/bundle": self._bundle,
-            "/jobs/{job_id}/report.html": self._report,
+            "/jobs/{job_id}/end": self._show_end_form,
+            "/jobs/{job_id}/stacks": self._show_stacks,
+            "/jobs/{job_id}/bundle": self._show_bundle,
+            "/jobs/{job_id}/report.html": self._download_report,
             **self._api.answers(),
         }
         return [
-            *(Route(path, self._in_a_thread(answer)) for path, answer in answers.items()),
+            *(Route(path, self._make_threaded_handler(answer)) for path, answer in answers.items()),
             Route("/events", self._events.of_the_list),
             Route("/jobs/{job_id}/events", self._events.of_a_job),
-            Route("/jobs/{job_id}/cancel", self._in_a_thread(self._cancel), methods=["POST"]),
-            Route("/jobs/{job_id}/drain", self._in_a_thread(self._drain), methods=["POST"]),
+            Route(
+                "/jobs/{job_id}/cancel",
+                self._make_threaded_handler(self._cancel_job),
+                methods=["POST"],
+            ),
+            Route(
+                "/jobs/{job_id}/drain",
+                self._make_threaded_handler(self._drain_job),
+                methods=["POST"],
+            ),
             Route("/login", self._login, methods=["GET", "POST"]),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
@@ -110,59 +121,59 @@ class _Site:
     @contextlib.asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._tidy)
+            tasks.start_soon(self._close_unused_watches)
             yield
             tasks.cancel_scope.cancel()
         await to_thread.run_sync(self._watches.close)
 
-    async def _tidy(self) -> None:
+    async def _close_unused_watches(self) -> None:
         while True:
             await anyio.sleep(_TIDY_SECONDS)
-            await self._in_thread(self._watches.close_unused)
+            await self._run_in_thread(self._watches.close_unused)
 
-    async def _in_thread(self, call: Callable[..., _Found], *arguments: Any) -> _Found:
+    async def _run_in_thread(self, call: Callable[..., _Found], *arguments: Any) -> _Found:
         return await to_thread.run_sync(call, *arguments, limiter=self._limiter)
 
-    def _in_a_thread(self, answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
+    def _make_threaded_handler(self, answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
         """Returns a handler that runs a blocking call in a thread."""
 
         async def endpoint(request: Request) -> Response:
-            return await self._in_thread(answer, request)
+            return await self._run_in_thread(answer, request)
 
         return endpoint
 
-    def _html(self, template: str, values: Values, status: int = 200) -> HTMLResponse:
+    def _render_html(self, template: str, values: Values, status: int = 200) -> HTMLResponse:
         return HTMLResponse(self._renderer.page(template, values), status)
 
-    def _jobs(self, request: Request) -> Response:
-        return self._html("jobs.html", self._pages.jobs(request.query_params))
+    def _show_job_list(self, request: Request) -> Response:
+        return self._render_html("jobs.html", self._pages.jobs(request.query_params))
 
-    def _page_of(self, name: str) -> _Answer:
+    def _make_page_handler(self, name: str) -> _Answer:
         def show(request: Request) -> Response:
             values = self._pages.job(request.path_params["job_id"], name, request.query_params)
-            return self._html(JOB_PAGES[name].template, values)
+            return self._render_html(JOB_PAGES[name].template, values)
 
         return show
 
-    def _end(self, request: Request) -> Response:
+    def _show_end_form(self, request: Request) -> Response:
         values = self._pages.job(request.path_params["job_id"], "end", request.query_params)
-        return self._html("end.html", values)
+        return self._render_html("end.html", values)
 
-    def _stacks(self, request: Request) -> Response:
+    def _show_stacks(self, request: Request) -> Response:
         values = self._pages.stacks(request.path_params["job_id"], request.query_params)
-        return self._html("stacks.html", values)
+        return self._render_html("stacks.html", values)
 
-    def _bundle(self, request: Request) -> Response:
+    def _show_bundle(self, request: Request) -> Response:
         values = self._pages.bundle(request.path_params["job_id"], request.query_params)
-        return self._html("bundle.html", values)
+        return self._render_html("bundle.html", values)
 
-    def _cancel(self, request: Request) -> Response:
-        return self._ask(request, "cancelled", self._watches.client.cancel)
+    def _cancel_job(self, request: Request) -> Response:
+        return self._request_job_end(request, "cancelled", self._watches.client.cancel)
 
-    def _drain(self, request: Request) -> Response:
-        return self._ask(request, "drained", self._watches.client.drain)
+    def _drain_job(self, request: Request) -> Response:
+        return self._request_job_end(request, "drained", self._watches.client.drain)
 
-    def _ask(self, request: Request, what: str, call: Callable[[str], Any]) -> Response:
+    def _request_job_end(self, request: Request, what: str, call: Callable[[str], Any]) -> Response:
         job_id = request.path_params["job_id"]
         state = self._watches.client.state(job_id).state
         if state.is_terminal:
@@ -171,13 +182,13 @@ class _Site:
         call(job_id)
         return RedirectResponse(self._renderer.link("/jobs/{}", job_id).unescape(), 303)
 
-    def _report(self, request: Request) -> Response:
+    def _download_report(self, request: Request) -> Response:
         view = self._pages.view(request.path_params["job_id"])
         name = "".join(c if c.isalnum() else "-" for c in view.id if c.isascii())
         disposition = {"content-disposition": f'attachment; filename="{name}.html"'}
-        return HTMLResponse(report(self._renderer, view), headers=disposition)
+        return HTMLResponse(render_report(self._renderer, view), headers=disposition)
 
-    def _error(self, request: Request, status: int, title: str, text: str) -> Response:
+    def _render_error(self, request: Request, status: int, title: str, text: str) -> Response:
         if request.url.path.removeprefix(self._settings.root_path).startswith("/api/"):
             return self._api.error(status, text)
         values = {
@@ -188,18 +199,18 @@ class _Site:
             "live": False,
             "retry": status in (502, 503, 504),
         }
-        return self._html("error.html", values, status)
+        return self._render_html("error.html", values, status)
 
     async def job_server_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, JobApiError)
         if error.code == "NOT_FOUND" and "job_id" in request.path_params:
-            await self._in_thread(self._watches.forget, request.path_params["job_id"])
+            await self._run_in_thread(self._watches.forget, request.path_params["job_id"])
         title = {
             "NOT_FOUND": "The job doesn't exist",
             "UNAVAILABLE": "The job server doesn't respond",
             "UNIMPLEMENTED": "This job server doesn't support this action",
         }.get(error.code, "The job server rejected the request")
-        return self._error(request, status_of(error), title, error.text)
+        return self._render_error(request, get_http_status(error), title, error.text)
 
     async def http_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -209,7 +220,7 @@ class _Site:
             405: "Not that way",
         }
         title = titles.get(error.status_code, "The request failed")
-        response = self._error(request, error.status_code, title, error.detail)
+        response = self._render_error(request, error.status_code, title, error.detail)
         response.headers.update(error.headers or {})
         return response
 

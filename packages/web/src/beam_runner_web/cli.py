@@ -11,10 +11,10 @@ import sys
 from collections.abc import Sequence
 
 import attrs
-from beam_runner_jobservices.credential_flags import add_credential_flags, credentials_of
+from beam_runner_jobservices.credential_flags import add_credential_flags, read_credentials
 from beam_runner_jobservices.errors import JobServicesError
 
-from .flags import add_flags, settings_of
+from .flags import add_flags, make_settings
 from .server import WebError, WebServer
 
 PROGRAM = "beam-runner-web"
@@ -36,11 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     add_credential_flags(parser.add_argument, _JOB)
     add_flags(parser)
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {_version()}")
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {_get_version()}")
     found = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
     try:
         settings = attrs.evolve(
-            settings_of(found, found.job_endpoint), credentials=credentials_of(found, _JOB)
+            make_settings(found, found.job_endpoint), credentials=read_credentials(found, _JOB)
         )
     except (ValueError, JobServicesError) as error:
         parser.error(str(error))
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _version() -> str:
+def _get_version() -> str:
     try:
         return importlib.metadata.version(PROGRAM)
     except importlib.metadata.PackageNotFoundError:

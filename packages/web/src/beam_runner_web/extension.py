@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from .flags import add_flags, settings_of
+from .flags import add_flags, make_settings
 from .settings import WebSettings
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class WebExtension:
         Raises:
             ValueError: the token file can't be read.
         """
-        self._settings = settings_of(found, "")
+        self._settings = make_settings(found, "")
 
     def start(self, door: LocalAccess) -> str:
         """Begins to serve; returns the address.

@@ -13,7 +13,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("web interface")
     group.add_argument(
         "--web-port",
-        type=_port,
+        type=_parse_port,
         metavar="PORT",
         help=f"port of the web pages; 0 picks a free port (default: {DEFAULT_PORT}, or"
         " a free port if that port is in use)",
@@ -53,7 +53,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def settings_of(found: argparse.Namespace, job_endpoint: str) -> WebSettings:
+def make_settings(found: argparse.Namespace, job_endpoint: str) -> WebSettings:
     """Returns the settings for parsed flags.
 
     Raises:
@@ -67,12 +67,12 @@ def settings_of(found: argparse.Namespace, job_endpoint: str) -> WebSettings:
         port=found.web_port,
         read_only=found.web_read_only,
         allowed_hosts=allowed if host in ("0.0.0.0", "::") else (*allowed, host),
-        token=_token(found.web_token_file),
-        root_path=_root_path(found.web_root_path),
+        token=_read_token(found.web_token_file),
+        root_path=_normalize_root_path(found.web_root_path),
     )
 
 
-def _token(file: Path | None) -> str:
+def _read_token(file: Path | None) -> str:
     if file is None:
         return ""
     try:
@@ -84,12 +84,12 @@ def _token(file: Path | None) -> str:
     return token
 
 
-def _root_path(path: str) -> str:
+def _normalize_root_path(path: str) -> str:
     stripped = path.strip("/")
     return f"/{stripped}" if stripped else ""
 
 
-def _port(text: str) -> int:
+def _parse_port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
     return int(text)

@@ -33,7 +33,7 @@ class WebServer:
                 " token: set --web-token-file"
             )
         try:
-            self._socket = _listen(settings.host, settings.port)
+            self._socket = _open_listening_socket(settings.host, settings.port)
         except OSError as error:
             reason = error.strerror or str(error)
             raise WebError(f"Can't listen at {settings.host}:{settings.port}: {reason}") from error
@@ -84,14 +84,14 @@ class WebServer:
         self._socket.close()
 
 
-def _listen(host: str, port: int | None) -> socket.socket:
+def _open_listening_socket(host: str, port: int | None) -> socket.socket:
     if port is None:
         try:
-            return _listen(host, DEFAULT_PORT)
+            return _open_listening_socket(host, DEFAULT_PORT)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-            return _listen(host, 0)
+            return _open_listening_socket(host, 0)
     (family, kind, protocol, _, address), *_ = sorted(
         socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE),
         key=lambda found: found[0] != socket.AF_INET,

@@ -6,23 +6,23 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_jobservices.figures.step_metrics import figures_of
+from beam_runner_jobservices.figures.step_metrics import compute_figures
 from beam_runner_jobservices.figures.step_tree import StepTree
 from beam_runner_jobservices.figures.texts import MAX_TIMESTAMP
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.failures import FailedBundle
 from beam_runner_model.jobs import Importance, JobInfo, JobMetrics, JobState, MetricCell
 from beam_runner_model.observation import BundlePlace, Execution, StackFrame, ThreadStack
-from beam_runner_model.rendering import render
+from beam_runner_model.rendering import render_record
 from beam_runner_model.waits import Wait, WaitKind
 from starlette.testclient import TestClient
 from waiting import eventually
 
-from beam_runner_web.causes.causes import causes_of
-from beam_runner_web.causes.facts import Facts, Weight
-from beam_runner_web.watch.stalled_stacks import StalledStacks, thread_of
-from beam_runner_web.watch.threads import Thread
-from beam_runner_web.watch.watching import Sample, Snapshot
+from beam_runner_web.causes.causes import find_causes
+from beam_runner_web.causes.facts import CauseSeverity, JobFacts
+from beam_runner_web.watch.stalled_stacks import StalledStacks, find_bundle_thread
+from beam_runner_web.watch.threads import WorkerThread
+from beam_runner_web.watch.watching import JobSnapshot, MetricSample
 
 from ..conftest import (
     Observed,
@@ -84,7 +84,7 @@ def test_stage_without_step_times_blames_no_step(web: TestClient, job: Any) -> N
     silent = Wait(WaitKind.PROCESS, "s", inside, host="node", pid=47, seconds=20.0)
     runs = Wait(WaitKind.BUNDLES, "s", ("Count",), count=1)
     job.runs = Execution((attrs.evolve(one, silent=20.0),), waits=(silent, runs), still=20.0)
-    wanted = render(silent, who="Read, Count or Write")
+    wanted = render_record(silent, who="Read, Count or Write")
     assert eventually(lambda: causes(web, job)[0][1] == wanted)
     assert kinds(web, job) == [WaitKind.PROCESS]
     assert "py-spy dump --pid 47 on node" in web.get(f"/jobs/{job.id}").text
@@ -187,15 +187,17 @@ def test_stack_is_shown_only_if_thread_is_unambiguous(sdk: str) -> None:
     pid = 0 if sdk else 47
     at_work = ThreadStack("node", pid, "a", (LIBRARY, HARNESS, ASK), sdk)
     elsewhere = ThreadStack("node", pid, "b", (LIBRARY, HARNESS, MAIN), sdk)
-    found = thread_of(here, [Thread.of(at_work)])
+    found = find_bundle_thread(here, [WorkerThread.of(at_work)])
     assert found is not None and found.own[0].place == "words.py:31 in ask"
-    assert thread_of(here, [Thread.of(at_work), Thread.of(elsewhere)]) is None
-    assert thread_of(here, []) is None
+    assert find_bundle_thread(here, [WorkerThread.of(at_work), WorkerThread.of(elsewhere)]) is None
+    assert find_bundle_thread(here, []) is None
 
 
 def test_user_threads_without_bundle_are_not_at_work() -> None:
-    main = Thread.of(ThreadStack("node", 47, "MainThread", (MAIN, LIBRARY), "python"))
-    at_work = Thread.of(ThreadStack("node", 47, "t", (MAIN, HARNESS, ASK, GENERATED), "python"))
+    main = WorkerThread.of(ThreadStack("node", 47, "MainThread", (MAIN, LIBRARY), "python"))
+    at_work = WorkerThread.of(
+        ThreadStack("node", 47, "t", (MAIN, HARNESS, ASK, GENERATED), "python")
+    )
     assert not main.is_users
     assert [frame.function for frame in at_work.own] == ["ask"]
 
@@ -258,7 +260,7 @@ def test_very_small_bundles_are_reported(
     wall_msecs: int,
     told: bool,
 ) -> None:
-    monkeypatch.setattr(Snapshot, "seconds", property(lambda snapshot: 20.0))
+    monkeypatch.setattr(JobSnapshot, "seconds", property(lambda snapshot: 20.0))
     job = server.submit()
     # As in a stage with a source: one element reaches the first step of the stage.
     job.given = JobMetrics(
@@ -283,13 +285,17 @@ def test_very_small_bundles_are_reported(
 def test_stream_with_silent_sources_is_idle(seconds: int, waits_for: int, told: bool) -> None:
     tree = StepTree(describe_pipeline(word_count().SerializeToString()))
     given = (count("lines", 5), stage("s", "Count", "backlog_bytes", waits_for))
-    before = figures_of(JobMetrics((count("lines", 4), given[1])), tree)
-    figures = figures_of(JobMetrics(given), tree)
-    samples = (Sample(900.0, before), Sample(1_000.0 - seconds, figures), Sample(1_000.0, figures))
+    before = compute_figures(JobMetrics((count("lines", 4), given[1])), tree)
+    figures = compute_figures(JobMetrics(given), tree)
+    samples = (
+        MetricSample(900.0, before),
+        MetricSample(1_000.0 - seconds, figures),
+        MetricSample(1_000.0, figures),
+    )
     running = JobInfo("words", "words", JobState.RUNNING)
-    snapshot = Snapshot(running, tree, (), (), figures, samples, 1_000.0)
-    (found,) = causes_of(Facts(snapshot, (), {}))
-    assert found.weight is Weight.GOOD
+    snapshot = JobSnapshot(running, tree, (), (), figures, samples, 1_000.0)
+    (found,) = find_causes(JobFacts(snapshot, (), {}))
+    assert found.weight is CauseSeverity.GOOD
     assert found.text.startswith("No input has arrived for 40 s" if told else "No problems")
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
-from beam_runner_jobservices.figures.step_metrics import figures_of
+from beam_runner_jobservices.figures.step_metrics import compute_figures
 from beam_runner_jobservices.figures.step_tree import StepTree
 from beam_runner_jobservices.figures.texts import MAX_TIMESTAMP
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.jobs import JobInfo, JobMetrics, JobState, MetricCell, StateEvent
 
-from beam_runner_web.causes.causes import causes_of
-from beam_runner_web.causes.facts import Facts
-from beam_runner_web.watch.watching import Sample, Snapshot
+from beam_runner_web.causes.causes import find_causes
+from beam_runner_web.causes.facts import JobFacts
+from beam_runner_web.watch.watching import JobSnapshot, MetricSample
 
 from ..conftest import add_step, count, stage, wall
 
@@ -71,11 +71,11 @@ def sentences(
     Each observation has its age in seconds. The current observation is the last.
     """
     steps = tree(unbounded=unbounded, lifted=lifted)
-    samples = tuple(Sample(NOW - ago, figures_of(given, steps)) for ago, given in past)
+    samples = tuple(MetricSample(NOW - ago, compute_figures(given, steps)) for ago, given in past)
     running = JobInfo("words", "words", JobState.RUNNING)
     began = (StateEvent(JobState.RUNNING, NOW - 600),)
-    snapshot = Snapshot(running, steps, began, (), samples[-1].figures, samples, NOW)
-    causes = causes_of(Facts(snapshot, (), {}))
+    snapshot = JobSnapshot(running, steps, began, (), samples[-1].figures, samples, NOW)
+    causes = find_causes(JobFacts(snapshot, (), {}))
     return [f"{one.weight.name} {one.text}" for one in causes]
 
 

@@ -9,7 +9,7 @@ import pytest
 from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.jobs import Importance, JobMetrics
 from beam_runner_model.observation import Execution
-from beam_runner_model.rendering import render
+from beam_runner_model.rendering import render_record
 from beam_runner_model.waits import Wait, WaitKind
 from starlette.testclient import TestClient
 from waiting import eventually
@@ -58,7 +58,7 @@ def test_failed_bundle_is_reported_with_step_element_attempts_and_next_attempt(
     job.runs = Execution(failed=(FAILED,))
     weight, text = first_cause(web, job, "attempt 2 at a bundle of Count failed")
     assert weight == "WARN"
-    assert text == render(FAILED, who="Count")
+    assert text == render_record(FAILED, who="Count")
     assert "in 8 s: ValueError: no, while processing the element ('k', 1)" in text
     page = web.get(f"/jobs/{job.id}/now").text
     assert "Failed bundles" in page

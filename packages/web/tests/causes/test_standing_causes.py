@@ -11,7 +11,7 @@ import pytest
 from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.jobs import Importance, JobMetrics, JobState
 from beam_runner_model.observation import BundlePlace, Execution
-from beam_runner_model.rendering import render
+from beam_runner_model.rendering import render_record
 from beam_runner_model.waits import Wait, WaitKind
 from starlette.testclient import TestClient
 from waiting import eventually
@@ -105,7 +105,7 @@ def test_bundle_that_waits_for_harness_is_not_reported_as_stuck(web: TestClient,
     starts = Wait(WaitKind.HARNESS, count=1, seconds=90.0)
     job.runs = Execution((bundle(7, 90.0, 90.0, BundlePlace.STARTING_HARNESS),), waits=(starts,))
     (told,) = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
-    assert (told["kind"], told["text"]) == (WaitKind.HARNESS, render(starts))
+    assert (told["kind"], told["text"]) == (WaitKind.HARNESS, render_record(starts))
     assert "output of the process" in told["more"]
 
 

@@ -1,38 +1,38 @@
 from __future__ import annotations
 
-from beam_runner_web.graph.drawing import Box, Shape, drawing
+from beam_runner_web.graph.drawing import StepPosition, StepShape, lay_out_graph
 
 
-def step(key: str, parent: str = "", lines: int = 1, *, is_open: bool = False) -> Shape:
-    return Shape(key, parent, lines, is_open)
+def step(key: str, parent: str = "", lines: int = 1, *, is_open: bool = False) -> StepShape:
+    return StepShape(key, parent, lines, is_open)
 
 
-def within(inner: Box, outer: Box) -> bool:
+def within(inner: StepPosition, outer: StepPosition) -> bool:
     across = outer.x < inner.x and inner.x + inner.width < outer.x + outer.width
     return across and outer.y < inner.y and inner.y + inner.height < outer.y + outer.height
 
 
 def test_chain_is_drawn_downwards() -> None:
     shapes = (step("a"), step("b", lines=2), step("c"))
-    boxes = drawing(shapes, (("a", "b"), ("b", "c"))).boxes
+    boxes = lay_out_graph(shapes, (("a", "b"), ("b", "c"))).boxes
     assert [box.x for box in boxes] == [boxes[0].x] * 3
     assert [box.y for box in boxes] == sorted(box.y for box in boxes)
     assert boxes[1].height > boxes[0].height
 
 
 def test_edge_across_layer_bends_around_nodes() -> None:
-    found = drawing(tuple(map(step, "abc")), (("a", "b"), ("b", "c"), ("a", "c")))
+    found = lay_out_graph(tuple(map(step, "abc")), (("a", "b"), ("b", "c"), ("a", "c")))
     middle = found.boxes[1]
     at = float(found.lines[2].path.split("C")[1].split(" ")[2].split(",")[0])
     assert not middle.x <= at <= middle.x + middle.width
 
 
 def test_cyclic_edges_are_drawn() -> None:
-    assert len(drawing(tuple(map(step, "ab")), (("a", "b"), ("b", "a"))).lines) == 2
+    assert len(lay_out_graph(tuple(map(step, "ab")), (("a", "b"), ("b", "a"))).lines) == 2
 
 
 def test_empty_graph_draws_no_lines() -> None:
-    assert drawing((), ()).boxes == ()
+    assert lay_out_graph((), ()).boxes == ()
 
 
 def test_parts_are_drawn_inside_their_composite() -> None:
@@ -41,7 +41,7 @@ def test_parts_are_drawn_inside_their_composite() -> None:
         *(step("part", "inner"), step("beside", "outer"), step("after")),
     )
     edges = (("before", "part"), ("part", "beside"), ("beside", "after"), ("before", "after"))
-    before, outer, inner, part, beside, after = drawing(shapes, edges).boxes
+    before, outer, inner, part, beside, after = lay_out_graph(shapes, edges).boxes
     assert within(part, inner) and within(inner, outer) and within(beside, outer)
     assert not within(beside, inner)
     assert before.y + before.height < outer.y
@@ -53,7 +53,7 @@ def test_edge_between_parts_of_composites_connects_parts() -> None:
         *(step("a", is_open=True), step("a1", "a"), step("a2", "a"), step("b", is_open=True)),
         step("b1", "b"),
     )
-    found = drawing(shapes, (("a1", "b1"),))
+    found = lay_out_graph(shapes, (("a1", "b1"),))
     source, target = found.boxes[1], found.boxes[4]
     (line,) = found.lines
     assert line.path.startswith(

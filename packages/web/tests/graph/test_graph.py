@@ -5,7 +5,7 @@ from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_web.graph.graph import default_open, view
+from beam_runner_web.graph.graph import choose_open_composites, make_view
 
 from ..conftest import add_step, word_count
 
@@ -15,7 +15,7 @@ def tree() -> StepTree:
 
 
 def pairs(found: StepTree, *opened: str) -> set[tuple[str, str]]:
-    return {(edge.source, edge.target) for edge in view(found, opened).edges}
+    return {(edge.source, edge.target) for edge in make_view(found, opened).edges}
 
 
 def test_root_that_only_wraps_other_steps_is_removed() -> None:
@@ -28,8 +28,8 @@ def test_edges_connect_visible_steps() -> None:
 
 
 def test_ancestors_of_failing_step_are_open() -> None:
-    assert default_open(tree()) == frozenset()
-    assert default_open(tree(), ["t2"]) == {"t0"}
+    assert choose_open_composites(tree()) == frozenset()
+    assert choose_open_composites(tree(), ["t2"]) == {"t0"}
 
 
 def test_side_input_edge_is_dashed() -> None:
@@ -42,7 +42,7 @@ def test_side_input_edge_is_dashed() -> None:
     step = pipeline.components.transforms["side"]
     step.spec.payload = payload.SerializeToString()
     pipeline.components.transforms["root"].subtransforms.append("side")
-    edges = view(StepTree(describe_pipeline(pipeline.SerializeToString())), ()).edges
+    edges = make_view(StepTree(describe_pipeline(pipeline.SerializeToString())), ()).edges
     assert {(e.source, e.side) for e in edges if e.target == "side"} == {
         ("t0", True),
         ("t3", False),
@@ -51,7 +51,7 @@ def test_side_input_edge_is_dashed() -> None:
 
 @given(st.sets(st.sampled_from(["t0", "t1", "t3", "root", "none"])))
 def test_view_has_each_part_once_and_edges_between_closed_steps(opened: set[str]) -> None:
-    found = view(tree(), opened)
+    found = make_view(tree(), opened)
     assert len(set(found.visible)) == len(found.visible)
     closed = set(found.visible) - found.opened
     assert all({edge.source, edge.target} <= closed for edge in found.edges)

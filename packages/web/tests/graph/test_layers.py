@@ -3,13 +3,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_web.graph.layers import Layers, in_layers
+from beam_runner_web.graph.layers import LayerLayout, arrange_in_layers
 
 SIZES = {str(key): (100.0 + 40 * (key % 3), 40.0 + 16 * (key % 4)) for key in range(12)}
 _EDGES = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=30)
 
 
-def overlap(found: Layers, one: str, other: str) -> bool:
+def overlap(found: LayerLayout, one: str, other: str) -> bool:
     (x, y), (width, height) = found.corners[one], SIZES[one]
     (other_x, other_y), (other_width, other_height) = found.corners[other], SIZES[other]
     beside = x < other_x + other_width and other_x < x + width
@@ -17,12 +17,14 @@ def overlap(found: Layers, one: str, other: str) -> bool:
 
 
 def test_empty_graph_has_no_layers() -> None:
-    assert in_layers({}, []).corners == {}
+    assert arrange_in_layers({}, []).corners == {}
 
 
 @given(_EDGES)
 def test_boxes_do_not_overlap_and_stay_inside_graph(pairs: list[tuple[int, int]]) -> None:
-    found = in_layers(SIZES, [(str(one), str(other)) for one, other in pairs if one != other])
+    found = arrange_in_layers(
+        SIZES, [(str(one), str(other)) for one, other in pairs if one != other]
+    )
     assert found.corners.keys() == SIZES.keys()
     for key, (x, y) in found.corners.items():
         assert x >= 0 and x + SIZES[key][0] <= found.size[0] + 0.2
@@ -33,5 +35,5 @@ def test_boxes_do_not_overlap_and_stay_inside_graph(pairs: list[tuple[int, int]]
 @given(_EDGES)
 def test_edges_point_down_without_cycle(pairs: list[tuple[int, int]]) -> None:
     edges = [(str(one), str(other)) for one, other in pairs if one < other]
-    corners = in_layers(SIZES, edges).corners
+    corners = arrange_in_layers(SIZES, edges).corners
     assert all(corners[one][1] + SIZES[one][1] < corners[other][1] for one, other in edges)

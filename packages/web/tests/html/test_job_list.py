@@ -8,7 +8,7 @@ from beam_runner_jobservices.errors import JobApiError
 from beam_runner_model.jobs import JobInfo, JobState
 from beam_runner_model.observation import JobTimes
 
-from beam_runner_web.html.job_list import lines_of
+from beam_runner_web.html.job_list import read_job_lines
 
 
 class Client:
@@ -37,7 +37,7 @@ def test_jobs_are_listed_in_order_of_submission(
     told: tuple[str, ...], shown: tuple[str, ...]
 ) -> None:
     client = cast("JobClient", Client(*told))
-    assert tuple(line.id for line in lines_of(client)) == shown
+    assert tuple(line.id for line in read_job_lines(client)) == shown
 
 
 class KeepingClient(Client):
@@ -49,4 +49,4 @@ class KeepingClient(Client):
 
 def test_job_line_with_retained_state_shows_expiry() -> None:
     client = cast("JobClient", KeepingClient("kept", "gone"))
-    assert [line.kept_until for line in lines_of(client)] == [99.0, None]
+    assert [line.kept_until for line in read_job_lines(client)] == [99.0, None]

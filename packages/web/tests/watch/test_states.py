@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from beam_runner_jobservices.figures.step_metrics import Figures, StageFigures
+from beam_runner_jobservices.figures.step_metrics import JobFigures, StageFigures
 from beam_runner_jobservices.figures.step_tree import StepTree
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.jobs import JobState
 
-from beam_runner_web.watch.states import StepState, step_states
+from beam_runner_web.watch.states import StepState, compute_step_states
 
 from ..conftest import word_count
 
@@ -17,7 +17,7 @@ def states(
 ) -> dict[str, str]:
     tree = StepTree(describe_pipeline(word_count().SerializeToString()))
     wrong = frozenset([failed]) if failed else frozenset()
-    found = step_states(tree, Figures(stages=stages), state, wrong, frozenset({"t3"}))
+    found = compute_step_states(tree, JobFigures(stages=stages), state, wrong, frozenset({"t3"}))
     return {key: one.value for key, one in found.items()}
 
 

@@ -134,7 +134,7 @@ class StageHarness(Protocol):
         """Processes one bundle completely.
 
         ``state`` is present if the stage starts with a stateful transform. Then elements arrive in
-        one window each, followed by timers. After a :class:`~beam_runner_model.bundles.Settle`, the
+        one window each, followed by timers. After a :class:`~beam_runner_model.chunks.FlushBarrier`, the
         harness requests the next chunk only after it has processed all earlier chunks and set their
         timers.
 

@@ -12,8 +12,8 @@ from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
 from beam_runner_model.chunks import (
     ElementChunk,
+    FlushBarrier,
     InputChunk,
-    Settle,
     StageTimer,
     StateCell,
     TimerChunk,
@@ -146,7 +146,7 @@ def _is_stateful(descriptor: bytes) -> bool:
 def _called(chunks: Iterable[Any]) -> Iterator[InputChunk]:
     for chunk in chunks:
         yield chunk() if callable(chunk) else chunk
-        yield Settle()
+        yield FlushBarrier()
 
 
 def _decoded(coder: Any, chunk: Any) -> list[Any]:

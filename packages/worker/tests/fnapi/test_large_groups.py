@@ -8,7 +8,7 @@ import apache_beam as beam
 import attrs
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
-from beam_runner_model.chunks import GroupChunk, Settle
+from beam_runner_model.chunks import FlushBarrier, GroupChunk
 from beam_runner_model.stages import HarnessStage, InputKind
 from pieces import Pieces
 from tiny_host import TinyHost, new_pipeline, pickle_by_value
@@ -82,7 +82,7 @@ def test_large_groups_between_small_groups_are_read(serve, in_pieces):
     if in_pieces:
         chunk = attrs.evolve(chunk, values=[_cut(values) for values in chunk.values])
     ports = host.outputs(spec)
-    stage.process_bundle("b", [chunk, Settle(), chunk], ports)
+    stage.process_bundle("b", [chunk, FlushBarrier(), chunk], ports)
     (port,) = ports.values()
     # Strings of less than 128 bytes have a length prefix of one byte.
     read = sorted((key[1:].decode(), value[1:].decode()) for key, value, _, _ in port.rows)

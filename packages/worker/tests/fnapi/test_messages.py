@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 from apache_beam import coders
-from beam_runner_model.chunks import ElementChunk, GroupChunk, InputChunk, Settle, TimerChunk
+from beam_runner_model.chunks import ElementChunk, FlushBarrier, GroupChunk, InputChunk, TimerChunk
 from beam_runner_model.value_pieces import PIECE_BYTES
 from test_cutting import GLOBAL, INTERVAL, edge_of, encode, windowed
 
@@ -98,10 +98,10 @@ def consumed(inputs: Iterable[InputChunk]) -> list[list[object]]:
 
 def test_segments_end_at_settle_markers():
     a, b, c = ElementChunk(1, b"a"), ElementChunk(1, b"b"), TimerChunk(())
-    assert consumed([a, b, Settle(), c, Settle()]) == [[a, b], [c]]
-    assert consumed([a, Settle(), Settle(), b, c]) == [[a], [b, c]]
-    assert consumed([Settle(), a]) == [[], [a]]
-    assert consumed([Settle()]) == consumed([]) == [[]]
+    assert consumed([a, b, FlushBarrier(), c, FlushBarrier()]) == [[a, b], [c]]
+    assert consumed([a, FlushBarrier(), FlushBarrier(), b, c]) == [[a], [b, c]]
+    assert consumed([FlushBarrier(), a]) == [[], [a]]
+    assert consumed([FlushBarrier()]) == consumed([]) == [[]]
 
 
 def test_segment_starts_after_previous_segment_is_consumed():
@@ -111,7 +111,7 @@ def test_segment_starts_after_previous_segment_is_consumed():
         for number in range(3):
             asked.append(number)
             yield ElementChunk(1, b"")
-            yield Settle()
+            yield FlushBarrier()
 
     for number, segment in enumerate(segments(inputs())):
         assert asked == list(range(number + 1 if number else 0))

@@ -13,7 +13,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms import userstate, window
 from apache_beam.transforms.timeutil import TimeDomain
 from beam_runner_model.bundles import MonitoringInfo
-from beam_runner_model.chunks import InputChunk, Settle, StageTimer, TimerChunk
+from beam_runner_model.chunks import FlushBarrier, InputChunk, StageTimer, TimerChunk
 from beam_runner_model.varints import decode_varint
 from beam_runner_urns import metrics as metric_urns
 from desk import Desk
@@ -231,7 +231,7 @@ class Watched(ToyState):
     def look(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
         for chunk in self.fire_all(inputs):
             yield chunk
-            if isinstance(chunk, Settle):
+            if isinstance(chunk, FlushBarrier):
                 self.seen.append((len(self.changes), len(self.desk.notes())))
 
 
@@ -320,9 +320,9 @@ def test_timers_need_state_and_settling_does_not(serve, tmp_path):
     harness = serve(host).harness(before.environment_id)
     stage = harness.stage(before, host.side_inputs(before))
     given = host.inputs(before)
-    stage.process_bundle("b", [*given, Settle()], kept)
+    stage.process_bundle("b", [*given, FlushBarrier()], kept)
     once = _counts(kept)
-    stage.process_bundle("b", [*given, Settle(), *given], kept)
+    stage.process_bundle("b", [*given, FlushBarrier(), *given], kept)
     assert _counts(kept) == {sink: 3 * count for sink, count in once.items()}
 
 

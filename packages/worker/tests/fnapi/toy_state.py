@@ -11,8 +11,8 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_model.bundles import BundleResult
 from beam_runner_model.chunks import (
     ElementChunk,
+    FlushBarrier,
     InputChunk,
-    Settle,
     StageTimer,
     StateCell,
     TimerChunk,
@@ -92,12 +92,12 @@ class ToyState:
     def fire_all(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
         """Yields the input, then due timers one by one, until none is left."""
         yield from inputs
-        yield Settle()
+        yield FlushBarrier()
         while self.timers:
             name, due = min(self.timers.items(), key=lambda item: item[1].fire_at or 0)
             del self.timers[name]
             yield TimerChunk((due,))
-            yield Settle()
+            yield FlushBarrier()
 
 
 class StatefulHost(TinyHost):

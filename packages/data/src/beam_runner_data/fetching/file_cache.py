@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import xxhash
-from beam_runner_model.threads import run_together
+from beam_runner_model.threads import run_concurrently
 from beam_runner_storage.durable.folders import sync_files
 from beam_runner_storage.stores.ports import MissingFileError, NoStoreError, StoreError
 from beam_runner_storage.stores.spec import StoreSpec
@@ -164,7 +164,9 @@ class FileCache:
                     sync_files([self.folder / name for name in names])
             return
         with self._lock:
-            run_together(lambda name: self._upload_file(machine, name), names, _AT_ONCE, "files")
+            run_concurrently(
+                lambda name: self._upload_file(machine, name), names, _AT_ONCE, "files"
+            )
             (self._held if hold else self._needed).update(names)
             self._remove_unneeded_copies()
 
@@ -172,7 +174,7 @@ class FileCache:
         for name in wanted.keys() & self._here.keys():
             self._here[name] = self._here.pop(name)
         missing = [file for file in wanted.items() if not self._is_cached(*file)]
-        run_together(lambda file: self._fetch_file(machine, *file), missing, _AT_ONCE, "files")
+        run_concurrently(lambda file: self._fetch_file(machine, *file), missing, _AT_ONCE, "files")
         self._remove_unneeded_copies()
 
     def _is_cached(self, name: str, rows: _Rows) -> bool:

@@ -23,9 +23,9 @@ from beam_runner_model.timestamp_combiners import get_reducer
 from beam_runner_model.value_pieces import GroupValues
 from beam_runner_model.window_coders import (
     WindowCoder,
+    decode_max_timestamp,
     decode_window,
     encode_window,
-    encoded_max_timestamp,
 )
 from beam_runner_model.window_fns import Sessions
 from beam_runner_model.windows import IntervalWindow, Window
@@ -331,7 +331,7 @@ def _compute_timestamps(groups: ColumnGroups, strategy: WindowingStrategy) -> In
         combine = np.minimum if choose is min else np.maximum
         return combine.reduceat(groups.timestamps, groups.starts[:-1])
     if isinstance(groups.windows, bytes):
-        end = encoded_max_timestamp(strategy.window_coder, groups.windows)
+        end = decode_max_timestamp(strategy.window_coder, groups.windows)
         return np.full(len(groups), end, dtype=np.int64)
-    ends = {w: encoded_max_timestamp(strategy.window_coder, w) for w in set(groups.windows)}
+    ends = {w: decode_max_timestamp(strategy.window_coder, w) for w in set(groups.windows)}
     return np.array([ends[window] for window in groups.windows], dtype=np.int64)

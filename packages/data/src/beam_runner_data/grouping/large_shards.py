@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from beam_runner_engine.keyed.merging import select_merger
 from beam_runner_engine.keyed.ports import WindowMerger
-from beam_runner_model.chunks import GroupChunk, Settle
+from beam_runner_model.chunks import FlushBarrier, GroupChunk
 from beam_runner_model.strategy import MergeStatus, WindowingStrategy
 from beam_runner_model.timestamp_combiners import get_reducer
 from beam_runner_model.value_pieces import GroupValues
 from beam_runner_model.window_coders import (
+    decode_max_timestamp,
     decode_window,
     encode_window,
-    encoded_max_timestamp,
 )
 
 from beam_runner_data.grouping.groups import ONLY_PANE, group_into_chunks
@@ -61,7 +61,7 @@ class LargeShard:
 
     def group_into_chunks(
         self, batches: Iterable[pa.RecordBatch], weight: int
-    ) -> Iterator[GroupChunk | Settle]:
+    ) -> Iterator[GroupChunk | FlushBarrier]:
         """Yields all groups, as `group_into_chunks` does for the same rows, but in another order.
 
         A flush follows each partition, so that its memory can be released.
@@ -80,9 +80,9 @@ class LargeShard:
                 yield from group_into_chunks(list(run.read_batches()), self.strategy, self.merger)
             else:
                 yield from self._group_single_key(run)
-            yield Settle()
+            yield FlushBarrier()
 
-    def _group_single_key(self, run: RowPartition) -> Iterator[GroupChunk | Settle]:
+    def _group_single_key(self, run: RowPartition) -> Iterator[GroupChunk | FlushBarrier]:
         assert run.alike is not None
         strategy, batches = self.strategy, run.read_batches()
         if strategy.needs_merge:
@@ -102,7 +102,7 @@ class LargeShard:
             else:
                 assert part.alike is not None
                 yield self._build_group(part, run.alike, part.alike)
-            yield Settle()
+            yield FlushBarrier()
 
     def _merge_windows(self, run: RowPartition) -> dict[bytes, bytes]:
         """Returns the merged window of each window of one key."""
@@ -131,7 +131,7 @@ class LargeShard:
         )
 
     def _compute_timestamp(self, run: RowPartition, window: bytes) -> int:
-        end = encoded_max_timestamp(self.strategy.window_coder, window)
+        end = decode_max_timestamp(self.strategy.window_coder, window)
         choose = get_reducer(self.strategy.timestamp_combiner)
         if choose is None:
             return end

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import attrs
-from beam_runner_model.threads import start_helper
+from beam_runner_model.threads import start_helper_thread
 
 from beam_runner_data.rows.refs import Segment, StateCommit
 from beam_runner_data.state.compaction import CompactionPlan, CompactionResult, compact_segments
@@ -37,7 +37,7 @@ class StateMergeRunner:
         self._begun += 1
         merge = StateMerge(self.folder, plan)
         name = f"{self._own}/merge-{self._begun}"
-        start_helper(lambda: self._run_merge(merge, name), "state merge")
+        start_helper_thread(lambda: self._run_merge(merge, name), "state merge")
         return merge
 
     def _run_merge(self, merge: StateMerge, name: str) -> None:

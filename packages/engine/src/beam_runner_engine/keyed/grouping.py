@@ -20,7 +20,7 @@ from beam_runner_model.strategy import (
 from beam_runner_model.summary import ShardSummary
 from beam_runner_model.times import Timestamp, get_passing_watermark
 from beam_runner_model.timestamp_combiners import TimestampCombiner
-from beam_runner_model.window_coders import encoded_max_timestamp
+from beam_runner_model.window_coders import decode_max_timestamp
 from beam_runner_model.window_fns import Sessions
 
 from beam_runner_engine.keyed.agenda import Agenda
@@ -232,7 +232,7 @@ class TriggeredGrouper:
         return first, second, third
 
     def _is_late(self, data: bytes) -> bool:
-        end = encoded_max_timestamp(self._strategy.window_coder, data)
+        end = decode_max_timestamp(self._strategy.window_coder, data)
         return self._firing.now.watermark > self._strategy.compute_expiry(end)
 
     def _find(self, reference: tuple[bytes, ...]) -> OpenWindow:

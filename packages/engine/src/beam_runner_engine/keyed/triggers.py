@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from beam_runner_model.times import Timestamp, add_clamped, align_after, clamp
+from beam_runner_model.times import Timestamp, add_clamped, align_time_after, clamp_timestamp
 from beam_runner_model.triggers import (
     AfterSynchronizedProcessingTime,
     AlignTo,
@@ -157,5 +157,5 @@ class ProcessingTimeMachine:
                 case Delay(delay):
                     time = add_clamped(time, delay)
                 case AlignTo(period, offset):
-                    time = clamp(align_after(time, period, offset))
+                    time = clamp_timestamp(align_time_after(time, period, offset))
         return time

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 import attrs
 from attrs.validators import optional
-from beam_runner_model.times import Duration, Timestamp, align_after
+from beam_runner_model.times import Duration, Timestamp, align_time_after
 from beam_runner_model.window_fns import (
     GlobalWindows,
     OpaqueWindows,
@@ -79,7 +79,7 @@ class SideWindowOf:
         last_time = main_window.max_timestamp()
         holders = assign_windows(self.window_fn, last_time)
         if not holders and isinstance(self.window_fn, SlidingWindows):
-            next_start = align_after(last_time, self.window_fn.period, self.window_fn.offset)
+            next_start = align_time_after(last_time, self.window_fn.period, self.window_fn.offset)
             holders = assign_windows(self.window_fn, next_start)
         return holders[-1]
 

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from beam_runner_model.threads import start_essential
+from beam_runner_model.threads import start_essential_thread
 
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
@@ -36,7 +36,7 @@ class SparkHealthCheck:
         with self._changed:
             self._wanted, self._answer = True, None
             if self._thread is None:
-                self._thread = start_essential(
+                self._thread = start_essential_thread(
                     self._answer_requests, "pulse", self._on_thread_failure
                 )
             self._changed.notify_all()

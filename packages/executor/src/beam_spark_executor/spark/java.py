@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from beam_runner_model.threads import start_helper
+from beam_runner_model.threads import start_helper_thread
 from beam_runner_runtime.processes.reaper import kill_processes
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
@@ -141,7 +141,7 @@ class JavaProcess:
         Raises:
             SparkUnavailable: the process exited, or didn't answer within `java_start_seconds`.
         """
-        start_helper(self._forward_log, "spark-log")
+        start_helper_thread(self._forward_log, "spark-log")
         deadline = time.monotonic() + SPARK_LIMITS.java_start_seconds
         while not self._address_file.exists():
             if self.process.poll() is not None:

@@ -18,7 +18,7 @@ from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.rows.columns import encode_batch
 from beam_runner_engine.scheduler.events import BundleDone, Output
 from beam_runner_model.buffers import BufferPlan
-from beam_runner_model.times import MIN_TIMESTAMP, clamp
+from beam_runner_model.times import MIN_TIMESTAMP, clamp_timestamp
 from beam_runner_runtime.bundles.table_rows import ElementsWriter
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_runtime.channel.wire import decode_message, encode_message
@@ -157,6 +157,6 @@ class _TimestampedBatches:
                 return earliest
             found = pa.compute.min_max(column.cast(pa.timestamp("us", column.type.tz)))
             micros = [found[end].cast(pa.int64()).as_py() for end in ("min", "max")]
-            earliest, latest = (clamp(each // 1000) for each in micros)
+            earliest, latest = (clamp_timestamp(each // 1000) for each in micros)
         self.latest = latest if self.latest is None else max(latest, self.latest)
         return earliest

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from beam_runner_model.threads import start_helper
+from beam_runner_model.threads import start_helper_thread
 from beam_runner_runtime.memory import read_memory_limit
 from beam_runner_storage.temporary import TemporaryFolder
 from beam_spark_io.sessions import session_here
@@ -358,7 +358,7 @@ def _run_with_time_limit(limit: float, stop: Callable[[], None]) -> None:
             if not left_behind.is_set():
                 log.warning("Spark raised an error at its shutdown: %s", reason_of(failure))
 
-    thread = start_helper(run, "stop-spark")
+    thread = start_helper_thread(run, "stop-spark")
     thread.join(limit)
     if thread.is_alive():
         left_behind.set()

@@ -16,7 +16,7 @@ _LONGEST_BYTES = 200
 _LONGEST_TEXT = 400
 
 
-def samples_of(info: MetricCell) -> tuple[bytes, ...]:
+def decode_samples(info: MetricCell) -> tuple[bytes, ...]:
     """Returns the encoded elements of a metric of this URN, oldest first; none if the payload is malformed."""
     try:
         data = PayloadReader(info.payload)
@@ -25,19 +25,19 @@ def samples_of(info: MetricCell) -> tuple[bytes, ...]:
         return ()
 
 
-def shown(element: bytes, coder: str) -> str:
+def format_sample(element: bytes, coder: str) -> str:
     """Returns an element as text; `coder` is in the form of `describe_pipeline`, such as `kv<bytes, varint>`."""
     data = PayloadReader(element)
     try:
-        text = _read(coder, data)
+        text = _read_value(coder, data)
     except BROKEN:
-        return _bytes(element)
+        return _format_bytes(element)
     if not data.is_over:
-        return _bytes(element)
+        return _format_bytes(element)
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
-def _read(coder: str, data: PayloadReader) -> str:
+def _read_value(coder: str, data: PayloadReader) -> str:
     """Returns the text of the next value.
 
     Raises:
@@ -46,7 +46,7 @@ def _read(coder: str, data: PayloadReader) -> str:
     name, _, inner = coder.partition("<")
     match name:
         case "bytes":
-            return _bytes(data.piece())
+            return _format_bytes(data.piece())
         case "string_utf8":
             return repr(data.piece().decode())
         case "varint":
@@ -56,13 +56,13 @@ def _read(coder: str, data: PayloadReader) -> str:
         case "double":
             return repr(data.double())
         case "kv":
-            key, value = _two(inner.removesuffix(">"))
-            return f"{_read(key, data)}: {_read(value, data)}"
+            key, value = _split_coder_pair(inner.removesuffix(">"))
+            return f"{_read_value(key, data)}: {_read_value(value, data)}"
         case _:
             raise LookupError(coder)
 
 
-def _two(parts: str) -> tuple[str, str]:
+def _split_coder_pair(parts: str) -> tuple[str, str]:
     """Returns the two coders in `a, b`; both may have component coders."""
     depth = 0
     for at, character in enumerate(parts):
@@ -72,5 +72,5 @@ def _two(parts: str) -> tuple[str, str]:
     raise LookupError(parts)
 
 
-def _bytes(data: bytes) -> str:
+def _format_bytes(data: bytes) -> str:
     return repr(data[:_LONGEST_BYTES]) + ("…" if len(data) > _LONGEST_BYTES else "")

@@ -13,7 +13,7 @@ from beam_runner_model.jobs import JobMetrics, MetricCell
 from beam_runner_model.waits import Wait, WaitKind
 
 from beam_runner_jobservices.figures.samples import URN as SAMPLES
-from beam_runner_jobservices.figures.samples import samples_of
+from beam_runner_jobservices.figures.samples import decode_samples
 from beam_runner_jobservices.figures.step_tree import StepTree
 from beam_runner_jobservices.metric_values import (
     Distribution,
@@ -100,7 +100,7 @@ class OtherMetric:
 
 
 @attrs.frozen
-class Figures:
+class JobFigures:
     """All metrics of a job. `counts` are numbers of elements by PCollection, and `samples` are some of the elements."""
 
     steps: Mapping[str, StepFigures] = attrs.field(factory=dict)
@@ -111,7 +111,7 @@ class Figures:
     samples: Mapping[str, tuple[bytes, ...]] = attrs.field(factory=dict)
 
 
-def figures_of(metrics: JobMetrics, tree: StepTree, waits: Sequence[Wait] = ()) -> Figures:
+def compute_figures(metrics: JobMetrics, tree: StepTree, waits: Sequence[Wait] = ()) -> JobFigures:
     """Returns metrics by step and stage; attempted values if a metric has only one. `waits` are those of the job."""
     infos = metrics.attempted or metrics.committed
     counts: dict[str, int] = defaultdict(int)
@@ -122,30 +122,30 @@ def figures_of(metrics: JobMetrics, tree: StepTree, waits: Sequence[Wait] = ()) 
     others = []
     for info in infos:
         if info.urn == _COUNT and (pcollection := info.labels.get("PCOLLECTION")):
-            counts[pcollection] += _integer(info)
+            counts[pcollection] += _decode_integer(info)
         elif info.urn == _BYTES and (pcollection := info.labels.get("PCOLLECTION")):
             value = decode_metric_value(info)
             if isinstance(value, Distribution):
                 sizes[pcollection] = value
         elif info.urn == _WALL and (step := tree.find(info.labels.get("PTRANSFORM", ""))):
-            walls[step] += _integer(info)
+            walls[step] += _decode_integer(info)
         elif info.urn.startswith(_STAGE) and "STAGE" in info.labels:
             stages[info.labels["STAGE"]][info.urn.split(":")[2]] = info
         elif info.urn == SAMPLES and "PCOLLECTION" in info.labels:
-            samples[info.labels["PCOLLECTION"]] = samples_of(info)
+            samples[info.labels["PCOLLECTION"]] = decode_samples(info)
         elif not info.urn.startswith((_USER, *_OWN)):
             others.append(OtherMetric(info.urn, info.labels, decode_metric_value(info)))
-    return Figures(
-        steps=_steps(tree, counts, sizes, walls),
-        stages=tuple(_stage(key, found, tree, waits) for key, found in stages.items()),
-        user=_user_metrics(metrics, tree),
+    return JobFigures(
+        steps=_compute_step_figures(tree, counts, sizes, walls),
+        stages=tuple(_make_stage_figures(key, found, tree, waits) for key, found in stages.items()),
+        user=_collect_user_metrics(metrics, tree),
         other=tuple(others),
         counts=dict(counts),
         samples=samples,
     )
 
 
-def _steps(
+def _compute_step_figures(
     tree: StepTree,
     counts: Mapping[str, int],
     sizes: Mapping[str, Distribution],
@@ -166,8 +166,8 @@ def _steps(
         sampled = [sizes[pcollection] for pcollection in outputs if pcollection in sizes]
         sampled_count = sum(one.count for one in sampled)
         found[key] = StepFigures(
-            _sum_of(main, counts),
-            _sum_of(outputs, counts),
+            _sum_metric(main, counts),
+            _sum_metric(outputs, counts),
             wall,
             wall / total if wall is not None and total else None,
             sum(one.sum for one in sampled) / sampled_count if sampled_count else None,
@@ -175,12 +175,12 @@ def _steps(
     return found
 
 
-def _sum_of(pcollections: Iterable[str], counts: Mapping[str, int]) -> int | None:
+def _sum_metric(pcollections: Iterable[str], counts: Mapping[str, int]) -> int | None:
     known = [counts[pcollection] for pcollection in pcollections if pcollection in counts]
     return sum(known) if known else None
 
 
-def _stage(
+def _make_stage_figures(
     key: str, found: Mapping[str, MetricCell], tree: StepTree, waits: Sequence[Wait]
 ) -> StageFigures:
     values = {name: decode_metric_value(info) for name, info in found.items()}
@@ -195,29 +195,29 @@ def _stage(
         name=name,
         steps=tuple(dict.fromkeys(step for one in names if (step := tree.find(one)))),
         **{
-            field: _whole(values.get(field))
+            field: _convert_to_int(values.get(field))
             for field in ("input_watermark", "output_watermark", "backlog_bytes", "open_bundles")
         },
-        commit_lag=_whole(values.get("commit_lag")),
-        committed=_whole(values.get("bundles_committed")),
-        failed=_whole(values.get("bundles_failed")),
-        retried=_whole(values.get("bundles_retried")),
-        began=_whole(values.get("began")),
-        last=_whole(values.get("last_at_work")),
+        commit_lag=_convert_to_int(values.get("commit_lag")),
+        committed=_convert_to_int(values.get("bundles_committed")),
+        failed=_convert_to_int(values.get("bundles_failed")),
+        retried=_convert_to_int(values.get("bundles_retried")),
+        began=_convert_to_int(values.get("began")),
+        last=_convert_to_int(values.get("last_at_work")),
         bundle_msecs=durations if isinstance(durations, Distribution) else None,
-        dropped=_whole(values.get("dropped_values")),
+        dropped=_convert_to_int(values.get("dropped_values")),
         waits=tuple(one for one in waits if one.stage == key and one.kind in _HELD_UP),
-        paused=_whole(values.get("paused_bundles")),
+        paused=_convert_to_int(values.get("paused_bundles")),
     )
 
 
-def _whole(value: MetricValue | None) -> int | None:
+def _convert_to_int(value: MetricValue | None) -> int | None:
     if isinstance(value, LatestValue):
         value = value.value
     return int(value) if isinstance(value, int | float) else None
 
 
-def _user_metrics(metrics: JobMetrics, tree: StepTree) -> tuple[UserMetric, ...]:
+def _collect_user_metrics(metrics: JobMetrics, tree: StepTree) -> tuple[UserMetric, ...]:
     found: dict[tuple[str, str, str], UserMetric] = {}
     for is_committed, infos in ((False, metrics.attempted), (True, metrics.committed)):
         for info in infos:
@@ -239,6 +239,6 @@ def _user_metrics(metrics: JobMetrics, tree: StepTree) -> tuple[UserMetric, ...]
     return tuple(sorted(found.values(), key=lambda one: (one.step, one.namespace, one.name)))
 
 
-def _integer(info: MetricCell) -> int:
+def _decode_integer(info: MetricCell) -> int:
     value = decode_metric_value(info)
     return value if isinstance(value, int) else 0

@@ -36,24 +36,24 @@ class StepTree:
         self.pipeline = pipeline
         known = pipeline.steps
         top = [root for root in pipeline.roots if root in known]
-        while len(top) == 1 and (inner := _children(known, top[0])):
+        while len(top) == 1 and (inner := _list_children(known, top[0])):
             top = list(inner)
         self.top = tuple(top)
         self.steps: dict[str, StepNode] = {}
         for root in self.top:
-            self._add(root, "", 0)
+            self._add_subtree(root, "", 0)
         self.names = StepNames({step.id: step.name for step in self.steps.values()})
         """The lookup of these steps by the names in metrics and messages."""
 
-    def _add(self, root: str, parent: str, depth: int) -> None:
+    def _add_subtree(self, root: str, parent: str, depth: int) -> None:
         pending = [(root, parent, depth)]
         while pending:
             key, above, level = pending.pop()
             described = self.pipeline.steps[key]
             if key in self.steps:
                 continue
-            children = _children(self.pipeline.steps, key)
-            label = _label(described.name, self.pipeline.steps.get(above))
+            children = _list_children(self.pipeline.steps, key)
+            label = _shorten_name(described.name, self.pipeline.steps.get(above))
             self.steps[key] = StepNode(
                 key, described.name, label, level, above, children, described
             )
@@ -111,11 +111,11 @@ class StepTree:
         )
 
 
-def _children(known: Mapping[str, StepDescription], key: str) -> tuple[str, ...]:
+def _list_children(known: Mapping[str, StepDescription], key: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(child for child in known[key].subtransforms if child in known))
 
 
-def _label(name: str, parent: StepDescription | None) -> str:
+def _shorten_name(name: str, parent: StepDescription | None) -> str:
     if parent is not None and name.startswith(parent.name + "/"):
         return name[len(parent.name) + 1 :]
     return name

@@ -18,7 +18,7 @@ _DAY = 86_400_000
 _NOW_SECONDS = 0.5
 
 
-def harmless(text: str, limit: int = _LONGEST) -> str:
+def sanitize_for_display(text: str, limit: int = _LONGEST) -> str:
     """Returns `text` without terminal escapes, with hidden characters shown as their codes, truncated to `limit`."""
     left_out = len(text) - limit
     if left_out > 0:
@@ -26,16 +26,16 @@ def harmless(text: str, limit: int = _LONGEST) -> str:
     text = _ESCAPES.sub("", text).replace("\r\n", "\n")
     text = _HIDDEN.sub(lambda found: f"‹{ord(found[0]):04X}›", text)
     text = text.encode("utf-8", "replace").decode("utf-8")
-    return f"{text} … ({number(left_out)} more characters)" if left_out > 0 else text
+    return f"{text} … ({format_count(left_out)} more characters)" if left_out > 0 else text
 
 
-def one_line(text: str, limit: int = 200) -> str:
+def truncate_to_line(text: str, limit: int = 200) -> str:
     """Returns the first line of `text`, truncated to `limit` characters."""
     first = text.strip().partition("\n")[0]
     return first if len(first) <= limit else first[: limit - 1] + "…"
 
 
-def number(value: float | None) -> str:
+def format_count(value: float | None) -> str:
     """Returns a count, such as `1,234`, `34.5 k` or `1.20 M`; `–` for None."""
     if value is None:
         return "–"
@@ -49,14 +49,14 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}"
 
 
-def exact(value: float | None) -> str:
+def format_exact_number(value: float | None) -> str:
     """Returns a number with all its digits."""
     if value is None:
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
 
 
-def size(value: float | None) -> str:
+def format_size(value: float | None) -> str:
     """Returns a number of bytes, such as `3.1 MB`."""
     if value is None:
         return "–"
@@ -69,7 +69,7 @@ def size(value: float | None) -> str:
     return f"{value:.1f} TB"
 
 
-def duration(seconds: float | None) -> str:
+def format_duration(seconds: float | None) -> str:
     """Returns a duration, such as `0.4 s`, `12 s`, `3 min 20 s` or `2 h 5 min`."""
     if seconds is None:
         return "–"
@@ -90,42 +90,44 @@ def duration(seconds: float | None) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
-def percent(share: float | None) -> str:
+def format_percentage(share: float | None) -> str:
     """Returns a fraction from 0 to 1 as a percentage, such as `83 %`."""
     if share is None:
         return "–"
     return "< 1 %" if 0 < share < 0.01 else f"{share * 100:.0f} %"
 
 
-def iso(seconds: float) -> str:
+def format_iso_seconds(seconds: float) -> str:
     """Returns wall-clock seconds since the epoch as ISO 8601 in UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
-def clock(seconds: float) -> str:
+def format_utc_time(seconds: float) -> str:
     """Returns wall-clock seconds as a date and a time in UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def is_start(watermark: int | None) -> bool:
+def is_min_timestamp(watermark: int | None) -> bool:
     """Returns whether an event time (ms) is Beam's minimum timestamp."""
     return watermark is not None and watermark <= -MAX_TIMESTAMP + _DAY
 
 
-def is_end(watermark: int | None) -> bool:
+def is_max_timestamp(watermark: int | None) -> bool:
     """Returns whether an event time (ms) is Beam's maximum timestamp, or the end of the global window."""
     return watermark is not None and watermark >= MAX_TIMESTAMP - _DAY
 
 
-def watermark(value: int | None, now: float) -> str:
+def format_watermark(value: int | None, now: float) -> str:
     """Returns a watermark (ms) for people: `12 s behind`, `start` or `end`."""
     if value is None:
         return "–"
-    if is_start(value):
+    if is_min_timestamp(value):
         return "start"
-    if is_end(value):
+    if is_max_timestamp(value):
         return "end"
     behind = now - value / 1000
     if abs(behind) < _NOW_SECONDS:
         return "up to date"
-    return f"{duration(behind)} behind" if behind >= 0 else f"{duration(-behind)} ahead"
+    return (
+        f"{format_duration(behind)} behind" if behind >= 0 else f"{format_duration(-behind)} ahead"
+    )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from beam_runner_model.threads import start_essential
+from beam_runner_model.threads import start_essential_thread
 
 from beam_runner_runtime.channel.messages import Heartbeat
 from beam_runner_runtime.channel.vitals import VitalsWriter
@@ -41,5 +41,5 @@ def start_heartbeat(
                 send(now())
             time.sleep(LIMITS.beat_seconds)
 
-    start_essential(beat, "heart")
+    start_essential_thread(beat, "heart")
     return vitals

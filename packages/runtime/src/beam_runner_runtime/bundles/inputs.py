@@ -13,7 +13,7 @@ from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import Residual
 from beam_runner_model.bundles import BundleSplit, ResidualElement
 from beam_runner_model.chunks import ElementChunk
-from beam_runner_model.times import clamp
+from beam_runner_model.times import clamp_timestamp
 from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder, decode_window
 from beam_runner_model.windowed_values import (
     TIME_BYTES,
@@ -202,7 +202,7 @@ def _make_window_data(element: bytes, name: str, windows: InputWindows) -> Itera
 
 def _make_element_data(element: bytes, name: str, windows: InputWindows) -> Data:
     time = compute_hold_time(read_time(element), _split_windows(element, windows))
-    chunk = ElementChunk(1, element, min_timestamp=clamp(time))
+    chunk = ElementChunk(1, element, min_timestamp=clamp_timestamp(time))
     return build_inline_data(name, build_element_row(0, chunk))
 
 

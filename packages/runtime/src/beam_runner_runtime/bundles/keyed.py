@@ -15,7 +15,7 @@ from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Groups
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
-from beam_runner_model.chunks import GroupChunk, Settle
+from beam_runner_model.chunks import FlushBarrier, GroupChunk
 from beam_runner_model.panes import encode_pane
 from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.summary import ShardSummary
@@ -87,7 +87,9 @@ class ShardGrouping:
         self._asks_sdk = merger is not None
         self._checked_as = checked_as
 
-    def chunks(self, runs: Iterable[Iterable[pa.RecordBatch]]) -> Iterator[GroupChunk | Settle]:
+    def chunks(
+        self, runs: Iterable[Iterable[pa.RecordBatch]]
+    ) -> Iterator[GroupChunk | FlushBarrier]:
         """Yields the firing panes in firing order, run by run.
 
         Args:
@@ -107,13 +109,13 @@ class ShardGrouping:
 
     def _fire_panes(
         self, runs: Iterable[Iterable[pa.RecordBatch]]
-    ) -> Iterator[GroupChunk | Settle]:
+    ) -> Iterator[GroupChunk | FlushBarrier]:
         bundle = self._bundle
         begin = Now(bundle.input_watermark, bundle.processing_time, bundle.output_watermark)
         end = Now(bundle.end_watermark, bundle.processing_time, bundle.output_watermark)
         for number, batches in enumerate(runs):
             if number:
-                yield Settle()
+                yield FlushBarrier()
             for columns in _merge_batches(batches):
                 yield from self._convert_panes(self._grouper.process(*columns, begin))
             yield from self._convert_panes(self._grouper.advance(end))

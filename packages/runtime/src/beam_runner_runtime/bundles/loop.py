@@ -38,7 +38,7 @@ from beam_runner_engine.dispatch.small_work import LoopLimits
 from beam_runner_engine.scheduler.commands import Bundle, Command
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_model.bundles import MonitoringInfo
-from beam_runner_model.threads import start_essential
+from beam_runner_model.threads import start_essential_thread
 from beam_runner_storage.unavailable import NeighbourUnavailable
 from beam_runner_worker.totals import Totals
 
@@ -144,7 +144,7 @@ class TaskLoop:
         Raises:
             Exception: The loop can't report its work to the server. No bundle runs at that time.
         """
-        start_essential(self._watch_limits, "loop")
+        start_essential_thread(self._watch_limits, "loop")
         try:
             while True:
                 with self._hold_lock():

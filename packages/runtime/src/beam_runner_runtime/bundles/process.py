@@ -18,7 +18,7 @@ from beam_runner_data.fetching.access import get_local_files_folder
 from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.scheduler.events import SplitDone
-from beam_runner_model.threads import start_essential, start_helper
+from beam_runner_model.threads import start_essential_thread, start_helper_thread
 from beam_runner_worker.awaiting_commit import AwaitingCommit
 from beam_runner_worker.ports import StageHarness
 
@@ -141,8 +141,8 @@ class WorkerProcess:
             self.work.plan.source_stage_ids(),
             in_turns=self.work.plan.shares_one_interpreter,
         )
-        start_essential(self._teller.run, "progress")
-        start_essential(self._handle_requests, "requests")
+        start_essential_thread(self._teller.run, "progress")
+        start_essential_thread(self._handle_requests, "requests")
 
     def serve(self, lane: int) -> None:
         """Runs the bundles that the server assigns to a lane, until the server closes the lane."""
@@ -302,7 +302,7 @@ class WorkerProcess:
                 self._requests.put(command)
             case ExitProcess():
                 self._giving_up.begin()
-                start_helper(self._giving_up.stop, "giving up").join(LIMITS.give_up_seconds)
+                start_helper_thread(self._giving_up.stop, "giving up").join(LIMITS.give_up_seconds)
                 self._exit_process(1)
             case ConfirmExit():
                 self._exit_process(0)

@@ -1,6 +1,6 @@
 """Bundles of a stateful stage: elements of one key shard, and the timers that they and time make due.
 
-The bundle passes the elements to the harness key by key. Then it sends a flush (`Settle`), so that
+The bundle passes the elements to the harness key by key. Then it sends a flush (`FlushBarrier`), so that
 all timers that user code set are known. After that it passes the due timers of each key and window,
 and flushes again, until nothing is due.
 
@@ -29,7 +29,7 @@ from beam_runner_engine.keyed.stateful_records import (
     WindowExpired,
 )
 from beam_runner_engine.keyed.timers import Timer as DueTimer
-from beam_runner_model.chunks import ElementChunk, InputChunk, Settle, StageTimer, TimerChunk
+from beam_runner_model.chunks import ElementChunk, FlushBarrier, InputChunk, StageTimer, TimerChunk
 from beam_runner_model.panes import NO_FIRING, encode_pane
 from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.summary import EMPTY_SUMMARY
@@ -112,7 +112,7 @@ class StatefulBundle:
             elements = self._admit_elements(part)
             if elements is not None:
                 yield elements
-                yield Settle()
+                yield FlushBarrier()
             if self._store is None and part.ends_key:
                 yield from self._process_due_work()
                 self._dropped += self._shard.dropped
@@ -173,7 +173,7 @@ class StatefulBundle:
             self._end, _DUE_TOGETHER, looks_past=self._looks_past
         ):
             yield from self._read_due_chunks(due)
-            yield Settle()
+            yield FlushBarrier()
 
     def _read_due_chunks(self, due: Sequence[DueWork]) -> Iterator[InputChunk]:
         """Yields the due elements of several keys and windows, and then their timers."""

@@ -20,7 +20,7 @@ from beam_runner_engine.keyed.timers import TimeDomain
 from beam_runner_engine.keyed.timers import Timer as EngineTimer
 from beam_runner_model.chunks import StageTimer, StateCell
 from beam_runner_model.panes import PaneInfo, decode_pane
-from beam_runner_model.times import Timestamp, clamp
+from beam_runner_model.times import Timestamp, clamp_timestamp
 from beam_runner_planner.plan import StatefulPlan
 from beam_runner_worker.errors import HarnessError, TimerRefused
 
@@ -137,7 +137,7 @@ class ShardUserState:
                     tag=timer.tag,
                     domain=domain,
                     fire_time=fire_time,
-                    hold=None if timer.hold is None else clamp(timer.hold),
+                    hold=None if timer.hold is None else clamp_timestamp(timer.hold),
                     pane=_decode_pane(timer.pane),
                 )
             )
@@ -152,13 +152,13 @@ class ShardUserState:
         unchanged.
         """
         if domain is TimeDomain.EVENT_TIME:
-            return clamp(fire_at)
+            return clamp_timestamp(fire_at)
         if not self._plan.scripted_clock:
-            return clamp(self._clock.of_wall(fire_at))
+            return clamp_timestamp(self._clock.of_wall(fire_at))
         wall_clock = int(time.time() * 1000)
         if fire_at < wall_clock // 2:
-            return clamp(fire_at)
-        return clamp(fire_at - wall_clock + self._processing_time)
+            return clamp_timestamp(fire_at)
+        return clamp_timestamp(fire_at - wall_clock + self._processing_time)
 
     def _open_bag(self, cell: StateCell) -> BagState | ValueState:
         if self._plan.states.get(cell.state_id) is ValueState:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import grpc
 from beam_runner_model.observation import ThreadStack
-from beam_runner_model.threads import start_essential, start_helper
+from beam_runner_model.threads import start_essential_thread, start_helper_thread
 from beam_runner_worker.errors import HarnessError
 
 from beam_runner_runtime.channel import stacks
@@ -97,7 +97,7 @@ class ChannelClient:
                 for encoded in commands:
                     command = pickle.loads(encoded)
                     if isinstance(command, DumpStacks):
-                        start_helper(partial(self._send_stacks, command.request), "stacks")
+                        start_helper_thread(partial(self._send_stacks, command.request), "stacks")
                     else:
                         on_command(command)
             except grpc.RpcError:
@@ -107,7 +107,7 @@ class ChannelClient:
                 # commands anymore.
                 on_lost()
 
-        start_essential(listen, "channel")
+        start_essential_thread(listen, "channel")
 
     def _send_stacks(self, request: int) -> None:
         own = stacks.list_thread_stacks()

@@ -36,7 +36,7 @@ from beam_runner_engine.scheduler.commands import FailJob
 from beam_runner_engine.scheduler.reports import StageReport
 from beam_runner_model.jobs import Importance, MetricCell
 from beam_runner_model.lengths import encode_count
-from beam_runner_model.rendering import render, render_waits
+from beam_runner_model.rendering import render_record, render_waits
 from beam_runner_model.varints import encode_varint
 from beam_runner_model.waits import Wait
 from beam_runner_planner.plan import JobPlan
@@ -252,7 +252,7 @@ class JobMonitor:
         lasted = outage.next_try - outage.since
         if begins or lasted >= 2 * self._outage_pause:
             self._outage_pause = lasted
-            text = render(make_neighbour_wait(outage, 0), now=0)
+            text = render_record(make_neighbour_wait(outage, 0), now=0)
             self._reporter.message(Importance.WARNING, text)
 
 

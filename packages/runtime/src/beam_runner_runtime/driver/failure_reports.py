@@ -9,7 +9,7 @@ from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
 from beam_runner_engine.scheduler.reports import Retry
 from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.jobs import Importance, MessageLine
-from beam_runner_model.rendering import render
+from beam_runner_model.rendering import render_record
 from beam_runner_planner.plan import JobPlan
 
 from beam_runner_runtime.channel.attempts import FailedStep, LostProcess
@@ -69,7 +69,7 @@ class FailureMessages:
         else:
             record = describe_failed_bundle(retry, self._plan, now)
         # The full cause already contains the element and the traceback.
-        text = render(attrs.evolve(record, error=last.cause, element=""))
+        text = render_record(attrs.evolve(record, error=last.cause, element=""))
         return MessageLine(Importance.WARNING, text, record=record)
 
 
@@ -86,7 +86,7 @@ class OutageMessages:
         away = {one.away.neighbour: one for one in outages}
         over = [name for name in self._told if name not in away]
         new = [name for name in away if name not in self._told]
-        texts = [render(make_neighbour_wait(away[name], 0)) for name in new]
+        texts = [render_record(make_neighbour_wait(away[name], 0)) for name in new]
         texts += [
             f"the job no longer waits for {name}, after {now - self._told[name]:.0f} s"
             for name in over

@@ -12,7 +12,7 @@ from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
 from beam_runner_model.failures import EndingKind
 from beam_runner_model.jobs import Importance, JobMetrics, JobState
 from beam_runner_model.observation import Execution, StageSeries, ThreadStack
-from beam_runner_model.threads import start_essential
+from beam_runner_model.threads import start_essential_thread
 from beam_runner_storage.journal.errors import JournalFenced, JournalUnavailable
 from beam_runner_storage.journal.journal import Journal
 
@@ -134,7 +134,9 @@ class RunningJob:
 
     def start(self) -> None:
         """Starts the job on a separate thread."""
-        self._thread = start_essential(self._run_thread, f"job-{self.job_id}", self._fail_job)
+        self._thread = start_essential_thread(
+            self._run_thread, f"job-{self.job_id}", self._fail_job
+        )
 
     def join(self, seconds: float) -> bool:
         """Waits up to `seconds` for the end of the job's thread. Returns whether the thread has ended."""

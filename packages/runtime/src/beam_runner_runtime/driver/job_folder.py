@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from beam_runner_data.side_inputs.side_index import remove_indexes
-from beam_runner_model.threads import start_essential
+from beam_runner_model.threads import start_essential_thread
 from beam_runner_storage.stores.ports import StoreError
 from beam_runner_storage.stores.spec import StoreSpec
 
@@ -46,7 +46,7 @@ class JobFolder:
             self._start_deletion_thread()
 
     def _start_deletion_thread(self) -> None:
-        self._thread = start_essential(
+        self._thread = start_essential_thread(
             self._run_deletions, "garbage", lambda _: self._start_deletion_thread()
         )
 

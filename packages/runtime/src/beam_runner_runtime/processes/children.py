@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import attrs
 from beam_runner_model.errors import Unavailable
-from beam_runner_model.threads import start_essential
+from beam_runner_model.threads import start_essential_thread
 
 from beam_runner_runtime.channel.messages import Endpoint
 from beam_runner_runtime.processes.parent import READY
@@ -62,7 +62,7 @@ class WorkerProcesses:
             Unavailable: The fork server doesn't start, or another thread called `kill`.
         """
         self._parent = self._zygote or _start_fork_server()
-        start_essential(self._watch_fork_server, "workers", self._stop_after_error)
+        start_essential_thread(self._watch_fork_server, "workers", self._stop_after_error)
         if self._stopped:
             self.kill()
         is_ready = self._ready.wait(LIMITS.fork_server_start_seconds)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import attrs
-from beam_runner_model.threads import start_essential
+from beam_runner_model.threads import start_essential_thread
 
 Item = TypeVar("Item")
 
@@ -61,7 +61,7 @@ def iterate_pushed_items(produce: Callable[[Callable[[Item], None]], None]) -> I
         except ConsumerGoneError:
             return
 
-    start_essential(run, "section")
+    start_essential_thread(run, "section")
     try:
         while not isinstance(item := items.get(), _EndMarker):
             yield item

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from beam_runner_model.threads import run_together
+from beam_runner_model.threads import run_concurrently
 
 from beam_runner_storage.errors import StorageError
 
@@ -99,7 +99,7 @@ def mark_folder(folder: Path, purpose: str) -> None:
 
 def sync_files(paths: Sequence[Path]) -> None:
     """Waits until files and their names are on the disk."""
-    run_together(_sync_path, paths, _SYNCS_AT_ONCE, "sync")
+    run_concurrently(_sync_path, paths, _SYNCS_AT_ONCE, "sync")
     for folder in {path.parent for path in paths}:
         _sync_path(folder)
 

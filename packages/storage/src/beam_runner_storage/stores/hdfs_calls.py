@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Concatenate, ParamSpec, TypeVar
 
-from beam_runner_model.threads import start_helper
+from beam_runner_model.threads import start_helper_thread
 from hdfs_native import Client
 
 P = ParamSpec("P")
@@ -77,7 +77,7 @@ class TimedHdfsClient:
             except BaseException as error:  # a panic
                 answer.set_exception(RuntimeError(f"the HDFS client failed: {error}"))
 
-        start_helper(run, "hdfs")
+        start_helper_thread(run, "hdfs")
         try:
             return answer.result(self._seconds)
         except TimeoutError:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from beam_runner_model.threads import start_essential, start_helper
+from beam_runner_model.threads import start_essential_thread, start_helper_thread
 
 from beam_runner_storage.durable.logged import LogFailed, LogFenced, LogUnavailable, Transaction
 from beam_runner_storage.stores.log_entries import (
@@ -87,7 +87,7 @@ class ObjectLog:
             self._store_base(self._place, self._chain, copy)
         except (StoreError, OSError) as error:
             raise LogFailed(f"Can't persist the state: {error}") from error
-        self._writer = start_essential(self._run_writer, "log", self._handle_writer_crash)
+        self._writer = start_essential_thread(self._run_writer, "log", self._handle_writer_crash)
 
     def add_transaction(self, transaction: Transaction) -> bool:
         with self._changed:
@@ -246,7 +246,7 @@ class ObjectLog:
     def _start_base_upload(self, copy: Path) -> None:
         self._bytes = self._entries = 0
         keep = partial(self._upload_base, self._place, self._chain, copy)
-        start_helper(keep, "log-base")
+        start_helper_thread(keep, "log-base")
 
     def _upload_base(self, place: LogPosition, chain: int, copy: Path) -> None:
         try:

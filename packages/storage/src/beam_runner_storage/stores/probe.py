@@ -7,7 +7,7 @@ import secrets
 import tempfile
 from pathlib import Path
 
-from beam_runner_model.threads import run_together
+from beam_runner_model.threads import run_concurrently
 
 from beam_runner_storage.stores.ports import FileStore, StoreError
 from beam_runner_storage.stores.spec import StoreSpec
@@ -86,7 +86,9 @@ def probe_creation(spec: StoreSpec) -> None:
 
 def _try_creation(store: FileStore, name: str, url: str) -> None:
     files = [secrets.token_bytes(_BYTES) for _ in range(_RIVALS)]
-    made = run_together(lambda contents: store.create_file(name, contents), files, _RIVALS, "probe")
+    made = run_concurrently(
+        lambda contents: store.create_file(name, contents), files, _RIVALS, "probe"
+    )
     # A creation that returns False can still be the first, if its response was lost and it was
     # retried.
     firsts = [file for file, is_first in zip(files, made, strict=True) if is_first]

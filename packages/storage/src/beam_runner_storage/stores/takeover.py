@@ -17,7 +17,7 @@ from pathlib import Path
 
 import attrs
 import xxhash
-from beam_runner_model.threads import run_together
+from beam_runner_model.threads import run_concurrently
 
 from beam_runner_storage.durable.logged import LogFailed, Transaction
 from beam_runner_storage.stores.log_entries import (
@@ -103,7 +103,9 @@ def _try_take_over(store: FileStore, writer: bytes, path: Path) -> TakeoverResul
 
 
 def _read_entries(store: FileStore, places: Collection[LogPosition]) -> dict[LogPosition, bytes]:
-    found = run_together(lambda place: _read_entry(store, place), tuple(places), _AT_ONCE, "log")
+    found = run_concurrently(
+        lambda place: _read_entry(store, place), tuple(places), _AT_ONCE, "log"
+    )
     return dict(zip(places, found, strict=True))
 
 

@@ -14,66 +14,68 @@ from beam_runner_model.jobs import JobState
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from beam_runner_web.html.job_list import lines_of
+from beam_runner_web.html.job_list import read_job_lines
 from beam_runner_web.html.job_view import JobView
-from beam_runner_web.html.logs import LogFilter, all_lines
-from beam_runner_web.html.pages import Pages
+from beam_runner_web.html.logs import LogFilter, read_all_lines
+from beam_runner_web.html.pages import PageContents
 
 
-class Api:
+class ScriptApi:
     """The API for scripts. The package's README lists the parts of a job."""
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: PageContents) -> None:
         self._pages = pages
 
     def answers(self) -> Mapping[str, Callable[[Request], Response]]:
         """Returns the handlers by address; each of them is a blocking call."""
         return {
-            "/api/v1/jobs": self._jobs,
-            "/api/v1/jobs/{job_id}": self._job,
-            "/api/v1/jobs/{job_id}/{part}": self._part,
-            "/jobs/{job_id}/logs.txt": self._log_text,
-            "/metrics": self._prometheus,
-            "/healthz": self._health,
+            "/api/v1/jobs": self._list_jobs,
+            "/api/v1/jobs/{job_id}": self._describe_job,
+            "/api/v1/jobs/{job_id}/{part}": self._get_job_part,
+            "/jobs/{job_id}/logs.txt": self._download_log,
+            "/metrics": self._export_metrics,
+            "/healthz": self._report_health,
         }
 
     def error(self, status: int, text: str) -> Response:
         """Returns an error as JSON."""
-        return _json({"error": text}, status)
+        return _make_json_response({"error": text}, status)
 
-    def _jobs(self, request: Request) -> Response:
-        return _json({"jobs": plain(lines_of(self._pages.watches.client))})
+    def _list_jobs(self, request: Request) -> Response:
+        return _make_json_response(
+            {"jobs": convert_to_json_values(read_job_lines(self._pages.watches.client))}
+        )
 
-    def _job(self, request: Request) -> Response:
-        return _json(summary(self._pages.view(request.path_params["job_id"])))
+    def _describe_job(self, request: Request) -> Response:
+        return _make_json_response(summarize_job(self._pages.view(request.path_params["job_id"])))
 
-    def _part(self, request: Request) -> Response:
+    def _get_job_part(self, request: Request) -> Response:
         part = _PARTS.get(request.path_params["part"])
         if part is None:
             return self.error(404, f"unknown part; expected one of {', '.join(_PARTS)}")
         found = part(self._pages.view(request.path_params["job_id"]), request)
-        return _json({request.path_params["part"]: plain(found)})
+        return _make_json_response({request.path_params["part"]: convert_to_json_values(found)})
 
-    def _log_text(self, request: Request) -> Response:
+    def _download_log(self, request: Request) -> Response:
         """Returns the log as a file, with the page's filter. Terminal escapes stay in the file."""
         view = self._pages.view(request.path_params["job_id"])
-        lines = all_lines(view, _log_filter(request))
+        lines = read_all_lines(view, _read_log_filter(request))
         text = "".join(
-            f"{line.time} {line.severity} [{_step_name(view, line.step)}] {line.text}\n"
+            f"{line.time} {line.severity} [{_find_step_name(view, line.step)}] {line.text}\n"
             for line in lines
         )
         headers = {"content-disposition": 'attachment; filename="log.txt"'}
         return PlainTextResponse(text.encode("utf-8", "replace"), headers=headers)
 
-    def _health(self, request: Request) -> Response:
+    def _report_health(self, request: Request) -> Response:
         try:
             self._pages.watches.client.jobs()
         except JobApiError as error:
             return PlainTextResponse(f"the job server doesn't respond: {error}\n", 503)
         return PlainTextResponse("ok\n")
 
-    def _prometheus(self, request: Request) -> Response:
-        lines = lines_of(self._pages.watches.client)
+    def _export_metrics(self, request: Request) -> Response:
+        lines = read_job_lines(self._pages.watches.client)
         counts = Counter(line.state for line in lines)
         text = [
             "# HELP beam_jobs Number of jobs on the server, by state.",
@@ -82,11 +84,11 @@ class Api:
         ]
         running = [line.id for line in lines if not line.state.is_terminal]
         views = [self._pages.view(job_id) for job_id in running]
-        text += _exposition(views)
+        text += _format_prometheus_metrics(views)
         return PlainTextResponse("\n".join(text) + "\n")
 
 
-def summary(view: JobView) -> dict[str, Any]:
+def summarize_job(view: JobView) -> dict[str, Any]:
     """Returns a summary of a job."""
     snapshot = view.snapshot
     return {
@@ -97,12 +99,12 @@ def summary(view: JobView) -> dict[str, Any]:
         "started": snapshot.started,
         "ended": snapshot.ended,
         "away": snapshot.away,
-        "causes": plain(view.causes),
+        "causes": convert_to_json_values(view.causes),
         "options": dict(view.options),
     }
 
 
-def _steps(view: JobView, request: Request) -> list[dict[str, Any]]:
+def _describe_steps(view: JobView, request: Request) -> list[dict[str, Any]]:
     rows = [view.row(key) for key in view.tree.steps]
     return [
         {
@@ -117,17 +119,17 @@ def _steps(view: JobView, request: Request) -> list[dict[str, Any]]:
     ]
 
 
-def _log_filter(request: Request) -> LogFilter:
+def _read_log_filter(request: Request) -> LogFilter:
     query = request.query_params
     return LogFilter(query.get("step", ""), query.get("severity", "").upper(), query.get("q", ""))
 
 
-def _step_name(view: JobView, step: str) -> str:
+def _find_step_name(view: JobView, step: str) -> str:
     return view.tree.steps[step].name if step else "job"
 
 
 _PARTS: Mapping[str, Callable[[JobView, Request], Any]] = {
-    "steps": _steps,
+    "steps": _describe_steps,
     "stages": lambda view, request: view.figures.stages,
     "errors": lambda view, request: view.failures,
     "metrics": lambda view, request: view.figures.user,
@@ -136,29 +138,29 @@ _PARTS: Mapping[str, Callable[[JobView, Request], Any]] = {
     "failed-bundles": lambda view, request: (
         view.snapshot.execution and view.snapshot.execution.failed
     ),
-    "logs": lambda view, request: all_lines(view, _log_filter(request)),
+    "logs": lambda view, request: read_all_lines(view, _read_log_filter(request)),
 }
 
 
-def plain(value: Any) -> Any:
+def convert_to_json_values(value: Any) -> Any:
     """Returns records as values that JSON supports."""
     if attrs.has(type(value)):
         fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
-        return plain(fields)
+        return convert_to_json_values(fields)
     if isinstance(value, enum.StrEnum):
         return value.value
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
+        return {str(key): convert_to_json_values(inner) for key, inner in value.items()}
     if isinstance(value, frozenset):
-        return sorted(plain(one) for one in value)
+        return sorted(convert_to_json_values(one) for one in value)
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [convert_to_json_values(one) for one in value]
     return value
 
 
-def _json(value: Any, status: int = 200) -> Response:
+def _make_json_response(value: Any, status: int = 200) -> Response:
     text = json.dumps(value, ensure_ascii=True, default=str)
     return Response(text, status, media_type="application/json")
 
@@ -186,7 +188,7 @@ _OF_STAGES = (
 )
 
 
-def _exposition(views: Iterable[JobView]) -> Iterator[str]:
+def _format_prometheus_metrics(views: Iterable[JobView]) -> Iterator[str]:
     """Returns metrics of jobs in Prometheus' text format."""
     found = list(views)
     yield "# HELP beam_step_elements_total Number of elements that the step emitted."
@@ -194,7 +196,7 @@ def _exposition(views: Iterable[JobView]) -> Iterator[str]:
     for view in found:
         for key, figures in view.figures.steps.items():
             if figures.elements_out is not None:
-                labels = _labels(job=view.id, step=view.tree.steps[key].name)
+                labels = _format_labels(job=view.id, step=view.tree.steps[key].name)
                 yield f"beam_step_elements_total{labels} {figures.elements_out}"
     for name, kind, text, field in _OF_STAGES:
         yield f"# HELP beam_stage_{name} {text}"
@@ -203,10 +205,10 @@ def _exposition(views: Iterable[JobView]) -> Iterator[str]:
             for stage in view.figures.stages:
                 value = getattr(stage, field)
                 if value is not None:
-                    yield f"beam_stage_{name}{_labels(job=view.id, stage=stage.id)} {value}"
+                    yield f"beam_stage_{name}{_format_labels(job=view.id, stage=stage.id)} {value}"
 
 
-def _labels(**labels: str) -> str:
+def _format_labels(**labels: str) -> str:
     shown = ",".join(
         f'{name}="' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
         for name, value in labels.items()

@@ -16,7 +16,7 @@ from beam_runner_jobservices.errors import JobApiError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from beam_runner_web.html.pages import JOB_PAGES, Pages
+from beam_runner_web.html.pages import JOB_PAGES, PageContents
 from beam_runner_web.html.rendering import Renderer
 
 MOST_STREAMS = 64
@@ -28,7 +28,7 @@ _HEADERS = {"x-accel-buffering": "no"}
 _Rendered = tuple[dict[str, str], float, bool]
 
 
-class Events:
+class EventStreams:
     """Server of the streams, at most `MOST_STREAMS` at once. Beyond the limit, pages stay as they were
     loaded.
 
@@ -36,7 +36,7 @@ class Events:
     """
 
     def __init__(
-        self, pages: Pages, renderer: Renderer, in_thread: Callable[..., Awaitable[Any]]
+        self, pages: PageContents, renderer: Renderer, in_thread: Callable[..., Awaitable[Any]]
     ) -> None:
         self._pages = pages
         self._renderer = renderer
@@ -50,7 +50,7 @@ class Events:
             values = self._pages.jobs(request.query_params)
             return self._renderer.live_parts("jobs.html", values), _LIST_PAUSE_SECONDS, False
 
-        return await self._answer(request, render)
+        return await self._open_stream(request, render)
 
     async def of_a_job(self, request: Request) -> Response:
         """Returns the stream of one of a job's pages; the parameter `page` names it."""
@@ -66,9 +66,9 @@ class Events:
             parts = self._renderer.live_parts(JOB_PAGES[page].template, values)
             return parts, self._pages.watches.get(job_id).pause, over
 
-        return await self._answer(request, render)
+        return await self._open_stream(request, render)
 
-    async def _answer(self, request: Request, render: Callable[[], _Rendered]) -> Response:
+    async def _open_stream(self, request: Request, render: Callable[[], _Rendered]) -> Response:
         """Returns a stream, or with the parameter `once` all current parts, for pages that poll."""
         if "once" in request.query_params:
             parts, _, over = await self._in_thread(render)
@@ -78,10 +78,10 @@ class Events:
                 "Too many live pages are open; close some of them, and reload this page.", 503
             )
         return StreamingResponse(
-            self._follow(render), media_type="text/event-stream", headers=_HEADERS
+            self._send_changes(render), media_type="text/event-stream", headers=_HEADERS
         )
 
-    async def _follow(self, render: Callable[[], _Rendered]) -> AsyncIterator[str]:
+    async def _send_changes(self, render: Callable[[], _Rendered]) -> AsyncIterator[str]:
         self._open += 1
         sent: dict[str, str] = {}
         said = 0.0
@@ -93,25 +93,25 @@ class Events:
                     parts, pause, over = await self._in_thread(render)
                 except JobApiError as error:
                     if error.code == "NOT_FOUND":
-                        yield _event("gone", error.text)
+                        yield _format_event("gone", error.text)
                         return
-                    yield _event("away", error.text)
+                    yield _format_event("away", error.text)
                     await asyncio.sleep(_AWAY_PAUSE_SECONDS)
                     continue
                 changed = {key: html for key, html in parts.items() if sent.get(key) != html}
                 if changed:
-                    yield _event("parts", changed)
+                    yield _format_event("parts", changed)
                     sent, said = parts, clock()
                 elif clock() - said > _KEEP_ALIVE_SECONDS:
                     yield ": still here\n\n"
                     said = clock()
                 if over:
-                    yield _event("end", "")
+                    yield _format_event("end", "")
                     return
                 await asyncio.sleep(pause)
         finally:
             self._open -= 1
 
 
-def _event(name: str, data: Any) -> str:
+def _format_event(name: str, data: Any) -> str:
     return f"event: {name}\ndata: {json.dumps(data)}\n\n"

@@ -11,12 +11,12 @@ from starlette.types import Receive, Scope, Send
 from beam_runner_web.html.rendering import Renderer
 from beam_runner_web.settings import WebSettings
 
-from .security import COOKIE, matches
+from .security import COOKIE, tokens_match
 
 _LONGEST_BODY = 4_096
 
 
-class Login:
+class LoginPage:
     """An ASGI application with a form, which sets a cookie if the token is right."""
 
     def __init__(self, renderer: Renderer, settings: WebSettings) -> None:
@@ -25,10 +25,12 @@ class Login:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        response = await (self._take(request) if request.method == "POST" else self._ask())
+        response = await (
+            self._check_submitted_token(request) if request.method == "POST" else self._show_form()
+        )
         await response(scope, receive, send)
 
-    async def _ask(self, *, wrong: bool = False) -> Response:
+    async def _show_form(self, *, wrong: bool = False) -> Response:
         values = {
             "title": "Token",
             "endpoint": self._settings.job_endpoint,
@@ -38,15 +40,15 @@ class Login:
         }
         return HTMLResponse(self._renderer.page("login.html", values), 403 if wrong else 200)
 
-    async def _take(self, request: Request) -> Response:
+    async def _check_submitted_token(self, request: Request) -> Response:
         body = b""
         async for chunk in request.stream():
             body += chunk
             if len(body) > _LONGEST_BODY:
-                return await self._ask(wrong=True)
-        shown = _field(body)
-        if not matches(shown, self._settings.token):
-            return await self._ask(wrong=True)
+                return await self._show_form(wrong=True)
+        shown = _read_token_field(body)
+        if not tokens_match(shown, self._settings.token):
+            return await self._show_form(wrong=True)
         response = RedirectResponse(self._renderer.link("/").unescape(), 303)
         response.set_cookie(
             COOKIE,
@@ -59,6 +61,6 @@ class Login:
         return response
 
 
-def _field(body: bytes) -> str:
+def _read_token_field(body: bytes) -> str:
     fields = parse_qs(body.decode("utf-8", "replace"))
     return fields.get("token", [""])[0].strip()

@@ -59,30 +59,30 @@ class RequestGuard:
                 for name, value in _HEADERS.items():
                     if name not in headers:
                         headers[name] = value
-                headers.setdefault("cache-control", _caching(scope))
+                headers.setdefault("cache-control", _choose_cache_control(scope))
             await send(message)
 
-        refusal = self._refusal(scope)
+        refusal = self._find_refusal(scope)
         await (refusal or self._app)(scope, receive, send_guarded)
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _find_refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if _name(host) not in self._hosts:
+        if _extract_host_name(host) not in self._hosts:
             text = (
-                f"This server doesn't accept the host name {_name(host)!r}; start"
+                f"This server doesn't accept the host name {_extract_host_name(host)!r}; start"
                 " the server with --web-allowed-host."
             )
             return PlainTextResponse(text, 421)
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         if scope["method"] not in _SAFE_METHODS:
-            if not _same_origin(headers, host):
+            if not _is_same_origin(headers, host):
                 return PlainTextResponse("Rejected: the request comes from another site.", 403)
             if self._read_only and path != "/login":
                 return PlainTextResponse(
                     "Rejected: this server is read-only (--web-read-only).", 403
                 )
-        if self._token and not path.startswith(_OPEN_PATHS) and not self._knows_token(headers):
+        if self._token and not path.startswith(_OPEN_PATHS) and not self._has_valid_token(headers):
             if path.startswith(("/api/", "/metrics")) or scope["method"] not in _SAFE_METHODS:
                 answer = {"www-authenticate": "Bearer"}
                 return PlainTextResponse("This server requires a token.", 401, answer)
@@ -91,25 +91,25 @@ class RequestGuard:
             )
         return None
 
-    def _knows_token(self, headers: Headers) -> bool:
+    def _has_valid_token(self, headers: Headers) -> bool:
         scheme, _, shown = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             shown = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-        return matches(shown.strip(), self._token)
+        return tokens_match(shown.strip(), self._token)
 
 
-def _caching(scope: Scope) -> str:
+def _choose_cache_control(scope: Scope) -> str:
     """Returns the caching header: resources with a version in the address never change; others are not cached."""
     versioned = "/static/" in scope["path"] and scope["query_string"].startswith(b"v=")
     return "public, max-age=31536000, immutable" if versioned else "no-store"
 
 
-def matches(shown: str, token: str) -> bool:
+def tokens_match(shown: str, token: str) -> bool:
     """Returns whether the token is the right one, in constant time."""
     return hmac.compare_digest(shown.encode(), token.encode())
 
 
-def _same_origin(headers: Headers, host: str) -> bool:
+def _is_same_origin(headers: Headers, host: str) -> bool:
     """Returns whether a request is from the same origin, with the rules of Go's
     `http.CrossOriginProtection`.
 
@@ -123,7 +123,7 @@ def _same_origin(headers: Headers, host: str) -> bool:
     return origin is None or urlsplit(origin).netloc.lower() == host.lower()
 
 
-def _name(host: str) -> str:
+def _extract_host_name(host: str) -> str:
     """Returns the host without its port."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()

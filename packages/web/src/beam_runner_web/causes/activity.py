@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from beam_runner_jobservices.figures.texts import duration, is_end, is_start, number
+from beam_runner_jobservices.figures.texts import (
+    format_count,
+    format_duration,
+    is_max_timestamp,
+    is_min_timestamp,
+)
 
-from beam_runner_web.watch.watching import grown
+from beam_runner_web.watch.watching import count_output_elements
 
-from .facts import Facts
+from .facts import JobFacts
 
 _NOTHING_SPECIAL = "no step waits, fails or delays other steps"
 _MOST_NAMES = 2
 
 
-def describe_activity(facts: Facts) -> str:
+def describe_activity(facts: JobFacts) -> str:
     """Returns the middle part of a sentence.
 
     For a stream, it has the input rate and the delay. For a batch, it has the active steps and the
@@ -20,10 +25,10 @@ def describe_activity(facts: Facts) -> str:
     """
     if not facts.snapshot.figures.stages:
         return _NOTHING_SPECIAL
-    return _of_stream(facts) if facts.snapshot.streaming else _of_batch(facts)
+    return _describe_stream(facts) if facts.snapshot.streaming else _describe_batch(facts)
 
 
-def _of_batch(facts: Facts) -> str:
+def _describe_batch(facts: JobFacts) -> str:
     stages = facts.snapshot.figures.stages
     told = []
     names = dict.fromkeys(facts.name(stage) for stage in stages if stage.open_bundles)
@@ -31,20 +36,26 @@ def _of_batch(facts: Facts) -> str:
         shown = list(names)[:_MOST_NAMES]
         more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
         told.append(f"{' and '.join(shown) if not more else ', '.join(shown)}{more} at work")
-    done = sum(is_end(stage.output_watermark) for stage in stages)
-    told.append(f"{number(done)} of {number(len(stages))} stages done")
+    done = sum(is_max_timestamp(stage.output_watermark) for stage in stages)
+    told.append(f"{format_count(done)} of {format_count(len(stages))} stages done")
     return ", ".join(told)
 
 
-def _of_stream(facts: Facts) -> str:
+def _describe_stream(facts: JobFacts) -> str:
     snapshot = facts.snapshot
     marks = [stage.output_watermark for stage in snapshot.figures.stages]
-    known = [mark for mark in marks if mark is not None and not is_start(mark) and not is_end(mark)]
-    rates = [
-        rate for key in snapshot.tree.sources if (rate := snapshot.rate(grown(key))) is not None
+    known = [
+        mark
+        for mark in marks
+        if mark is not None and not is_min_timestamp(mark) and not is_max_timestamp(mark)
     ]
-    told = [f"{number(sum(rates))} elements arrive per second"] if rates else []
+    rates = [
+        rate
+        for key in snapshot.tree.sources
+        if (rate := snapshot.rate(count_output_elements(key))) is not None
+    ]
+    told = [f"{format_count(sum(rates))} elements arrive per second"] if rates else []
     if known:
         late = max(0.0, snapshot.taken - min(known) / 1000)
-        told.append(f"no step is more than {duration(max(1.0, late))} behind")
+        told.append(f"no step is more than {format_duration(max(1.0, late))} behind")
     return ", and ".join(told) or _NOTHING_SPECIAL

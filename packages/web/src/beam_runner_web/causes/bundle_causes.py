@@ -6,18 +6,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from beam_runner_jobservices.figures.step_metrics import StageFigures
-from beam_runner_jobservices.figures.texts import duration, number, one_line
+from beam_runner_jobservices.figures.texts import format_count, format_duration, truncate_to_line
 from beam_runner_model.observation import BundlePlace, ObservedBundle
 
 from beam_runner_web.watch.stalled_stacks import (
     OLD_SECONDS,
     STILL_SECONDS,
+    find_bundle_thread,
     is_silent,
     is_stalled,
-    thread_of,
 )
 
-from .facts import Cause, CauseKind, Facts, Weight
+from .facts import Cause, CauseKind, CauseSeverity, JobFacts
 
 _OLD_BUNDLE_MS = 10_000
 _STRAGGLES = 5
@@ -28,7 +28,7 @@ _UNSEEN = (
 )
 
 
-def _long_bundles(facts: Facts) -> Iterator[Cause]:
+def _find_long_bundles(facts: JobFacts) -> Iterator[Cause]:
     """Yields one sentence for each stage with bundles that have run for long, as the runner reports
     them.
 
@@ -46,18 +46,24 @@ def _long_bundles(facts: Facts) -> Iterator[Cause]:
     stages = {stage.id: stage for stage in facts.snapshot.figures.stages}
     for key, bundles in list(of_stages.items())[:3]:
         standing = [one for one in bundles if is_stalled(one)]
-        yield _of_bundles(facts, stages.get(key), standing or bundles)
+        yield _make_bundle_cause(facts, stages.get(key), standing or bundles)
 
 
-def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[ObservedBundle]) -> Cause:
+def _make_bundle_cause(
+    facts: JobFacts, stage: StageFigures | None, bundles: list[ObservedBundle]
+) -> Cause:
     """Returns the sentence about bundles of one stage, all of them without progress or all of them with progress."""
     tree = facts.snapshot.tree
     one = max(bundles, key=lambda bundle: bundle.seconds)
     steps = [step for step in map(tree.find, one.steps) if step]
     step = facts.hottest(steps)
     name = facts.names(steps) or " + ".join(one.steps)
-    many = "one bundle" if len(bundles) == 1 else f"{number(len(bundles))} bundles"
-    length = duration(one.seconds) if len(bundles) == 1 else f"up to {duration(one.seconds)}"
+    many = "one bundle" if len(bundles) == 1 else f"{format_count(len(bundles))} bundles"
+    length = (
+        format_duration(one.seconds)
+        if len(bundles) == 1
+        else f"up to {format_duration(one.seconds)}"
+    )
     worked = f"has processed {many} for {length}"
     again = f", attempt {one.attempt}" if one.attempt > 1 else ""
     process = f"process {one.pid} on {one.host}{again}"
@@ -65,53 +71,56 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[Observed
     straggles = 0 < usual < one.seconds / _STRAGGLES
     grouped = straggles and stage is not None and bool(facts.grouping(stage))
     if is_stalled(one):
-        still = _no_further(facts, one, process)
+        still = _describe_lack_of_progress(facts, one, process)
         text = f"{name} {worked}, {still}"
         if grouped:
             text += (
-                f"; other bundles took {duration(usual)}: a hot key, with far more"
+                f"; other bundles took {format_duration(usual)}: a hot key, with far more"
                 " values than other keys, is a possible cause"
             )
         unseen = one.where is BundlePlace.HARNESS and not facts.snapshot.threads
         more = _UNSEEN if unseen else ""
-        return Cause(CauseKind.STANDING_BUNDLE, Weight.WARN, text, "stacks", step, more)
+        return Cause(CauseKind.STANDING_BUNDLE, CauseSeverity.WARN, text, "stacks", step, more)
     if straggles:
-        text = f"{name} {worked}; a bundle takes {duration(usual)} on average ({process})"
+        text = f"{name} {worked}; a bundle takes {format_duration(usual)} on average ({process})"
         if grouped:
             text += ": a hot key, with far more values than other keys, is a possible cause"
-        return Cause(CauseKind.LONG_BUNDLE, Weight.WARN, text, "stacks", step)
+        return Cause(CauseKind.LONG_BUNDLE, CauseSeverity.WARN, text, "stacks", step)
     text = f"{name} processes {many}, for {length} ({process}): look at the stack of its code"
-    return Cause(CauseKind.LONG_BUNDLE, Weight.NOTE, text, "stacks", step)
+    return Cause(CauseKind.LONG_BUNDLE, CauseSeverity.NOTE, text, "stacks", step)
 
 
-def _no_further(facts: Facts, one: ObservedBundle, process: str) -> str:
+def _describe_lack_of_progress(facts: JobFacts, one: ObservedBundle, process: str) -> str:
     """Returns for how long a bundle has made no progress, and in which step."""
     for_all = abs(one.seconds - one.still) < STILL_SECONDS
-    still = "without any progress" if for_all else f"no progress for {duration(one.still)}"
-    thread = thread_of(one, facts.snapshot.threads)
+    still = "without any progress" if for_all else f"no progress for {format_duration(one.still)}"
+    thread = find_bundle_thread(one, facts.snapshot.threads)
     frame = thread.own[0] if thread else None
     if thread and thread.sdk and thread.pid:
         process = process.replace(f"process {one.pid}", f"SDK harness in process {thread.pid}", 1)
     at = f", at {frame.place}" if frame else ""
-    code = f": {one_line(frame.code, 120)}" if frame and frame.code else ""
+    code = f": {truncate_to_line(frame.code, 120)}" if frame and frame.code else ""
     return f"{still}{at} ({process}){code}"
 
 
-def _old_bundles(facts: Facts) -> Iterator[Cause]:
+def _find_old_bundles(facts: JobFacts) -> Iterator[Cause]:
     if facts.snapshot.execution is not None:
         return
     running = [s for s in facts.snapshot.figures.stages if (s.commit_lag or 0) >= _OLD_BUNDLE_MS]
     if facts.snapshot.state.is_terminal:
         return
     for stage in sorted(running, key=lambda s: -(s.commit_lag or 0))[:3]:
-        age = duration((stage.commit_lag or 0) / 1000)
+        age = format_duration((stage.commit_lag or 0) / 1000)
         yield Cause(
             CauseKind.LONG_BUNDLE,
-            Weight.WARN,
+            CauseSeverity.WARN,
             f"{facts.name(stage)} has processed one bundle for {age}",
             facts.card(stage),
             facts.step(stage),
         )
 
 
-BUNDLE_RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (_long_bundles, _old_bundles)
+BUNDLE_RULES: tuple[Callable[[JobFacts], Iterator[Cause]], ...] = (
+    _find_long_bundles,
+    _find_old_bundles,
+)

@@ -7,7 +7,13 @@ from urllib.parse import quote
 
 import attrs
 from beam_runner_jobservices.error_log import FailureGroup
-from beam_runner_jobservices.figures.texts import duration, number, one_line, percent, size
+from beam_runner_jobservices.figures.texts import (
+    format_count,
+    format_duration,
+    format_percentage,
+    format_size,
+    truncate_to_line,
+)
 from beam_runner_model.failures import FailureCause
 from beam_runner_model.jobs import JobState
 
@@ -16,10 +22,10 @@ from beam_runner_web.watch.stalled_stacks import is_stalled
 from .activity import describe_activity
 from .bundle_causes import BUNDLE_RULES
 from .event_time_causes import EVENT_TIME_RULES
-from .facts import Cause, CauseKind, Facts, Weight
-from .retry_causes import RETRY_RULES, failing_steps
+from .facts import Cause, CauseKind, CauseSeverity, JobFacts
+from .retry_causes import RETRY_RULES, list_failing_steps
 from .shape_causes import SHAPE_RULES
-from .wait_causes import waits_of_job, waits_of_stages
+from .wait_causes import find_job_waits, find_stage_waits
 
 _HOT_SHARE = 0.5
 _HOT_WALL_MS = 10_000
@@ -33,15 +39,15 @@ _WHY: Mapping[str, str] = {FailureCause.LOST_PROCESS: _WHY_LOST}
 """Possible explanations by the cause of a failure."""
 
 
-def causes_of(facts: Facts) -> tuple[Cause, ...]:
+def find_causes(facts: JobFacts) -> tuple[Cause, ...]:
     """Returns the sentences, at least one, the worst first."""
     found = [cause for rule in _RULES for cause in rule(facts)]
-    if not any(cause.weight <= Weight.GOOD for cause in found):
-        found.append(Cause(CauseKind.WELL, Weight.GOOD, _all_is_well(facts)))
+    if not any(cause.weight <= CauseSeverity.GOOD for cause in found):
+        found.append(Cause(CauseKind.WELL, CauseSeverity.GOOD, _describe_healthy_job(facts)))
     return tuple(sorted(found, key=lambda cause: cause.weight))
 
 
-def _all_is_well(facts: Facts) -> str:
+def _describe_healthy_job(facts: JobFacts) -> str:
     match facts.snapshot.state:
         case JobState.DONE:
             return "The job has finished."
@@ -66,32 +72,32 @@ def _all_is_well(facts: Facts) -> str:
             return "The job hasn't started yet."
 
 
-def _away(facts: Facts) -> Iterator[Cause]:
+def _find_server_outage(facts: JobFacts) -> Iterator[Cause]:
     if facts.snapshot.away:
         yield Cause(
             CauseKind.SERVER_AWAY,
-            Weight.BAD,
+            CauseSeverity.BAD,
             "The job server doesn't respond: this page shows the last known state, and"
             " continues when the server responds again.",
             more=facts.snapshot.away,
         )
 
 
-def _failed(facts: Facts) -> Iterator[Cause]:
+def _explain_job_failure(facts: JobFacts) -> Iterator[Cause]:
     if facts.snapshot.state is not JobState.FAILED:
         return
     if not facts.failures:
         text = "The job failed, and the server doesn't report a reason."
-        yield Cause(CauseKind.FAILED, Weight.BAD, text, "logs")
+        yield Cause(CauseKind.FAILED, CauseSeverity.BAD, text, "logs")
         return
     group = facts.failures[0]
-    tried = f" after {number(group.retried + 1)} attempts" if group.retried else ""
-    yield _failure(facts, group, CauseKind.FAILED, f"The job failed{tried}")
+    tried = f" after {format_count(group.retried + 1)} attempts" if group.retried else ""
+    yield _make_failure_cause(facts, group, CauseKind.FAILED, f"The job failed{tried}")
 
 
-def _failure(facts: Facts, group: FailureGroup, kind: CauseKind, what: str) -> Cause:
+def _make_failure_cause(facts: JobFacts, group: FailureGroup, kind: CauseKind, what: str) -> Cause:
     failure = group.failure
-    raised = ": ".join(part for part in (failure.type, one_line(failure.text, 600)) if part)
+    raised = ": ".join(part for part in (failure.type, truncate_to_line(failure.text, 600)) if part)
     # The clause between commas is part of the sentence only if a step is named.
     if failure.step:
         said = f"{what} in {facts.snapshot.tree.steps[failure.step].name}"
@@ -101,23 +107,23 @@ def _failure(facts: Facts, group: FailureGroup, kind: CauseKind, what: str) -> C
     at = f", at {frame.place}" if frame else ""
     page = f"errors#{quote(failure.step or 'job', safe='')}"
     text = f"{said}: {raised}{at}"
-    return Cause(kind, Weight.BAD, text, page, failure.step, _WHY.get(failure.cause, ""))
+    return Cause(kind, CauseSeverity.BAD, text, page, failure.step, _WHY.get(failure.cause, ""))
 
 
-def _errors_so_far(facts: Facts) -> Iterator[Cause]:
+def _find_errors(facts: JobFacts) -> Iterator[Cause]:
     if facts.snapshot.state is JobState.FAILED:
         return
-    told = failing_steps(facts)
+    told = list_failing_steps(facts)
     groups = [one for one in facts.failures if not (one.retried and one.failure.step in told)]
     for group in groups[:3]:
-        times = f"{number(group.count)} times" if group.count > 1 else "once"
+        times = f"{format_count(group.count)} times" if group.count > 1 else "once"
         again = ", and the server retried the failed work," if group.retried else ""
         what = f"An error occurred {times}{again}"
-        cause = _failure(facts, group, CauseKind.ERROR, what)
-        yield attrs.evolve(cause, weight=Weight.WARN)
+        cause = _make_failure_cause(facts, group, CauseKind.ERROR, what)
+        yield attrs.evolve(cause, weight=CauseSeverity.WARN)
 
 
-def _drain_waits(facts: Facts) -> Iterator[Cause]:
+def _find_drain_delay(facts: JobFacts) -> Iterator[Cause]:
     """Yields the sentence about bundles that delay the end of a drain: nothing interrupts bundles without progress."""
     execution = facts.snapshot.execution
     if facts.snapshot.state is not JobState.DRAINING or execution is None:
@@ -131,10 +137,10 @@ def _drain_waits(facts: Facts) -> Iterator[Cause]:
             " claims its next position, and makes no progress; if it never does, cancel"
             " the job"
         )
-        yield Cause(CauseKind.DRAIN, Weight.WARN, text, "end", facts.step(stages[0]))
+        yield Cause(CauseKind.DRAIN, CauseSeverity.WARN, text, "end", facts.step(stages[0]))
 
 
-def _backlog_grows(facts: Facts) -> Iterator[Cause]:
+def _find_growing_backlogs(facts: JobFacts) -> Iterator[Cause]:
     snapshot = facts.snapshot
     if snapshot.state.is_terminal or len(snapshot.samples) < 2:
         return
@@ -149,28 +155,30 @@ def _backlog_grows(facts: Facts) -> Iterator[Cause]:
         if stage.id in before and now > 2 * before[stage.id] > 0 and now > 1_000_000:
             yield Cause(
                 CauseKind.BACKLOG,
-                Weight.WARN,
-                f"{facts.name(stage)} doesn't keep up: {size(now)} wait for it; it was"
-                f" {size(before[stage.id])} half a minute ago",
+                CauseSeverity.WARN,
+                f"{facts.name(stage)} doesn't keep up: {format_size(now)} wait for it; it was"
+                f" {format_size(before[stage.id])} half a minute ago",
                 facts.card(stage),
                 facts.step(stage),
             )
 
 
-def _retried(facts: Facts) -> Iterator[Cause]:
+def _find_retried_stages(facts: JobFacts) -> Iterator[Cause]:
     """Yields sentences about failed attempts without a reported error."""
     if facts.snapshot.state is JobState.FAILED:
         return
-    told = {group.failure.step for group in facts.failures if group.retried} | failing_steps(facts)
+    told = {group.failure.step for group in facts.failures if group.retried} | list_failing_steps(
+        facts
+    )
     for stage in facts.snapshot.figures.stages:
         if stage.retried and not told.intersection(stage.steps):
-            times = "once" if stage.retried == 1 else f"{number(stage.retried)} times"
+            times = "once" if stage.retried == 1 else f"{format_count(stage.retried)} times"
             text = f"Bundles of {facts.name(stage)} were retried {times}"
             card, step = facts.card(stage), facts.step(stage)
-            yield Cause(CauseKind.RETRIED, Weight.WARN, text, card, step)
+            yield Cause(CauseKind.RETRIED, CauseSeverity.WARN, text, card, step)
 
 
-def _hot_step(facts: Facts) -> Iterator[Cause]:
+def _find_slowest_step(facts: JobFacts) -> Iterator[Cause]:
     snapshot = facts.snapshot
     if snapshot.state in (JobState.FAILED, JobState.CANCELLED):
         return
@@ -185,39 +193,39 @@ def _hot_step(facts: Facts) -> Iterator[Cause]:
         verb = "took" if snapshot.state.is_terminal else "takes"
         yield Cause(
             CauseKind.HOT_STEP,
-            Weight.NOTE,
-            f"{snapshot.tree.steps[key].name} {verb} {percent(share)} of the processing time "
-            f"({duration(wall)} in all workers)",
+            CauseSeverity.NOTE,
+            f"{snapshot.tree.steps[key].name} {verb} {format_percentage(share)} of the processing time "
+            f"({format_duration(wall)} in all workers)",
             "",
             key,
         )
 
 
-def _warnings(facts: Facts) -> Iterator[Cause]:
+def _find_warnings(facts: JobFacts) -> Iterator[Cause]:
     count, last = facts.snapshot.warnings, facts.snapshot.last_warning
     if last is None:
         return
     tree = facts.snapshot.tree
     step, text = (tree.find(last.step), last.text) if last.step else tree.names.step_of(last.text)
-    one = "A warning" if count == 1 else f"{number(count)} warnings, the last"
+    one = "A warning" if count == 1 else f"{format_count(count)} warnings, the last"
     where = f" of {tree.steps[step].name}" if step else ""
-    said = f"{one}{where}: {one_line(text, 160)}"
-    yield Cause(CauseKind.WARNING, Weight.NOTE, said, "logs?severity=warning")
+    said = f"{one}{where}: {truncate_to_line(text, 160)}"
+    yield Cause(CauseKind.WARNING, CauseSeverity.NOTE, said, "logs?severity=warning")
 
 
-_RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (
-    _away,
-    _failed,
-    _drain_waits,
-    waits_of_job,
+_RULES: tuple[Callable[[JobFacts], Iterator[Cause]], ...] = (
+    _find_server_outage,
+    _explain_job_failure,
+    _find_drain_delay,
+    find_job_waits,
     *RETRY_RULES,
     *BUNDLE_RULES,
-    waits_of_stages,
-    _backlog_grows,
+    find_stage_waits,
+    _find_growing_backlogs,
     *EVENT_TIME_RULES,
-    _errors_so_far,
-    _retried,
+    _find_errors,
+    _find_retried_stages,
     *SHAPE_RULES,
-    _hot_step,
-    _warnings,
+    _find_slowest_step,
+    _find_warnings,
 )

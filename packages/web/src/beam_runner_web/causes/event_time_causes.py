@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from beam_runner_jobservices.figures.step_metrics import StageFigures
-from beam_runner_jobservices.figures.texts import clock, duration, is_end, is_start, number
+from beam_runner_jobservices.figures.texts import (
+    format_count,
+    format_duration,
+    format_utc_time,
+    is_max_timestamp,
+    is_min_timestamp,
+)
 from beam_runner_model.jobs import JobState
 
-from beam_runner_web.watch.timeline import points_of
+from beam_runner_web.watch.timeline import iterate_series_points
 
-from .facts import GROUP_BY_KEY, Cause, CauseKind, Facts, Weight
+from .facts import GROUP_BY_KEY, Cause, CauseKind, CauseSeverity, JobFacts
 
 _LAG_SECONDS = 20.0
 _TREND_SECONDS = 15.0
@@ -21,7 +27,7 @@ _AS_TIME_GOES = 1.05
 _MOST_TOLD = 3
 
 
-def _late(facts: Facts) -> Iterator[Cause]:
+def _find_delaying_stages(facts: JobFacts) -> Iterator[Cause]:
     """Yields the stages of a stream that cause a delay, and not those that only inherit it."""
     snapshot = facts.snapshot
     if snapshot.state.is_terminal or not snapshot.streaming:
@@ -29,93 +35,101 @@ def _late(facts: Facts) -> Iterator[Cause]:
     found = []
     for stage in snapshot.figures.stages:
         mark = stage.output_watermark
-        if mark is None or is_end(mark):
+        if mark is None or is_max_timestamp(mark):
             continue
         lag = snapshot.taken - mark / 1000
-        if lag > _LAG_SECONDS and (cause := _of_stage(facts, stage, mark, lag)):
+        if lag > _LAG_SECONDS and (cause := _explain_stage_delay(facts, stage, mark, lag)):
             found.append((lag, cause))
     yield from (cause for _, cause in sorted(found, key=lambda one: -one[0])[:_MOST_TOLD])
 
 
-def _of_stage(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Cause | None:
+def _explain_stage_delay(
+    facts: JobFacts, stage: StageFigures, mark: int, lag: float
+) -> Cause | None:
     ahead = stage.input_watermark
     # The input of a source has no event time: its watermark is at the end, or at the start if some
     # input was deferred.
-    is_source = ahead is None or is_end(ahead) or is_start(ahead)
-    if is_start(mark):
-        return _untold(facts, stage) if is_source else None
-    own = 0.0 if ahead is None or is_source else (_given(facts, stage, ahead) - mark) / 1000
+    is_source = ahead is None or is_max_timestamp(ahead) or is_min_timestamp(ahead)
+    if is_min_timestamp(mark):
+        return _make_missing_watermark_cause(facts, stage) if is_source else None
+    own = (
+        0.0
+        if ahead is None or is_source
+        else (_find_available_event_time(facts, stage, ahead) - mark) / 1000
+    )
     oldest = (stage.commit_lag or 0) / 1000
-    behind = f"its output is {duration(lag)} behind"
+    behind = f"its output is {format_duration(lag)} behind"
     step = facts.step(stage)
     if max(own, oldest) > lag / 2:
         text = f"{facts.name(stage)} holds event time back: {behind}"
         if oldest >= min(own, _SLOW_SECONDS):
             many = stage.open_bundles or 1
-            ran = f"its oldest bundle has run for {duration(oldest)}"
+            ran = f"its oldest bundle has run for {format_duration(oldest)}"
             text = f"{facts.name(stage)} doesn't keep up: {behind}, and {ran}"
             text += f" ({many} are not done)" if many > 1 else ""
-        return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), step)
-    return _of_source(facts, stage, mark, lag) if is_source else None
+        return Cause(CauseKind.LATE, CauseSeverity.WARN, text, facts.card(stage), step)
+    return _explain_source_delay(facts, stage, mark, lag) if is_source else None
 
 
-def _given(facts: Facts, stage: StageFigures, ahead: int) -> int:
+def _find_available_event_time(facts: JobFacts, stage: StageFigures, ahead: int) -> int:
     """Returns the event time that the stages before a stage have reached.
 
     `ahead` is the watermark of the stage's input. Elements that wait for the stage or are in its
     bundles hold it.
     """
     told = (one.output_watermark for one in facts.before_stage(stage))
-    marks = [mark for mark in told if mark is not None and not is_end(mark)]
+    marks = [mark for mark in told if mark is not None and not is_max_timestamp(mark)]
     return max(min(marks, default=ahead), ahead)
 
 
-def _untold(facts: Facts, stage: StageFigures) -> Cause | None:
+def _make_missing_watermark_cause(facts: JobFacts, stage: StageFigures) -> Cause | None:
     """Returns the sentence about a source that emits elements but reports no watermark."""
-    source = _source(facts, stage)
+    source = _find_source(facts, stage)
     if not source or stage.waits or (facts.snapshot.seconds or 0) < _STANDS_SECONDS:
         return None
     text = (
         f"{facts.snapshot.tree.steps[source].name} has not reported a watermark yet:"
         " windows after it can't close"
     )
-    return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), source)
+    return Cause(CauseKind.LATE, CauseSeverity.WARN, text, facts.card(stage), source)
 
 
-def _of_source(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Cause | None:
+def _explain_source_delay(
+    facts: JobFacts, stage: StageFigures, mark: int, lag: float
+) -> Cause | None:
     """Returns the sentence about a late stage with a source: too slow, catching up, or waiting for its source."""
-    source = _source(facts, stage)
+    source = _find_source(facts, stage)
     if not source:
         return None
     now = facts.snapshot.taken
-    points = [(point[0], point[1]) for point in points_of(facts.snapshot, stage.id)]
+    points = [(point[0], point[1]) for point in iterate_series_points(facts.snapshot, stage.id)]
     before = next((p for p in reversed(points) if p[0] <= now - _TREND_SECONDS), None)
     moved = None if before is None else (mark - before[1]) / 1000 / (now - before[0])
-    behind = f"its output is {duration(lag)} behind"
+    behind = f"its output is {format_duration(lag)} behind"
     if moved is not None and moved > _AS_TIME_GOES:
-        left = duration(lag / (moved - 1))
+        left = format_duration(lag / (moved - 1))
         text = f"{facts.name(stage)} catches up: {behind}, and at this rate it needs {left}"
-        return Cause(CauseKind.LATE, Weight.NOTE, text, facts.card(stage), facts.step(stage))
-    if _busy(facts, stage):
+        return Cause(CauseKind.LATE, CauseSeverity.NOTE, text, facts.card(stage), facts.step(stage))
+    if _is_busy(facts, stage):
         comes = ", and doesn't catch up" if moved is not None else ""
         text = f"{facts.name(stage)} doesn't keep up with its source: {behind}{comes}"
-        return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), facts.step(stage))
+        return Cause(CauseKind.LATE, CauseSeverity.WARN, text, facts.card(stage), facts.step(stage))
     since = next((time for time, at in points if at == mark), now)
     name = facts.snapshot.tree.steps[source].name
     if now - since >= _STANDS_SECONDS:
         text = (
-            f"{name} holds event time back: its watermark has been {clock(mark / 1000)}"
-            f" UTC for {duration(now - since)}, {duration(lag)} behind, and later"
+            f"{name} holds event time back: its watermark has been {format_utc_time(mark / 1000)}"
+            f" UTC for {format_duration(now - since)}, {format_duration(lag)} behind, and later"
             " windows after it can't close"
         )
         more = "A source without data must still advance its watermark"
-        return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), source, more)
+        return Cause(CauseKind.LATE, CauseSeverity.WARN, text, facts.card(stage), source, more)
     return Cause(
-        CauseKind.LATE, Weight.NOTE, f"{name} is late: {behind}", facts.card(stage), source
+        CauseKind.LATE, CauseSeverity.NOTE, f"{name} is late: {behind}", facts.card(stage), source
     )
 
 
-def _busy(facts: Facts, stage: StageFigures) -> bool:
+def _is_busy(facts: JobFacts, stage: StageFigures) -> bool:
     """Returns whether the steps of a stage were active for most of the recent time."""
     before = facts.before(_TREND_SECONDS)
     if before is None:
@@ -124,13 +138,13 @@ def _busy(facts: Facts, stage: StageFigures) -> bool:
     return worked / 1000 > _BUSY * (facts.snapshot.taken - before.time)
 
 
-def _source(facts: Facts, stage: StageFigures) -> str:
+def _find_source(facts: JobFacts, stage: StageFigures) -> str:
     """Returns the first source of an unbounded PCollection in a stage; empty if none exists."""
     sources = facts.snapshot.tree.sources
     return next((key for key in stage.steps if key in sources), "")
 
 
-def _dropped(facts: Facts) -> Iterator[Cause]:
+def _find_dropped_data(facts: JobFacts) -> Iterator[Cause]:
     """Yields sentences about groupings and stateful steps that have dropped late data, because users
     miss it in the results.
     """
@@ -138,7 +152,7 @@ def _dropped(facts: Facts) -> Iterator[Cause]:
     for stage in facts.snapshot.figures.stages:
         if stage.dropped and stage.steps:
             step = facts.grouping(stage) or stage.steps[0]
-            values = "a value" if stage.dropped == 1 else f"{number(stage.dropped)} values"
+            values = "a value" if stage.dropped == 1 else f"{format_count(stage.dropped)} values"
             text = (
                 f"{names[step].name} has dropped {values} as late, after their windows"
                 " had closed, or after the last firing of their trigger"
@@ -147,10 +161,10 @@ def _dropped(facts: Facts) -> Iterator[Cause]:
                 "A longer allowed lateness keeps windows open longer; a trigger"
                 " inside Repeatedly fires again"
             )
-            yield Cause(CauseKind.DROPPED, Weight.WARN, text, facts.card(stage), step, more)
+            yield Cause(CauseKind.DROPPED, CauseSeverity.WARN, text, facts.card(stage), step, more)
 
 
-def _gathers(facts: Facts) -> Iterator[Cause]:
+def _find_open_windows(facts: JobFacts) -> Iterator[Cause]:
     """Yields sentences about groupings without output, because all their windows are open. They look
     stuck otherwise.
     """
@@ -159,7 +173,9 @@ def _gathers(facts: Facts) -> Iterator[Cause]:
         return
     figures, collections = snapshot.figures, snapshot.tree.pipeline.pcollections
     stages = {
-        _gatherer(facts, one): one for one in figures.stages if not is_end(one.output_watermark)
+        _find_grouping_step(facts, one): one
+        for one in figures.stages
+        if not is_max_timestamp(one.output_watermark)
     }
     for key, stage in stages.items():
         taken = figures.steps[key].elements_in if key in figures.steps else 0
@@ -172,10 +188,10 @@ def _gathers(facts: Facts) -> Iterator[Cause]:
                 f"{name} collects values, and has not emitted a group yet: {open_}"
                 f" so far ({windows})"
             )
-            yield Cause(CauseKind.GATHERS, Weight.NOTE, text, facts.card(stage), key)
+            yield Cause(CauseKind.GATHERS, CauseSeverity.NOTE, text, facts.card(stage), key)
 
 
-def _gatherer(facts: Facts, stage: StageFigures) -> str:
+def _find_grouping_step(facts: JobFacts, stage: StageFigures) -> str:
     """Returns the grouping of a stage: the GroupByKey before it, or the combine that it ends; empty if none exists."""
     tree = facts.snapshot.tree
     first = next(iter(stage.steps), "")
@@ -185,4 +201,8 @@ def _gatherer(facts: Facts, stage: StageFigures) -> str:
     return first if any(tree.steps[one].description.urn == GROUP_BY_KEY for one in parts) else ""
 
 
-EVENT_TIME_RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (_late, _dropped, _gathers)
+EVENT_TIME_RULES: tuple[Callable[[JobFacts], Iterator[Cause]], ...] = (
+    _find_delaying_stages,
+    _find_dropped_data,
+    _find_open_windows,
+)

@@ -14,14 +14,14 @@ from beam_runner_jobservices.figures.step_metrics import StageFigures
 from beam_runner_model.waits import WaitKind
 
 from beam_runner_web.watch.states import StepState
-from beam_runner_web.watch.watching import Sample, Snapshot
+from beam_runner_web.watch.watching import JobSnapshot, MetricSample
 
 _LATELY_SECONDS = 10.0
 GROUP_BY_KEY = "beam:transform:group_by_key:v1"
 _MOST_NAMES = 3
 
 
-class Weight(enum.IntEnum):
+class CauseSeverity(enum.IntEnum):
     """The severity of a sentence."""
 
     BAD = 0
@@ -66,7 +66,7 @@ class Cause:
     """
 
     kind: CauseKind | WaitKind
-    weight: Weight
+    weight: CauseSeverity
     text: str
     page: str = ""
     step: str = ""
@@ -74,10 +74,10 @@ class Cause:
 
 
 @attrs.frozen(slots=False)
-class Facts:
+class JobFacts:
     """The facts from which the sentences are derived."""
 
-    snapshot: Snapshot
+    snapshot: JobSnapshot
     failures: Sequence[FailureGroup]
     states: dict[str, StepState]
 
@@ -116,7 +116,10 @@ class Facts:
         known = [(at, key) for at, key in enumerate(steps) if key in figures]
         if not known:
             return ""
-        return max(known, key=lambda one: (self._lately(one[1]), self.wall(one[1]), one[0]))[1]
+        return max(
+            known,
+            key=lambda one: (self._compute_recent_wall_time(one[1]), self.wall(one[1]), one[0]),
+        )[1]
 
     def grouping(self, stage: StageFigures) -> str:
         """Returns the GroupByKey before a stage, whose work the stage's bundles do; empty if none exists."""
@@ -151,17 +154,17 @@ class Facts:
                 found[key].append(one)
         return dict(found)
 
-    def wall(self, key: str, at: Sample | None = None) -> int:
+    def wall(self, key: str, at: MetricSample | None = None) -> int:
         """Returns for how many ms a step had been active, then or by now."""
         steps = (at or self.snapshot).figures.steps
         return (steps[key].wall or 0) if key in steps else 0
 
-    def _lately(self, key: str) -> int:
+    def _compute_recent_wall_time(self, key: str) -> int:
         """Returns for how many ms a step was active recently; 0 if the samples don't reach back far enough."""
         before = self.before(_LATELY_SECONDS)
         return 0 if before is None else max(0, self.wall(key) - self.wall(key, before))
 
-    def before(self, seconds: float) -> Sample | None:
+    def before(self, seconds: float) -> MetricSample | None:
         """Returns the job as it was the given time ago or somewhat earlier; None if no sample is so old."""
         snapshot = self.snapshot
         return next(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from beam_runner_jobservices.figures.texts import number, one_line
+from beam_runner_jobservices.figures.texts import format_count, truncate_to_line
 from beam_runner_model.failures import FailedBundle, FailureCause
-from beam_runner_model.rendering import render
+from beam_runner_model.rendering import render_record
 from beam_runner_model.waits import WaitKind
 
-from .facts import Cause, CauseKind, Facts, Weight
-from .wait_causes import KEEPS, weight_of_outage
+from .facts import Cause, CauseKind, CauseSeverity, JobFacts
+from .wait_causes import KEEPS, choose_outage_severity
 
 _OFTEN = 4
 """The number of failed attempts after which a bundle counts as more than a temporary problem."""
@@ -23,34 +23,36 @@ _OTHERS = (
 )
 
 
-def failing_steps(facts: Facts) -> frozenset[str]:
+def list_failing_steps(facts: JobFacts) -> frozenset[str]:
     """Returns the steps that a sentence of this module names as failing."""
     execution = facts.snapshot.execution
     failed = () if execution is None else execution.failed
     return frozenset(
-        _step(facts, one) for one in failed if one.kind is not FailureCause.UNAVAILABLE
+        _find_failed_step(facts, one) for one in failed if one.kind is not FailureCause.UNAVAILABLE
     )
 
 
-def _failed_bundles(facts: Facts) -> Iterator[Cause]:
+def _find_failed_bundles(facts: JobFacts) -> Iterator[Cause]:
     execution = facts.snapshot.execution
     groups: dict[tuple[str, str], list[FailedBundle]] = defaultdict(list)
     for one in () if execution is None else execution.failed:
-        groups[_step(facts, one), one.neighbour].append(one)
+        groups[_find_failed_step(facts, one), one.neighbour].append(one)
     for (step, neighbour), found in list(groups.items())[:_MOST_STEPS]:
         worst = max(found, key=lambda one: (one.attempts, one.away))
-        text = one_line(render(worst, who=_name(facts, step, worst)), _LONGEST)
+        text = truncate_to_line(
+            render_record(worst, who=_name_failed_step(facts, step, worst)), _LONGEST
+        )
         if len(found) > 1:
-            text += f" (one of {number(len(found))} bundles)"
+            text += f" (one of {format_count(len(found))} bundles)"
         if neighbour:
-            weight = weight_of_outage(worst.away)
+            weight = choose_outage_severity(worst.away)
             yield Cause(WaitKind.NEIGHBOUR, weight, text, "now", step, more=KEEPS)
         else:
-            weight = Weight.BAD if worst.attempts >= _OFTEN else Weight.WARN
+            weight = CauseSeverity.BAD if worst.attempts >= _OFTEN else CauseSeverity.WARN
             yield Cause(CauseKind.FAILED_BUNDLE, weight, text, "now", step, more=_OTHERS)
 
 
-def _step(facts: Facts, one: FailedBundle) -> str:
+def _find_failed_step(facts: JobFacts, one: FailedBundle) -> str:
     """Returns the step in which a bundle failed; empty if the job's server doesn't know it."""
     tree = facts.snapshot.tree
     if one.step and (found := tree.find(one.step)):
@@ -58,8 +60,8 @@ def _step(facts: Facts, one: FailedBundle) -> str:
     return facts.hottest([step for step in map(tree.find, one.steps) if step])
 
 
-def _name(facts: Facts, step: str, one: FailedBundle) -> str:
+def _name_failed_step(facts: JobFacts, step: str, one: FailedBundle) -> str:
     return facts.snapshot.tree.steps[step].name if step else one.step or " + ".join(one.steps)
 
 
-RETRY_RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (_failed_bundles,)
+RETRY_RULES: tuple[Callable[[JobFacts], Iterator[Cause]], ...] = (_find_failed_bundles,)

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from beam_runner_jobservices.figures.step_metrics import StageFigures
-from beam_runner_jobservices.figures.texts import duration, number, percent
+from beam_runner_jobservices.figures.texts import format_count, format_duration, format_percentage
 from beam_runner_model.jobs import JobState
 
 from beam_runner_web.watch.stalled_stacks import is_stalled
 
-from .facts import Cause, CauseKind, Facts, Weight
+from .facts import Cause, CauseKind, CauseSeverity, JobFacts
 
 _IDLE_SECONDS = 15.0
 _MANY_BUNDLES = 200
@@ -21,7 +21,7 @@ _MOST = 0.5
 _BUSY_SHARE = 0.3
 
 
-def _idle(facts: Facts) -> Iterator[Cause]:
+def _find_idle_sources(facts: JobFacts) -> Iterator[Cause]:
     """Returns the sentence about a stream that waits only for its sources."""
     snapshot = facts.snapshot
     stages = snapshot.figures.stages
@@ -38,15 +38,15 @@ def _idle(facts: Facts) -> Iterator[Cause]:
             break
         since = sample.time
     if snapshot.taken - since >= _IDLE_SECONDS:
-        length = duration(snapshot.taken - since)
+        length = format_duration(snapshot.taken - since)
         text = (
             f"No input has arrived for {length} or longer: the sources have no data,"
             " and all earlier data is processed"
         )
-        yield Cause(CauseKind.IDLE, Weight.GOOD, text)
+        yield Cause(CauseKind.IDLE, CauseSeverity.GOOD, text)
 
 
-def _small_bundles(facts: Facts) -> Iterator[Cause]:
+def _find_small_bundles(facts: JobFacts) -> Iterator[Cause]:
     """Yields the stages that spend most of their time between elements, because their bundles are almost empty."""
     snapshot = facts.snapshot
     seconds = snapshot.seconds
@@ -56,29 +56,32 @@ def _small_bundles(facts: Facts) -> Iterator[Cause]:
         times = stage.bundle_msecs
         if times is None or times.count < _MANY_BUNDLES or not times.sum:
             continue
-        each = _elements(facts, stage) / times.count
-        around = 1.0 - _wall(facts, stage) / times.sum
+        each = _count_input_elements(facts, stage) / times.count
+        around = 1.0 - _sum_wall_time(facts, stage) / times.sum
         if each > _FEW_ELEMENTS or around < _MOST or times.sum / 1000 < _BUSY_SHARE * seconds:
             continue
         text = (
-            f"{facts.name(stage)} has very small bundles: {number(each)} elements in"
-            f" each, {number(times.count)} bundles so far; their start and commit took"
-            f" {percent(around)} of their time"
+            f"{facts.name(stage)} has very small bundles: {format_count(each)} elements in"
+            f" each, {format_count(times.count)} bundles so far; their start and commit took"
+            f" {format_percentage(around)} of their time"
         )
         card, step = facts.card(stage), facts.step(stage)
-        yield Cause(CauseKind.SMALL_BUNDLES, Weight.WARN, text, card, step)
+        yield Cause(CauseKind.SMALL_BUNDLES, CauseSeverity.WARN, text, card, step)
 
 
-def _elements(facts: Facts, stage: StageFigures) -> int:
+def _count_input_elements(facts: JobFacts, stage: StageFigures) -> int:
     """Returns the largest number of input elements of a stage's steps. A source itself has few input elements."""
     figures = facts.snapshot.figures.steps
     return max((figures[key].elements_in or 0 for key in stage.steps if key in figures), default=0)
 
 
-def _wall(facts: Facts, stage: StageFigures) -> int:
+def _sum_wall_time(facts: JobFacts, stage: StageFigures) -> int:
     """Returns for how many ms the steps of a stage were active."""
     figures = facts.snapshot.figures.steps
     return sum(figures[key].wall or 0 for key in stage.steps if key in figures)
 
 
-SHAPE_RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (_idle, _small_bundles)
+SHAPE_RULES: tuple[Callable[[JobFacts], Iterator[Cause]], ...] = (
+    _find_idle_sources,
+    _find_small_bundles,
+)

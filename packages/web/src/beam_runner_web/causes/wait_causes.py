@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 from beam_runner_jobservices.figures.step_metrics import StageFigures
-from beam_runner_jobservices.figures.texts import duration, one_line
+from beam_runner_jobservices.figures.texts import format_duration, truncate_to_line
 from beam_runner_model.observation import Execution
-from beam_runner_model.rendering import render, render_waits
+from beam_runner_model.rendering import render_record, render_waits
 from beam_runner_model.waits import Wait, WaitKind
 
 from beam_runner_web.watch.stalled_stacks import OLD_SECONDS, is_stalled
 
-from .facts import Cause, Facts, Weight
+from .facts import Cause, CauseSeverity, JobFacts
 
 _LITTLE_BYTES = 1_000
 _LONG_SECONDS = 300.0
@@ -30,31 +30,31 @@ _LINE = (
 _PRINTS = "The output of the process is in the job's log"
 
 
-def _is_never(facts: Facts, execution: Execution, wait: Wait) -> bool:
+def _never_covered(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
     return False
 
 
-def _is_always(facts: Facts, execution: Execution, wait: Wait) -> bool:
+def _always_covered(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
     return True
 
 
-def _is_short(facts: Facts, execution: Execution, wait: Wait) -> bool:
+def _is_short_wait(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
     return wait.seconds < OLD_SECONDS
 
 
-def _bundles_are_told(facts: Facts, execution: Execution, wait: Wait) -> bool:
+def _are_bundles_reported(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
     # A source of a stream may run a bundle that waits for data, which needs no report.
     return any(map(is_stalled, execution.bundles)) or (
         facts.snapshot.streaming and bool(execution.bundles)
     )
 
 
-def _failures_are_told(facts: Facts, execution: Execution, wait: Wait) -> bool:
+def _are_failures_reported(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
     return bool(execution.failed)
 
 
 @attrs.frozen
-class _Row:
+class _WaitRule:
     """How to report waits of one kind.
 
     Attributes:
@@ -66,125 +66,129 @@ class _Row:
     """
 
     at_once: bool
-    is_told: Callable[[Facts, Execution, Wait], bool] = _is_never
+    is_told: Callable[[JobFacts, Execution, Wait], bool] = _never_covered
     page: str = ""
     more: str = ""
 
 
-_TABLE: Mapping[WaitKind, _Row] = {
-    WaitKind.NEIGHBOUR: _Row(at_once=True, page="now", more=KEEPS),
-    WaitKind.SLOT: _Row(at_once=True, page="now", more=_PLACES),
-    WaitKind.SIDE_INPUT: _Row(at_once=True),
-    WaitKind.HOLD: _Row(at_once=True),
-    WaitKind.PROCESS: _Row(at_once=True, page="now", more=_LINE),
-    WaitKind.HARNESS: _Row(at_once=True, is_told=_is_short, page="logs", more=_PRINTS),
-    WaitKind.TASKS: _Row(at_once=False, is_told=_bundles_are_told, page="now"),
-    WaitKind.BUNDLES: _Row(at_once=False, is_told=_bundles_are_told),
-    WaitKind.RETRY: _Row(at_once=False, is_told=_failures_are_told),
-    WaitKind.END_OF_INPUT: _Row(at_once=False),
-    WaitKind.END_OF_SECTION_INPUT: _Row(at_once=False),
-    WaitKind.RESUMPTION: _Row(at_once=False, is_told=_is_always),
-    WaitKind.TIMER: _Row(at_once=False, is_told=_is_always),
-    WaitKind.WATERMARK: _Row(at_once=False, is_told=_is_always),
-    WaitKind.UPSTREAM: _Row(at_once=False, is_told=_is_always),
-    WaitKind.OTHER: _Row(at_once=False),
+_TABLE: Mapping[WaitKind, _WaitRule] = {
+    WaitKind.NEIGHBOUR: _WaitRule(at_once=True, page="now", more=KEEPS),
+    WaitKind.SLOT: _WaitRule(at_once=True, page="now", more=_PLACES),
+    WaitKind.SIDE_INPUT: _WaitRule(at_once=True),
+    WaitKind.HOLD: _WaitRule(at_once=True),
+    WaitKind.PROCESS: _WaitRule(at_once=True, page="now", more=_LINE),
+    WaitKind.HARNESS: _WaitRule(at_once=True, is_told=_is_short_wait, page="logs", more=_PRINTS),
+    WaitKind.TASKS: _WaitRule(at_once=False, is_told=_are_bundles_reported, page="now"),
+    WaitKind.BUNDLES: _WaitRule(at_once=False, is_told=_are_bundles_reported),
+    WaitKind.RETRY: _WaitRule(at_once=False, is_told=_are_failures_reported),
+    WaitKind.END_OF_INPUT: _WaitRule(at_once=False),
+    WaitKind.END_OF_SECTION_INPUT: _WaitRule(at_once=False),
+    WaitKind.RESUMPTION: _WaitRule(at_once=False, is_told=_always_covered),
+    WaitKind.TIMER: _WaitRule(at_once=False, is_told=_always_covered),
+    WaitKind.WATERMARK: _WaitRule(at_once=False, is_told=_always_covered),
+    WaitKind.UPSTREAM: _WaitRule(at_once=False, is_told=_always_covered),
+    WaitKind.OTHER: _WaitRule(at_once=False),
 }
 
 
-def waits_of_job(facts: Facts) -> Iterator[Cause]:
+def find_job_waits(facts: JobFacts) -> Iterator[Cause]:
     """Yields sentences about waits of the whole job: for a neighbour, or for slots of the cluster."""
     execution = facts.snapshot.execution
     if execution is not None:
-        for wait in _news(facts, execution):
+        for wait in _select_uncovered_waits(facts, execution):
             if not wait.stage and _TABLE[wait.kind].at_once:
-                yield _cause(facts, execution, wait)
+                yield _make_wait_cause(facts, execution, wait)
 
 
-def waits_of_stages(facts: Facts) -> Iterator[Cause]:
+def find_stage_waits(facts: JobFacts) -> Iterator[Cause]:
     """Yields sentences about waits of stages. Waits that can end by themselves count only if nothing
     else progresses.
     """
     execution = facts.snapshot.execution
     if execution is None:
         return
-    news = _news(facts, execution)
+    news = _select_uncovered_waits(facts, execution)
     at_once = [wait for wait in news if _TABLE[wait.kind].at_once]
-    causes = [_cause(facts, execution, one) for one in at_once if one.stage]
+    causes = [_make_wait_cause(facts, execution, one) for one in at_once if one.stage]
     yield from {cause.text: cause for cause in causes}.values()
     if news and not at_once and execution.still:
         said = render_waits(news, now=execution.now)
-        text = f"The job has committed nothing for {duration(execution.still)}: {said}"
+        text = f"The job has committed nothing for {format_duration(execution.still)}: {said}"
         row = _TABLE[news[0].kind]
-        yield Cause(news[0].kind, Weight.WARN, one_line(text, _LONGEST), row.page or "logs")
+        yield Cause(
+            news[0].kind, CauseSeverity.WARN, truncate_to_line(text, _LONGEST), row.page or "logs"
+        )
 
 
-def _news(facts: Facts, execution: Execution) -> list[Wait]:
+def _select_uncovered_waits(facts: JobFacts, execution: Execution) -> list[Wait]:
     """Returns the waits that no other sentence covers."""
     return [
         wait
         for wait in execution.waits
         if not _TABLE[wait.kind].is_told(facts, execution, wait)
-        and not _is_turn_in_composite(facts, wait)
+        and not _waits_for_sibling_step(facts, wait)
     ]
 
 
-def _cause(facts: Facts, execution: Execution, wait: Wait) -> Cause:
+def _make_wait_cause(facts: JobFacts, execution: Execution, wait: Wait) -> Cause:
     """Returns the sentence about a wait."""
-    row, tree, stage = _TABLE[wait.kind], facts.snapshot.tree, _stage(facts, wait)
-    step = _step(facts, wait, stage)
+    row, tree, stage = _TABLE[wait.kind], facts.snapshot.tree, _find_stage(facts, wait)
+    step = _find_waiting_step(facts, wait, stage)
     who = tree.steps[step].name if step else ""
     if wait.kind is WaitKind.PROCESS:
         # The stage hasn't reported the times of its steps either.
         found = tuple(one for one in map(tree.find, wait.steps) if one)
         who = facts.any_of(stage.steps if stage and stage.steps else found)
-    text = render(wait, who=who, now=execution.now)
+    text = render_record(wait, who=who, now=execution.now)
     page = row.page or ("" if stage is None else facts.card(stage))
     more = row.more.format(wait=wait)
     if wait.kind is WaitKind.SLOT:
         more += f": see {execution.interface}" if execution.interface else "."
-    return Cause(wait.kind, _weight(wait, stage), one_line(text, _LONGEST), page, step, more)
+    return Cause(
+        wait.kind, _choose_severity(wait, stage), truncate_to_line(text, _LONGEST), page, step, more
+    )
 
 
-def _weight(wait: Wait, stage: StageFigures | None) -> Weight:
+def _choose_severity(wait: Wait, stage: StageFigures | None) -> CauseSeverity:
     if wait.kind is WaitKind.NEIGHBOUR:
-        return weight_of_outage(wait.seconds)
+        return choose_outage_severity(wait.seconds)
     # A step with almost no input so far may only wait for a free worker.
-    return Weight.NOTE if wait.stage and _is_little(stage) else Weight.WARN
+    return CauseSeverity.NOTE if wait.stage and _has_little_input(stage) else CauseSeverity.WARN
 
 
-def weight_of_outage(seconds: float) -> Weight:
+def choose_outage_severity(seconds: float) -> CauseSeverity:
     """Returns the severity of a neighbour's outage of the given length."""
-    return Weight.BAD if seconds >= _LONG_SECONDS else Weight.WARN
+    return CauseSeverity.BAD if seconds >= _LONG_SECONDS else CauseSeverity.WARN
 
 
-def _is_little(stage: StageFigures | None) -> bool:
+def _has_little_input(stage: StageFigures | None) -> bool:
     backlog = None if stage is None else stage.backlog_bytes
     return backlog is not None and backlog < _LITTLE_BYTES
 
 
-def _step(facts: Facts, wait: Wait, stage: StageFigures | None) -> str:
+def _find_waiting_step(facts: JobFacts, wait: Wait, stage: StageFigures | None) -> str:
     """Returns the id of the waiting step; empty if no step of the pipeline waits."""
     if len(wait.steps) == 1 and (found := facts.snapshot.tree.find(wait.steps[0])):
         return found
     return "" if stage is None else facts.step(stage) or next(iter(stage.steps), "")
 
 
-def _stage(facts: Facts, wait: Wait) -> StageFigures | None:
+def _find_stage(facts: JobFacts, wait: Wait) -> StageFigures | None:
     return next((one for one in facts.snapshot.figures.stages if one.id == wait.stage), None)
 
 
-def _is_turn_in_composite(facts: Facts, wait: Wait) -> bool:
+def _waits_for_sibling_step(facts: JobFacts, wait: Wait) -> bool:
     """Returns whether a step with little input waits for a part of the same composite.
 
     A global combine waits for its default value in this way, and the wait ends by itself.
     """
-    tree, stage = facts.snapshot.tree, _stage(facts, wait)
-    step = _step(facts, wait, stage)
+    tree, stage = facts.snapshot.tree, _find_stage(facts, wait)
+    step = _find_waiting_step(facts, wait, stage)
     parent = tree.steps[step].parent if step else ""
     givers = [tree.find(giver) for giver in wait.givers]
     return bool(
         parent
         and givers
-        and _is_little(stage)
+        and _has_little_input(stage)
         and all(giver and tree.steps[giver].parent == parent for giver in givers)
     )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from .layers import Edge, Layers, Size, in_layers
+from .layers import Edge, LayerLayout, Size, arrange_in_layers
 
 _WIDTH = 216
 _HEAD = 28
@@ -21,7 +21,7 @@ _FOOT = 10
 
 
 @attrs.frozen
-class Shape:
+class StepShape:
     """A step to draw: its enclosing step (empty for none), its number of text lines below the name,
     and whether its parts are drawn instead.
     """
@@ -33,7 +33,7 @@ class Shape:
 
 
 @attrs.frozen
-class Box:
+class StepPosition:
     """The position of a step in the drawing."""
 
     x: float
@@ -43,7 +43,7 @@ class Box:
 
 
 @attrs.frozen
-class Line:
+class EdgePath:
     """An edge as an SVG path; its text is at `x`, `y`."""
 
     path: str
@@ -52,48 +52,48 @@ class Line:
 
 
 @attrs.frozen
-class Drawing:
+class GraphLayout:
     """Boxes and lines in the order of the request, within `width` and `height`."""
 
-    boxes: tuple[Box, ...]
-    lines: tuple[Line, ...]
+    boxes: tuple[StepPosition, ...]
+    lines: tuple[EdgePath, ...]
     width: float
     height: float
 
 
 @functools.lru_cache(maxsize=64)
-def drawing(shapes: tuple[Shape, ...], edges: tuple[Edge, ...]) -> Drawing:
+def lay_out_graph(shapes: tuple[StepShape, ...], edges: tuple[Edge, ...]) -> GraphLayout:
     """Draws steps, each before its parts, and edges between steps that are not open.
 
     The function caches drawings, because metrics change more often than the graph.
     """
-    return _Drawer(shapes, edges).drawing()
+    return _GraphLayouter(shapes, edges).lay_out_graph()
 
 
-class _Drawer:
-    def __init__(self, shapes: Sequence[Shape], edges: Sequence[Edge]) -> None:
+class _GraphLayouter:
+    def __init__(self, shapes: Sequence[StepShape], edges: Sequence[Edge]) -> None:
         self._shapes = shapes
         self._edges = edges
-        self._inside: dict[str, list[Shape]] = defaultdict(list)
+        self._inside: dict[str, list[StepShape]] = defaultdict(list)
         ways: dict[str, tuple[str, ...]] = {"": ()}
         for shape in shapes:
             self._inside[shape.parent].append(shape)
             ways[shape.key] = (*ways[shape.parent], shape.key)
-        self._lifted = {edge: _lifted(ways[edge[0]], ways[edge[1]]) for edge in edges}
+        self._lifted = {edge: _lift_edge(ways[edge[0]], ways[edge[1]]) for edge in edges}
         self._between: dict[str, list[Edge]] = defaultdict(list)
         for parent, lifted in self._lifted.values():
             self._between[parent].append(lifted)
-        self._layers: dict[str, Layers] = {}
+        self._layers: dict[str, LayerLayout] = {}
         self._sizes: dict[str, Size] = {}
 
-    def drawing(self) -> Drawing:
-        self._lay_out("")
-        boxes: dict[str, Box] = {}
+    def lay_out_graph(self) -> GraphLayout:
+        self._lay_out_parts("")
+        boxes: dict[str, StepPosition] = {}
         origins = {"": (0.0, 0.0)}
         for shape in self._shapes:
             x, y = self._layers[shape.parent].corners[shape.key]
             left, top = origins[shape.parent]
-            boxes[shape.key] = Box(left + x, top + y, *self._sizes[shape.key])
+            boxes[shape.key] = StepPosition(left + x, top + y, *self._sizes[shape.key])
             origins[shape.key] = left + x, top + y + _HEAD
         lines = []
         for source, target in self._edges:
@@ -103,22 +103,22 @@ class _Drawer:
                 (left + x, top + upper, top + lower)
                 for x, upper, lower in self._layers[parent].passing.get(lifted, ())
             ]
-            lines.append(_line(boxes[source], boxes[target], passing))
-        return Drawing(tuple(boxes.values()), tuple(lines), *self._layers[""].size)
+            lines.append(_draw_edge(boxes[source], boxes[target], passing))
+        return GraphLayout(tuple(boxes.values()), tuple(lines), *self._layers[""].size)
 
-    def _lay_out(self, parent: str) -> None:
+    def _lay_out_parts(self, parent: str) -> None:
         for shape in self._inside[parent]:
             if shape.open:
-                self._lay_out(shape.key)
+                self._lay_out_parts(shape.key)
                 width, height = self._layers[shape.key].size
                 self._sizes[shape.key] = width, _HEAD + height
             else:
                 self._sizes[shape.key] = _WIDTH, _HEAD + max(1, shape.lines) * _LINE + _FOOT
         sizes = {shape.key: self._sizes[shape.key] for shape in self._inside[parent]}
-        self._layers[parent] = in_layers(sizes, self._between[parent])
+        self._layers[parent] = arrange_in_layers(sizes, self._between[parent])
 
 
-def _lifted(source: Sequence[str], target: Sequence[str]) -> tuple[str, Edge]:
+def _lift_edge(source: Sequence[str], target: Sequence[str]) -> tuple[str, Edge]:
     """Returns the composite to which an edge belongs, and the two parts that it connects, from the
     paths to its ends.
     """
@@ -130,7 +130,9 @@ def _lifted(source: Sequence[str], target: Sequence[str]) -> tuple[str, Edge]:
     raise AssertionError("an edge must connect two steps that don't contain each other")
 
 
-def _line(source: Box, target: Box, passing: Sequence[tuple[float, float, float]]) -> Line:
+def _draw_edge(
+    source: StepPosition, target: StepPosition, passing: Sequence[tuple[float, float, float]]
+) -> EdgePath:
     """Returns a line from the lower side of a box to the upper side of another, through the layers between."""
     x, y = source.x + source.width / 2, source.y + source.height
     end_x, end_y = target.x + target.width / 2, target.y
@@ -143,4 +145,4 @@ def _line(source: Box, target: Box, passing: Sequence[tuple[float, float, float]
         if bottom > top:
             parts.append(f"V{bottom:.1f}")
         x, y = to_x, bottom
-    return Line(" ".join(parts), round(text_x + 6, 1), round(text_y + 4, 1))
+    return EdgePath(" ".join(parts), round(text_x + 6, 1), round(text_y + 4, 1))

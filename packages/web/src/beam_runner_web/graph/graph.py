@@ -13,7 +13,7 @@ _MOST_NODES = 200
 
 
 @attrs.frozen
-class Edge:
+class GraphEdge:
     """PCollections from one visible step to another; `side` if all of them are side inputs."""
 
     source: str
@@ -23,7 +23,7 @@ class Edge:
 
 
 @attrs.frozen
-class View:
+class GraphView:
     """The visible part of a pipeline.
 
     Attributes:
@@ -34,7 +34,7 @@ class View:
 
     opened: frozenset[str]
     visible: tuple[str, ...]
-    edges: tuple[Edge, ...]
+    edges: tuple[GraphEdge, ...]
 
     @property
     def too_large(self) -> bool:
@@ -42,7 +42,7 @@ class View:
         return len(self.visible) > _MOST_NODES
 
 
-def default_open(tree: StepTree, must_see: Iterable[str] = ()) -> frozenset[str]:
+def choose_open_composites(tree: StepTree, must_see: Iterable[str] = ()) -> frozenset[str]:
     """Returns the composites that are open by default.
 
     The composites around the steps in `must_see` are open. Otherwise, the user's own steps are
@@ -61,7 +61,7 @@ def default_open(tree: StepTree, must_see: Iterable[str] = ()) -> frozenset[str]
     return frozenset(opened)
 
 
-def view(tree: StepTree, opened: Iterable[str]) -> View:
+def make_view(tree: StepTree, opened: Iterable[str]) -> GraphView:
     """Returns the view with the composites `opened`, if their enclosing composites are open, too."""
     wanted = {key for key in opened if key in tree.steps and tree.steps[key].children}
     seen: list[str] = []
@@ -73,10 +73,10 @@ def view(tree: StepTree, opened: Iterable[str]) -> View:
         if key in wanted:
             really.add(key)
             pending += reversed(tree.steps[key].children)
-    return View(frozenset(really), tuple(seen), _edges(tree, frozenset(seen) - really))
+    return GraphView(frozenset(really), tuple(seen), _find_edges(tree, frozenset(seen) - really))
 
 
-def _edges(tree: StepTree, closed: frozenset[str]) -> tuple[Edge, ...]:
+def _find_edges(tree: StepTree, closed: frozenset[str]) -> tuple[GraphEdge, ...]:
     """Returns the edges between visible closed steps.
 
     Each PCollection connects its producer to its readers, both replaced by the visible steps that
@@ -102,6 +102,6 @@ def _edges(tree: StepTree, closed: frozenset[str]) -> tuple[Edge, ...]:
                 known = found[source, target]
                 known[pcollection] = known.get(pcollection, True) and is_side
     return tuple(
-        Edge(source, target, tuple(pcollections), all(pcollections.values()))
+        GraphEdge(source, target, tuple(pcollections), all(pcollections.values()))
         for (source, target), pcollections in found.items()
     )

@@ -27,7 +27,7 @@ Edge = tuple[str, str]
 
 
 @attrs.frozen
-class Layers:
+class LayerLayout:
     """The positions of boxes within `size`.
 
     Attributes:
@@ -42,7 +42,7 @@ class Layers:
 
 
 @attrs.frozen
-class _Place:
+class _LayerItem:
     """A box in a layer, or an edge that passes through the layer."""
 
     layer: int
@@ -51,13 +51,15 @@ class _Place:
     to: str = ""
 
 
-def in_layers(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> Layers:
+def arrange_in_layers(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> LayerLayout:
     """Returns the layout of boxes, given by their keys and sizes, and of the edges between them."""
-    layers, ahead = _layers(tuple(sizes), tuple(dict.fromkeys(edges)))
-    boxes = {key: _Place(layer, key, sizes[key][0] / 2) for key, layer in layers.items()}
-    ways = {edge: _way(boxes[edge[0]], boxes[edge[1]]) for edge in ahead}
-    rows = _rows((*boxes.values(), *(place for way in ways.values() for place in way[1:-1])))
-    middles = _middles(rows, ways.values())
+    layers, ahead = _assign_layers(tuple(sizes), tuple(dict.fromkeys(edges)))
+    boxes = {key: _LayerItem(layer, key, sizes[key][0] / 2) for key, layer in layers.items()}
+    ways = {edge: _make_edge_items(boxes[edge[0]], boxes[edge[1]]) for edge in ahead}
+    rows = _group_by_layer(
+        (*boxes.values(), *(place for way in ways.values() for place in way[1:-1]))
+    )
+    middles = _compute_middles(rows, ways.values())
     left = min((middle - place.half for place, middle in middles.items()), default=0.0) - _MARGIN
     right = max((middle + place.half for place, middle in middles.items()), default=0.0) + _MARGIN
     tops, bottoms, top = [], [], float(_MARGIN)
@@ -65,7 +67,7 @@ def in_layers(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> Layers:
         tops.append(top)
         bottoms.append(top + max(sizes[place.key][1] for place in row if not place.to))
         top = bottoms[-1] + _LAYER_GAP
-    return Layers(
+    return LayerLayout(
         {
             key: (round(middles[place] - place.half - left, 1), tops[place.layer])
             for key, place in boxes.items()
@@ -78,7 +80,9 @@ def in_layers(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> Layers:
     )
 
 
-def _layers(keys: Sequence[str], edges: Iterable[Edge]) -> tuple[dict[str, int], tuple[Edge, ...]]:
+def _assign_layers(
+    keys: Sequence[str], edges: Iterable[Edge]
+) -> tuple[dict[str, int], tuple[Edge, ...]]:
     """Returns the layer of each box, below its inputs, and the edges without those that close a cycle.
 
     Closed composites can depend on each other. Of each cycle, the function removes the edge that
@@ -103,36 +107,41 @@ def _layers(keys: Sequence[str], edges: Iterable[Edge]) -> tuple[dict[str, int],
     return {key: found[key] for key in keys}, ahead
 
 
-def _way(source: _Place, target: _Place) -> tuple[_Place, ...]:
+def _make_edge_items(source: _LayerItem, target: _LayerItem) -> tuple[_LayerItem, ...]:
     passing = (
-        _Place(layer, source.key, _OF_PASSING / 2, target.key)
+        _LayerItem(layer, source.key, _OF_PASSING / 2, target.key)
         for layer in range(source.layer + 1, target.layer)
     )
     return (source, *passing, target)
 
 
-def _rows(places: Iterable[_Place]) -> list[list[_Place]]:
+def _group_by_layer(places: Iterable[_LayerItem]) -> list[list[_LayerItem]]:
     """Returns the content of each layer."""
-    rows: dict[int, list[_Place]] = defaultdict(list)
+    rows: dict[int, list[_LayerItem]] = defaultdict(list)
     for place in places:
         rows[place.layer].append(place)
     return [rows[layer] for layer in range(len(rows))]
 
 
-def _middles(rows: list[list[_Place]], ways: Iterable[Sequence[_Place]]) -> dict[_Place, float]:
+def _compute_middles(
+    rows: list[list[_LayerItem]], ways: Iterable[Sequence[_LayerItem]]
+) -> dict[_LayerItem, float]:
     """Returns the middle of each place; sorts the rows from left to right.
 
     The function alternately moves each place to the mean position of its neighbours above and
     below, which reduces crossing edges.
     """
-    above, below = defaultdict[_Place, list[_Place]](list), defaultdict[_Place, list[_Place]](list)
+    above, below = (
+        defaultdict[_LayerItem, list[_LayerItem]](list),
+        defaultdict[_LayerItem, list[_LayerItem]](list),
+    )
     for way in ways:
         for upper, lower in pairwise(way):
             below[upper].append(lower)
             above[lower].append(upper)
-    middles = dict[_Place, float]()
+    middles = dict[_LayerItem, float]()
     for row in rows:
-        _set_apart(row, [0.0] * len(row), middles)
+        _space_items(row, [0.0] * len(row), middles)
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
         connected = above if down else below
@@ -141,12 +150,12 @@ def _middles(rows: list[list[_Place]], ways: Iterable[Sequence[_Place]]) -> dict
                 place: mean(middles[one] for one in connected[place] or (place,)) for place in row
             }
             row.sort(key=wanted.__getitem__)
-            _set_apart(row, [wanted[place] for place in row], middles)
+            _space_items(row, [wanted[place] for place in row], middles)
     return middles
 
 
-def _set_apart(
-    row: Sequence[_Place], wanted: Sequence[float], middles: dict[_Place, float]
+def _space_items(
+    row: Sequence[_LayerItem], wanted: Sequence[float], middles: dict[_LayerItem, float]
 ) -> None:
     """Moves places near their wanted positions, in order, with room between them.
 

@@ -56,7 +56,7 @@ class JobList:
     pages: int
 
 
-def lines_of(client: JobClient) -> list[JobLine]:
+def read_job_lines(client: JobClient) -> list[JobLine]:
     """Returns the jobs of a server, oldest first, with times if the server reports them.
 
     Raises:
@@ -68,11 +68,11 @@ def lines_of(client: JobClient) -> list[JobLine]:
         if error.code != "UNIMPLEMENTED":
             raise
         times = {}
-    jobs = _in_order(client.jobs())
-    return [_line(job, times.get(job.job_id) or JobTimes(job.job_id)) for job in jobs]
+    jobs = _sort_by_submission(client.jobs())
+    return [_make_job_line(job, times.get(job.job_id) or JobTimes(job.job_id)) for job in jobs]
 
 
-def _in_order(jobs: Sequence[JobInfo]) -> Sequence[JobInfo]:
+def _sort_by_submission(jobs: Sequence[JobInfo]) -> Sequence[JobInfo]:
     """Returns jobs in the order of their submission.
 
     If ids consist of a word and a number, the order is by number, because Prism lists its jobs in
@@ -85,9 +85,9 @@ def _in_order(jobs: Sequence[JobInfo]) -> Sequence[JobInfo]:
     return sorted(jobs, key=lambda job: int(job.job_id.removeprefix(next(iter(words)) or "")))
 
 
-def _line(job: JobInfo, times: JobTimes) -> JobLine:
-    name = masking.option(job.options, masking.JOB_NAME) or job.job_name or job.job_id
-    streaming = bool(masking.option(job.options, "streaming"))
+def _make_job_line(job: JobInfo, times: JobTimes) -> JobLine:
+    name = masking.get_option(job.options, masking.JOB_NAME) or job.job_name or job.job_id
+    streaming = bool(masking.get_option(job.options, "streaming"))
     started = times.started or times.submitted
     return JobLine(
         job.job_id,
@@ -101,19 +101,21 @@ def _line(job: JobInfo, times: JobTimes) -> JobLine:
     )
 
 
-def job_list(lines: Iterable[JobLine], state: str = "", name: str = "", page: int = 1) -> JobList:
+def filter_jobs(
+    lines: Iterable[JobLine], state: str = "", name: str = "", page: int = 1
+) -> JobList:
     """Returns the jobs that match a filter, the latest first."""
     named = [line for line in lines if name.lower() in f"{line.name}\n{line.id}".lower()]
     named.reverse()
-    counts = {one: sum(_is(line, one) for line in named) for one in STATES}
-    left = [line for line in named if not state or _is(line, state)]
+    counts = {one: sum(_matches_state(line, one) for line in named) for one in STATES}
+    left = [line for line in named if not state or _matches_state(line, state)]
     pages = max(1, -(-len(left) // PAGE_LENGTH))
     page = min(max(1, page), pages)
     start = (page - 1) * PAGE_LENGTH
     return JobList(tuple(left[start : start + PAGE_LENGTH]), counts, len(left), page, pages)
 
 
-def _is(line: JobLine, state: str) -> bool:
+def _matches_state(line: JobLine, state: str) -> bool:
     match state:
         case "running":
             return line.state in _RUNNING

@@ -10,17 +10,17 @@ import attrs
 from beam_runner_jobservices.error_log import FailureGroup
 from beam_runner_jobservices.figures.step_metrics import StageFigures, StepFigures
 from beam_runner_jobservices.figures.step_tree import StepNode
-from beam_runner_jobservices.figures.texts import is_end, is_start
+from beam_runner_jobservices.figures.texts import is_max_timestamp, is_min_timestamp
 from beam_runner_jobservices.job_log import LogAnswer, LogQuery
 from beam_runner_model.jobs import JobState
 
-from beam_runner_web.causes.causes import causes_of
-from beam_runner_web.causes.facts import Cause, Facts
-from beam_runner_web.graph.graph import View, default_open, view
+from beam_runner_web.causes.causes import find_causes
+from beam_runner_web.causes.facts import Cause, JobFacts
+from beam_runner_web.graph.graph import GraphView, choose_open_composites, make_view
 from beam_runner_web.watch import masking
-from beam_runner_web.watch.states import ENDED_WELL, StepState, of_stage, step_states
-from beam_runner_web.watch.timeline import Chart, Timeline, charts_of, timeline_of
-from beam_runner_web.watch.watching import Snapshot, grown
+from beam_runner_web.watch.states import ENDED_WELL, StepState, compute_step_states, get_stage_state
+from beam_runner_web.watch.timeline import SeriesChart, StageTimeline, make_charts, make_timeline
+from beam_runner_web.watch.watching import JobSnapshot, count_output_elements
 
 _CAN_END = frozenset({JobState.STARTING, JobState.RUNNING, JobState.DRAINING})
 _SLOWEST = 6
@@ -51,7 +51,7 @@ class JobView:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: JobSnapshot,
         ask_logs: Callable[[LogQuery], LogAnswer | None] = lambda query: None,
     ) -> None:
         self.snapshot = snapshot
@@ -67,7 +67,7 @@ class JobView:
     @cached_property
     def name(self) -> str:
         """The user's name for the job, which some servers report only among the options."""
-        named = masking.option(self.snapshot.job.options, masking.JOB_NAME)
+        named = masking.get_option(self.snapshot.job.options, masking.JOB_NAME)
         return str(named or self.snapshot.job.job_name or self.id)
 
     @property
@@ -102,13 +102,15 @@ class JobView:
     @cached_property
     def states(self) -> Mapping[str, StepState]:
         moving = frozenset(
-            key for key in self.figures.steps if (self.snapshot.rate(grown(key)) or 0) > 0
+            key
+            for key in self.figures.steps
+            if (self.snapshot.rate(count_output_elements(key)) or 0) > 0
         )
-        return step_states(self.tree, self.figures, self.state, self.failed_steps, moving)
+        return compute_step_states(self.tree, self.figures, self.state, self.failed_steps, moving)
 
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
-        return causes_of(Facts(self.snapshot, self.failures, dict(self.states)))
+        return find_causes(JobFacts(self.snapshot, self.failures, dict(self.states)))
 
     @cached_property
     def stages_by_step(self) -> Mapping[str, StageFigures]:
@@ -117,7 +119,9 @@ class JobView:
         for stage in self.figures.stages:
             for key in stage.steps:
                 for one in (key, *self.tree.way_to(key)):
-                    if one not in found or _behind(stage) < _behind(found[one]):
+                    if one not in found or _get_output_watermark(stage) < _get_output_watermark(
+                        found[one]
+                    ):
                         found[one] = stage
         return found
 
@@ -130,10 +134,10 @@ class JobView:
                 found[key] = found.get(key, 0) + (stage.backlog_bytes or 0)
         return found
 
-    def view(self, opened: Sequence[str] | None) -> View:
+    def view(self, opened: Sequence[str] | None) -> GraphView:
         """Returns the view with these composites open; by default the most informative one."""
-        chosen = default_open(self.tree, self.failed_steps) if opened is None else opened
-        return view(self.tree, chosen)
+        chosen = choose_open_composites(self.tree, self.failed_steps) if opened is None else opened
+        return make_view(self.tree, chosen)
 
     def row(self, key: str, opened: frozenset[str] = frozenset()) -> StepRow:
         """Returns a step's row of the table."""
@@ -142,22 +146,22 @@ class JobView:
             self.tree.steps[key],
             self.states.get(key, StepState.IDLE),
             figures,
-            self.snapshot.rate(grown(key)),
+            self.snapshot.rate(count_output_elements(key)),
             self.stages_by_step.get(key),
             self.waiting.get(key),
             key in opened,
         )
 
-    def rows(self, seen: View, sort: str = "") -> list[StepRow]:
+    def rows(self, seen: GraphView, sort: str = "") -> list[StepRow]:
         """Returns the rows of the table: the visible tree, or all steps without parts, sorted."""
         descending = sort.startswith("-")
         by = sort.removeprefix("-")
         if by not in _SORTS:
             return [self.row(key, seen.opened) for key in seen.visible]
         leaves = [self.row(key) for key, step in self.tree.steps.items() if not step.children]
-        known = [row for row in leaves if _sort_key(row, by) is not None]
-        unknown = [row for row in leaves if _sort_key(row, by) is None]
-        return sorted(known, key=lambda row: _sort_key(row, by), reverse=descending) + unknown
+        known = [row for row in leaves if _get_sort_key(row, by) is not None]
+        unknown = [row for row in leaves if _get_sort_key(row, by) is None]
+        return sorted(known, key=lambda row: _get_sort_key(row, by), reverse=descending) + unknown
 
     @cached_property
     def slowest(self) -> list[StepRow]:
@@ -172,7 +176,7 @@ class JobView:
     def stage_state(self, stage: StageFigures) -> StepState:
         """Returns the state of a stage, also of a finished one."""
         if not self.state.is_terminal:
-            return of_stage(stage)
+            return get_stage_state(stage)
         return StepState.DONE if self.state in ENDED_WELL else StepState.IDLE
 
     @cached_property
@@ -181,13 +185,13 @@ class JobView:
         return sorted(self.figures.stages, key=lambda one: (not one.waits, not one.open_bundles))
 
     @cached_property
-    def timeline(self) -> Timeline | None:
+    def timeline(self) -> StageTimeline | None:
         """Returns the active times of each stage; None if the server doesn't report them."""
-        return timeline_of(self.snapshot)
+        return make_timeline(self.snapshot)
 
-    def charts(self, stage_id: str) -> tuple[Chart, ...]:
+    def charts(self, stage_id: str) -> tuple[SeriesChart, ...]:
         """Returns small charts of a stage's history."""
-        return charts_of(self.snapshot, stage_id)
+        return make_charts(self.snapshot, stage_id)
 
     @cached_property
     def latest_stage(self) -> StageFigures | None:
@@ -195,19 +199,23 @@ class JobView:
         if self.state.is_terminal or not self.streaming:
             return None
         marks = ((one.output_watermark, one) for one in self.figures.stages)
-        known = [(at, one) for at, one in marks if at and not (is_start(at) or is_end(at))]
+        known = [
+            (at, one)
+            for at, one in marks
+            if at and not (is_min_timestamp(at) or is_max_timestamp(at))
+        ]
         return min(known, key=lambda found: found[0], default=(0, None))[1]
 
     @cached_property
     def options(self) -> list[tuple[str, Any]]:
-        return masking.shown(self.snapshot.job.options)
+        return masking.list_masked_options(self.snapshot.job.options)
 
 
-def _behind(stage: StageFigures) -> int:
+def _get_output_watermark(stage: StageFigures) -> int:
     return 0 if stage.output_watermark is None else stage.output_watermark
 
 
-def _sort_key(row: StepRow, by: str) -> Any:
+def _get_sort_key(row: StepRow, by: str) -> Any:
     match by:
         case "name":
             return row.step.name

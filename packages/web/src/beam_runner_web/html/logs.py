@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import attrs
 from beam_runner_jobservices.figures.step_tree import StepNode
-from beam_runner_jobservices.figures.texts import iso
+from beam_runner_jobservices.figures.texts import format_iso_seconds
 from beam_runner_jobservices.job_log import JobLogLine, LogAnswer, LogQuery, select_logs
 from beam_runner_model.jobs import JobMessage
 
-from beam_runner_web.html.rendering import whole_number
+from beam_runner_web.html.rendering import parse_whole_number
 
 from .job_view import JobView
 
@@ -70,26 +70,29 @@ class LogPart:
     steps: tuple[str, ...]
 
 
-def last_lines(job: JobView, chosen: LogFilter, most: int = _MOST_LINES) -> LogPart:
+def read_last_lines(job: JobView, chosen: LogFilter, most: int = _MOST_LINES) -> LogPart:
     """Returns the last lines that match a filter, up to the size of a page."""
-    found = _ask(job, _query(job, chosen, most, _MOST_CHARACTERS))
+    found = _query_log(job, _make_query(job, chosen, most, _MOST_CHARACTERS))
     steps = dict.fromkeys(job.tree.find(name) for name in found.steps)
     return LogPart(
-        tuple(_line(job, one) for one in found.lines), found.found, found.dropped, tuple(steps)
+        tuple(_make_log_line(job, one) for one in found.lines),
+        found.found,
+        found.dropped,
+        tuple(steps),
     )
 
 
-def all_lines(job: JobView, chosen: LogFilter) -> list[LogLine]:
+def read_all_lines(job: JobView, chosen: LogFilter) -> list[LogLine]:
     """Yields all lines that match a filter, oldest first."""
     parts: list[tuple[JobLogLine, ...]] = []
-    query = _query(job, chosen)
-    while found := _ask(job, query).lines:
+    query = _make_query(job, chosen)
+    while found := _query_log(job, query).lines:
         parts.append(found)
         query = attrs.evolve(query, before=found[0].id)
-    return [_line(job, one) for part in reversed(parts) for one in part]
+    return [_make_log_line(job, one) for part in reversed(parts) for one in part]
 
 
-def steps_to_choose(job: JobView, chosen: LogFilter, found: LogPart) -> list[StepNode]:
+def list_filter_steps(job: JobView, chosen: LogFilter, found: LogPart) -> list[StepNode]:
     """Returns the steps to filter by: all steps, or in a large pipeline those with lines, and their composites."""
     steps = job.tree.steps
     if len(steps) <= _MOST_STEPS:
@@ -99,7 +102,7 @@ def steps_to_choose(job: JobView, chosen: LogFilter, found: LogPart) -> list[Ste
     return [step for key, step in steps.items() if key in wanted]
 
 
-def _query(
+def _make_query(
     job: JobView,
     chosen: LogFilter,
     most: int = LogQuery().most,
@@ -110,18 +113,18 @@ def _query(
         step=job.tree.steps[step].name if step else "",
         severity=chosen.severity,
         text=chosen.text,
-        before=whole_number(chosen.before, 0),
+        before=parse_whole_number(chosen.before, 0),
         most=most,
         characters=characters,
     )
 
 
-def _ask(job: JobView, query: LogQuery) -> LogAnswer:
+def _query_log(job: JobView, query: LogQuery) -> LogAnswer:
     found = job.ask_logs(query)
-    return select_logs(_of_stream(job), query) if found is None else found
+    return select_logs(_number_messages(job), query) if found is None else found
 
 
-def _of_stream(job: JobView) -> Iterator[JobMessage]:
+def _number_messages(job: JobView) -> Iterator[JobMessage]:
     """Returns the messages of a server without a log call, numbered here; the text names the step."""
     for number, message in enumerate(job.snapshot.messages, 1):
         step, text = job.tree.names.step_of(message.text)
@@ -129,7 +132,7 @@ def _of_stream(job: JobView) -> Iterator[JobMessage]:
         yield attrs.evolve(message, message_id=str(number), transform=name)
 
 
-def _line(job: JobView, record: JobLogLine) -> LogLine:
-    time = "" if record.time is None else iso(record.time)
+def _make_log_line(job: JobView, record: JobLogLine) -> LogLine:
+    time = "" if record.time is None else format_iso_seconds(record.time)
     step = job.tree.find(record.step)
     return LogLine(record.id, time, record.severity, step, record.worker, record.text)

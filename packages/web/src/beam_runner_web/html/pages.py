@@ -8,15 +8,15 @@ from typing import Any
 import attrs
 from starlette.datastructures import QueryParams
 
-from beam_runner_web.html.rendering import whole_number
+from beam_runner_web.html.rendering import parse_whole_number
 from beam_runner_web.settings import WebSettings
-from beam_runner_web.watch.threads import Thread
-from beam_runner_web.watch.watching import Watches
+from beam_runner_web.watch.threads import WorkerThread
+from beam_runner_web.watch.watching import OpenJobs
 
-from .graph_view import picture
-from .job_list import STATES, job_list, lines_of
+from .graph_view import draw_graph
+from .job_list import STATES, filter_jobs, read_job_lines
 from .job_view import JobView
-from .logs import LogFilter, last_lines, steps_to_choose
+from .logs import LogFilter, list_filter_steps, read_last_lines
 
 Values = dict[str, Any]
 
@@ -36,7 +36,7 @@ class JobPage:
     values: Callable[[JobView, QueryParams], Values]
 
 
-def _overview(job: JobView, query: QueryParams) -> Values:
+def _make_overview_values(job: JobView, query: QueryParams) -> Values:
     opened = query.getlist("open") if "open" in query else None
     seen = job.view(opened)
     step = query.get("step", "")
@@ -44,7 +44,7 @@ def _overview(job: JobView, query: QueryParams) -> Values:
         step = ""
     sort = query.get("sort", "")
     rows = job.rows(seen, sort)
-    first = _first(query, len(rows))
+    first = _read_first_row(query, len(rows))
     return {
         "seen": seen,
         "chosen_open": opened,
@@ -56,67 +56,67 @@ def _overview(job: JobView, query: QueryParams) -> Values:
         "first": first,
         "total": len(rows),
         "step_length": _ROWS,
-        "graph": picture(job, seen),
+        "graph": draw_graph(job, seen),
         "linked": True,
     }
 
 
-def _first(query: QueryParams, total: int) -> int:
+def _read_first_row(query: QueryParams, total: int) -> int:
     """Returns the start of a part of a long list, from the address."""
-    first = whole_number(query.get("from", ""), 0)
+    first = parse_whole_number(query.get("from", ""), 0)
     return first if first < total else 0
 
 
-def _part(name: str, found: Sequence[object], query: QueryParams, length: int) -> Values:
+def _slice_list(name: str, found: Sequence[object], query: QueryParams, length: int) -> Values:
     """Returns a part of a long list by its name, and the position of the part."""
-    first = _first(query, len(found))
+    first = _read_first_row(query, len(found))
     part = found[first : first + length]
     return {name: part, "first": first, "total": len(found), "length": length}
 
 
-def _stages(job: JobView, query: QueryParams) -> Values:
-    return _part("stages", job.stages, query, _STAGES)
+def _make_stages_values(job: JobView, query: QueryParams) -> Values:
+    return _slice_list("stages", job.stages, query, _STAGES)
 
 
-def _metrics(job: JobView, query: QueryParams) -> Values:
-    return _part("metrics", job.figures.user, query, _METRICS)
+def _make_metrics_values(job: JobView, query: QueryParams) -> Values:
+    return _slice_list("metrics", job.figures.user, query, _METRICS)
 
 
-def _logs(job: JobView, query: QueryParams) -> Values:
+def _make_log_values(job: JobView, query: QueryParams) -> Values:
     chosen = LogFilter(
         step=query.get("step", ""),
         severity=query.get("severity", "").upper(),
         text=query.get("q", ""),
         before=query.get("before", ""),
     )
-    found = last_lines(job, chosen)
-    return {"chosen": chosen, "found": found, "steps": steps_to_choose(job, chosen, found)}
+    found = read_last_lines(job, chosen)
+    return {"chosen": chosen, "found": found, "steps": list_filter_steps(job, chosen, found)}
 
 
-def _nothing(job: JobView, query: QueryParams) -> Values:
+def _make_no_values(job: JobView, query: QueryParams) -> Values:
     return {}
 
 
 JOB_PAGES: Mapping[str, JobPage] = {
-    "": JobPage("job.html", "Overview", _overview),
-    "stages": JobPage("stages.html", "Stages", _stages),
-    "now": JobPage("now.html", "Now", _nothing),
-    "logs": JobPage("logs.html", "Log", _logs),
-    "errors": JobPage("errors.html", "Errors", _nothing),
-    "metrics": JobPage("metrics.html", "Metrics", _metrics),
-    "environment": JobPage("environment.html", "Environment", _nothing),
+    "": JobPage("job.html", "Overview", _make_overview_values),
+    "stages": JobPage("stages.html", "Stages", _make_stages_values),
+    "now": JobPage("now.html", "Now", _make_no_values),
+    "logs": JobPage("logs.html", "Log", _make_log_values),
+    "errors": JobPage("errors.html", "Errors", _make_no_values),
+    "metrics": JobPage("metrics.html", "Metrics", _make_metrics_values),
+    "environment": JobPage("environment.html", "Environment", _make_no_values),
 }
 """The pages of a job by the last part of their address."""
 
 
-class Pages:
+class PageContents:
     """The current content of each page. Blocking calls; thread-safe."""
 
-    def __init__(self, watches: Watches, settings: WebSettings) -> None:
+    def __init__(self, watches: OpenJobs, settings: WebSettings) -> None:
         self.watches = watches
         self._settings = settings
 
-    def _common(self) -> Values:
+    def _make_common_values(self) -> Values:
         return {
             "endpoint": self._settings.job_endpoint,
             "read_only": self._settings.read_only,
@@ -131,10 +131,10 @@ class Pages:
         """
         state, name = query.get("state", ""), query.get("name", "")
         page = query.get("page", "1")
-        lines = lines_of(self.watches.client)
-        found = job_list(lines, state, name, whole_number(page, 1))
+        lines = read_job_lines(self.watches.client)
+        found = filter_jobs(lines, state, name, parse_whole_number(page, 1))
         return {
-            **self._common(),
+            **self._make_common_values(),
             "jobs": found,
             "state": state,
             "name": name,
@@ -164,7 +164,7 @@ class Pages:
             **self.job(job_id, "now", query),
             "live": False,
             "all": everything,
-            "threads": [one for one in map(Thread.of, found) if everything or one.is_users],
+            "threads": [one for one in map(WorkerThread.of, found) if everything or one.is_users],
             "total": len(found),
         }
 
@@ -190,7 +190,7 @@ class Pages:
         """Returns the content of a page of a job. Raises the same errors as `view`."""
         view = self.view(job_id)
         return {
-            **self._common(),
+            **self._make_common_values(),
             "job": view,
             "tabs": JOB_PAGES,
             "tab": page,

@@ -11,8 +11,8 @@ from urllib.parse import quote, urlencode
 
 from beam_runner_jobservices.figures import samples, texts
 from beam_runner_jobservices.texts import parse_iso_time
-from beam_runner_model.rendering import render
-from beam_runner_model.stories import render_piece, render_status, render_step
+from beam_runner_model.rendering import render_record
+from beam_runner_model.stories import render_data_piece, render_status, render_step
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -32,33 +32,35 @@ class Renderer:
         self._env = Environment(
             loader=FileSystemLoader(_TEMPLATES),
             autoescape=True,
-            finalize=_finalize,
+            finalize=_sanitize_value,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        versions = {path.name: _version(path) for path in STATIC.iterdir() if path.is_file()}
+        versions = {
+            path.name: _compute_file_version(path) for path in STATIC.iterdir() if path.is_file()
+        }
         self._env.globals.update(
             link=self.link,
             static=lambda name: f"{root_path}/static/{name}?v={versions[name]}",
             css=lambda: Markup((STATIC / "web.css").read_text(encoding="utf-8")),
         )
         for helper in (
-            texts.number,
-            texts.exact,
-            texts.size,
-            texts.duration,
-            texts.percent,
-            texts.iso,
-            texts.clock,
-            texts.watermark,
-            texts.one_line,
+            texts.format_count,
+            texts.format_exact_number,
+            texts.format_size,
+            texts.format_duration,
+            texts.format_percentage,
+            texts.format_iso_seconds,
+            texts.format_utc_time,
+            texts.format_watermark,
+            texts.truncate_to_line,
             parse_iso_time,
         ):
             self._env.filters[helper.__name__] = helper
-        self._env.filters["sample"] = samples.shown
-        self._env.filters["told"] = lambda wait, now=None: render(wait, now=now)
-        self._env.filters.update(status=render_status, step=render_step, piece=render_piece)
+        self._env.filters["sample"] = samples.format_sample
+        self._env.filters["wait_text"] = lambda wait, now=None: render_record(wait, now=now)
+        self._env.filters.update(status=render_status, step=render_step, piece=render_data_piece)
         self._env.globals["ui"] = self._env.get_template("macros.html").module
 
     def link(self, path: str, *parts: str, **query: Any) -> Markup:
@@ -81,7 +83,7 @@ class Renderer:
     def live_parts(self, template: str, values: Mapping[str, Any]) -> dict[str, str]:
         """Returns the changing parts of a page by the ids of their elements."""
         parts: dict[str, str] = {}
-        for name in self._with_bases(template):
+        for name in self._list_template_chain(template):
             loaded = self._env.get_template(name)
             context = loaded.new_context(dict(values))
             for block, fill in loaded.blocks.items():
@@ -89,26 +91,29 @@ class Renderer:
                     parts[block] = "".join(fill(context))
         return parts
 
-    def _with_bases(self, template: str) -> tuple[str, ...]:
+    def _list_template_chain(self, template: str) -> tuple[str, ...]:
         """Returns a template, and the templates that it extends."""
         if template not in self._bases:
             source = (_TEMPLATES / template).read_text(encoding="utf-8")
             found = _EXTENDS.match(source)
-            self._bases[template] = (template, *(self._with_bases(found[1]) if found else ()))
+            self._bases[template] = (
+                template,
+                *(self._list_template_chain(found[1]) if found else ()),
+            )
         return self._bases[template]
 
 
-def _finalize(value: Any) -> Any:
+def _sanitize_value(value: Any) -> Any:
     """Sanitizes texts in templates; markup stays unchanged."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return texts.harmless(value)
+        return texts.sanitize_for_display(value)
     return value
 
 
-def _version(path: Path) -> str:
+def _compute_file_version(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
 
-def whole_number(text: str, otherwise: int) -> int:
+def parse_whole_number(text: str, otherwise: int) -> int:
     """Returns the number in an address if it is in a plausible range. Python refuses to parse thousands of digits."""
     return int(text) if text.isdecimal() and len(text) < _DIGITS else otherwise

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import time
 
-from .graph_view import picture
+from .graph_view import draw_graph
 from .job_view import JobView
-from .logs import LogFilter, last_lines
+from .logs import LogFilter, read_last_lines
 from .rendering import Renderer
 
 _LAST_LINES = 1_000
 
 
-def report(renderer: Renderer, view: JobView) -> str:
+def render_report(renderer: Renderer, view: JobView) -> str:
     """Returns the file's text; options are masked as on the pages."""
     values = {
         "job": view,
-        "graph": picture(view, view.view(None)),
+        "graph": draw_graph(view, view.view(None)),
         "linked": False,
         "rows": [view.row(key) for key in view.tree.steps],
-        "lines": last_lines(view, LogFilter(), _LAST_LINES).lines,
+        "lines": read_last_lines(view, LogFilter(), _LAST_LINES).lines,
         "made": time.time(),
         "title": view.name,
     }

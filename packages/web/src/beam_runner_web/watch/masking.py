@@ -25,46 +25,46 @@ _OPTION = re.compile(r"^beam:option:(?P<name>.+):v\d+$")
 JOB_NAME = "job_name"
 
 
-def plain_name(key: str) -> str:
+def get_plain_name(key: str) -> str:
     """Returns an option's plain name, such as `job_name` for `beam:option:job_name:v1`."""
     found = _OPTION.match(key)
     return found["name"] if found else key
 
 
-def shown(options: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def list_masked_options(options: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Returns the names and values of all options that are set, by name, with probable secrets masked."""
-    named = {plain_name(key): value for key, value in options.items()}
+    named = {get_plain_name(key): value for key, value in options.items()}
     return [
-        (name, _masked(name, value))
+        (name, _mask_option(name, value))
         for name, value in sorted(named.items())
         if value not in (None, "", [], {})
     ]
 
 
-def _masked(name: str, value: Any) -> Any:
+def _mask_option(name: str, value: Any) -> Any:
     if _SECRET.search(name):
         return MASK
-    return _masked_item(value)
+    return _mask_item(value)
 
 
-def _masked_item(value: Any) -> Any:
+def _mask_item(value: Any) -> Any:
     """Returns a masked item of a list; in experiments and similar options, `key=value` has its own name."""
     if isinstance(value, Mapping):
-        return {key: _masked(str(key), inner) for key, inner in value.items()}
+        return {key: _mask_option(str(key), inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_masked_item(inner) for inner in value]
+        return [_mask_item(inner) for inner in value]
     if not isinstance(value, str):
         return value
     key, equals, _ = value.partition("=")
     if equals and _PLAIN.fullmatch(key) and _SECRET.search(key):
         return f"{key}={MASK}"
-    return _WITHIN.sub(_without_secret, _URL_SECRET.sub(MASK, value))
+    return _WITHIN.sub(_replace_secret, _URL_SECRET.sub(MASK, value))
 
 
-def _without_secret(found: re.Match[str]) -> str:
+def _replace_secret(found: re.Match[str]) -> str:
     return found[0].removesuffix(found["secret"]) + MASK
 
 
-def option(options: Mapping[str, Any], name: str) -> Any:
+def get_option(options: Mapping[str, Any], name: str) -> Any:
     """Returns the value of the option with a plain name; None if the option isn't set."""
     return options.get(f"beam:option:{name}:v1", options.get(name))

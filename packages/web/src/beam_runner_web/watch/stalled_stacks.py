@@ -10,7 +10,7 @@ from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
 from beam_runner_model.observation import Execution, ObservedBundle, ThreadStack
 
-from .threads import Thread
+from .threads import WorkerThread
 
 STILL_SECONDS = 5.0
 OLD_SECONDS = 10.0
@@ -38,21 +38,23 @@ class StalledStacks:
         self._job_id = job_id
         self._asked = float("-inf")
         self._asking = threading.Lock()
-        self._threads: tuple[Thread, ...] = ()
+        self._threads: tuple[WorkerThread, ...] = ()
 
-    def threads(self, execution: Execution | None) -> tuple[Thread, ...]:
+    def threads(self, execution: Execution | None) -> tuple[WorkerThread, ...]:
         """Returns the threads that were in user code at the last request; none if no bundle is stuck."""
         if execution is None or not any(map(is_stalled, execution.bundles)):
             self._threads = ()
         elif time.monotonic() - self._asked >= _PAUSE_SECONDS and self._asking.acquire(False):
             self._asked = time.monotonic()
-            threading.Thread(target=self._ask, name="beam-web-stacks", daemon=True).start()
+            threading.Thread(
+                target=self._request_stacks, name="beam-web-stacks", daemon=True
+            ).start()
         return self._threads
 
-    def _ask(self) -> None:
+    def _request_stacks(self) -> None:
         try:
             found: Sequence[ThreadStack] = self._client.stacks(self._job_id)
-            self._threads = tuple(one for one in map(Thread.of, found) if one.is_users)
+            self._threads = tuple(one for one in map(WorkerThread.of, found) if one.is_users)
         except (JobApiError, ValueError):
             # The server has no such call or is unavailable, which other calls report. Or the client
             # was closed
@@ -62,7 +64,9 @@ class StalledStacks:
             self._asking.release()
 
 
-def thread_of(bundle: ObservedBundle, threads: Sequence[Thread]) -> Thread | None:
+def find_bundle_thread(
+    bundle: ObservedBundle, threads: Sequence[WorkerThread]
+) -> WorkerThread | None:
     """Returns the thread whose user code belongs to a bundle; None if several threads are possible."""
     found = [one for one in threads if (one.host, one.pid) == (bundle.host, bundle.pid)]
     found = found or [one for one in threads if one.sdk and one.host == bundle.host]

@@ -6,9 +6,9 @@ import enum
 from collections import defaultdict
 from collections.abc import Mapping
 
-from beam_runner_jobservices.figures.step_metrics import Figures, StageFigures
+from beam_runner_jobservices.figures.step_metrics import JobFigures, StageFigures
 from beam_runner_jobservices.figures.step_tree import StepTree
-from beam_runner_jobservices.figures.texts import is_end
+from beam_runner_jobservices.figures.texts import is_max_timestamp
 from beam_runner_model.jobs import JobState
 
 
@@ -26,9 +26,9 @@ _OF_COMPOSITES = (StepState.FAILED, StepState.RUNNING, StepState.WAITING)
 ENDED_WELL = (JobState.DONE, JobState.DRAINED)
 
 
-def step_states(
+def compute_step_states(
     tree: StepTree,
-    figures: Figures,
+    figures: JobFigures,
     state: JobState,
     failed: frozenset[str],
     moving: frozenset[str] = frozenset(),
@@ -42,11 +42,11 @@ def step_states(
     if not state.is_terminal:
         for stage in figures.stages:
             for step in stage.steps:
-                found[step] = of_stage(stage)
+                found[step] = get_stage_state(stage)
                 if step in moving and found[step] is StepState.IDLE:
                     found[step] = StepState.RUNNING
     told = frozenset(found)
-    found.update(_between_stages(tree, found))
+    found.update(_infer_states_between_stages(tree, found))
     usual = StepState.DONE if state in ENDED_WELL else StepState.IDLE
     for key in reversed(list(tree.steps)):
         if key in failed:
@@ -65,7 +65,9 @@ def step_states(
     return found
 
 
-def _between_stages(tree: StepTree, told: Mapping[str, StepState]) -> Mapping[str, StepState]:
+def _infer_states_between_stages(
+    tree: StepTree, told: Mapping[str, StepState]
+) -> Mapping[str, StepState]:
     """Returns the states of steps that no stage runs, such as a grouping, from the steps that read their output."""
     if not told:
         return {}
@@ -86,10 +88,10 @@ def _between_stages(tree: StepTree, told: Mapping[str, StepState]) -> Mapping[st
     return found
 
 
-def of_stage(stage: StageFigures) -> StepState:
+def get_stage_state(stage: StageFigures) -> StepState:
     """Returns the state of an unfinished stage."""
     if stage.open_bundles:
         return StepState.RUNNING
     if stage.backlog_bytes or stage.waits or stage.paused:
         return StepState.WAITING
-    return StepState.DONE if is_end(stage.output_watermark) else StepState.IDLE
+    return StepState.DONE if is_max_timestamp(stage.output_watermark) else StepState.IDLE

@@ -10,7 +10,7 @@ _RUNS_BUNDLES = "/apache_beam/runners/worker/"
 
 
 @attrs.frozen
-class Thread:
+class WorkerThread:
     """A thread: `frames` are innermost first, and `sdk` is the environment of its SDK harness."""
 
     host: str
@@ -20,13 +20,13 @@ class Thread:
     sdk: str = ""
 
     @staticmethod
-    def of(stack: ThreadStack) -> Thread:
+    def of(stack: ThreadStack) -> WorkerThread:
         """Returns the thread that a stack describes."""
         frames = tuple(
             TracebackFrame(one.file, one.line, one.function, one.code, is_user_code(one.file))
             for one in reversed(stack.frames)
         )
-        return Thread(stack.host, stack.pid, stack.thread, frames, stack.sdk)
+        return WorkerThread(stack.host, stack.pid, stack.thread, frames, stack.sdk)
 
     @property
     def own(self) -> tuple[TracebackFrame, ...]:

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import attrs
-from beam_runner_jobservices.figures.texts import duration, is_end, is_start, number, size
+from beam_runner_jobservices.figures.texts import (
+    format_count,
+    format_duration,
+    format_size,
+    is_max_timestamp,
+    is_min_timestamp,
+)
 from beam_runner_model.observation import SeriesPoint
 
-from .watching import Snapshot
+from .watching import JobSnapshot
 
 _BAR_WIDTH = 480
 _THINNEST = 2.0
@@ -17,7 +23,7 @@ _MOST_POINTS = 120
 
 
 @attrs.frozen
-class Bar:
+class TimelineBar:
     """A stage in the timeline; `start` and `end` are seconds since the first stage began."""
 
     name: str
@@ -29,15 +35,15 @@ class Bar:
 
 
 @attrs.frozen
-class Timeline:
+class StageTimeline:
     """The stages in the order in which they began; `seconds` is the total duration."""
 
-    bars: tuple[Bar, ...]
+    bars: tuple[TimelineBar, ...]
     seconds: float
 
 
 @attrs.frozen
-class Chart:
+class SeriesChart:
     """A chart line: `points` within `width` and `height`, and its last and largest values as texts."""
 
     label: str
@@ -49,7 +55,7 @@ class Chart:
     height: int = _CHART_HEIGHT
 
 
-def timeline_of(snapshot: Snapshot) -> Timeline | None:
+def make_timeline(snapshot: JobSnapshot) -> StageTimeline | None:
     """Returns the active times of the stages; None if the server doesn't report them."""
     found = [one for one in snapshot.figures.stages if one.began is not None]
     if not found:
@@ -63,30 +69,30 @@ def timeline_of(snapshot: Snapshot) -> Timeline | None:
         x = start / whole * (_BAR_WIDTH - _THINNEST)
         width = max(_THINNEST, end / whole * _BAR_WIDTH - x)
         place = (start / 1000, end / 1000, round(x, 1), round(width, 1))
-        bars.append(Bar(one.name, one.anchor, *place))
-    return Timeline(tuple(bars), whole / 1000)
+        bars.append(TimelineBar(one.name, one.anchor, *place))
+    return StageTimeline(tuple(bars), whole / 1000)
 
 
-def charts_of(snapshot: Snapshot, stage_id: str) -> tuple[Chart, ...]:
+def make_charts(snapshot: JobSnapshot, stage_id: str) -> tuple[SeriesChart, ...]:
     """Returns charts of a stage: watermark lag, waiting elements, and bundles per second, without empty charts."""
-    points = tuple(points_of(snapshot, stage_id))
+    points = tuple(iterate_series_points(snapshot, stage_id))
     lines: tuple[tuple[str, list[tuple[float, float]], Callable[[float], str]], ...] = (
         (
             "watermark behind",
-            [(p[0], lag) for p in points if (lag := _lag(p)) is not None],
-            duration,
+            [(p[0], lag) for p in points if (lag := _compute_lag(p)) is not None],
+            format_duration,
         ),
-        ("waiting", [(point[0], point[2]) for point in points], size),
-        ("bundles per second", list(_rates(points)), number),
+        ("waiting", [(point[0], point[2]) for point in points], format_size),
+        ("bundles per second", list(_compute_commit_rates(points)), format_count),
     )
     return tuple(
-        _chart(label, found, text)
+        _make_chart(label, found, text)
         for label, found, text in lines
         if len(found) > 1 and any(value for _, value in found)
     )
 
 
-def points_of(snapshot: Snapshot, stage_id: str) -> Iterator[SeriesPoint]:
+def iterate_series_points(snapshot: JobSnapshot, stage_id: str) -> Iterator[SeriesPoint]:
     """Returns the history of a stage from the server and from later samples, oldest first."""
     yield from snapshot.history.get(stage_id, ())
     for sample in snapshot.samples:
@@ -101,12 +107,16 @@ def points_of(snapshot: Snapshot, stage_id: str) -> Iterator[SeriesPoint]:
                 )
 
 
-def _lag(point: SeriesPoint) -> float | None:
+def _compute_lag(point: SeriesPoint) -> float | None:
     mark = point[1]
-    return None if is_start(mark) or is_end(mark) else max(0.0, point[0] - mark / 1000)
+    return (
+        None
+        if is_min_timestamp(mark) or is_max_timestamp(mark)
+        else max(0.0, point[0] - mark / 1000)
+    )
 
 
-def _rates(points: tuple[SeriesPoint, ...]) -> Iterator[tuple[float, float]]:
+def _compute_commit_rates(points: tuple[SeriesPoint, ...]) -> Iterator[tuple[float, float]]:
     """Returns the bundles committed per second, over intervals of at least 10 s to reduce noise."""
     before = points[0] if points else None
     for point in points:
@@ -115,7 +125,9 @@ def _rates(points: tuple[SeriesPoint, ...]) -> Iterator[tuple[float, float]]:
             before = point
 
 
-def _chart(label: str, found: list[tuple[float, float]], text: Callable[[float], str]) -> Chart:
+def _make_chart(
+    label: str, found: list[tuple[float, float]], text: Callable[[float], str]
+) -> SeriesChart:
     last = found[-1]
     every = -(-len(found) // _MOST_POINTS)
     shown = [*found[:-1:every], last]
@@ -128,4 +140,4 @@ def _chart(label: str, found: list[tuple[float, float]], text: Callable[[float],
         )
         for at, value in shown
     )
-    return Chart(label, points, text(last[1]), text(most), wide)
+    return SeriesChart(label, points, text(last[1]), text(most), wide)

@@ -12,16 +12,16 @@ import attrs
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.error_log import FailureGroup, JobErrors, collect_errors
 from beam_runner_jobservices.errors import JobApiError
-from beam_runner_jobservices.figures.step_metrics import Figures, figures_of
+from beam_runner_jobservices.figures.step_metrics import JobFigures, compute_figures
 from beam_runner_jobservices.figures.step_tree import StepTree
 from beam_runner_jobservices.job_log import JobLogLine, LogAnswer, LogQuery
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.jobs import JobInfo, JobMessage, JobState, StateEvent
 from beam_runner_model.observation import Execution, SeriesPoint
 
-from .masking import option
+from .masking import get_option
 from .stalled_stacks import StalledStacks
-from .threads import Thread
+from .threads import WorkerThread
 
 _SETTLED_SECONDS = 0.1
 _SETTLE_LIMIT_SECONDS = 2.0
@@ -37,15 +37,15 @@ Told = TypeVar("Told")
 
 
 @attrs.frozen
-class Sample:
+class MetricSample:
     """Metrics at a time (wall-clock seconds)."""
 
     time: float
-    figures: Figures
+    figures: JobFigures
 
 
 @attrs.frozen
-class Snapshot:
+class JobSnapshot:
     """A job as it was at `taken` (wall-clock seconds).
 
     Attributes:
@@ -65,14 +65,14 @@ class Snapshot:
     tree: StepTree
     events: tuple[StateEvent, ...]
     messages: tuple[JobMessage, ...]
-    figures: Figures
-    samples: tuple[Sample, ...]
+    figures: JobFigures
+    samples: tuple[MetricSample, ...]
     taken: float
     execution: Execution | None = None
     away: str = ""
     failures: tuple[FailureGroup, ...] = ()
     history: Mapping[str, tuple[SeriesPoint, ...]] = attrs.field(factory=dict)
-    threads: tuple[Thread, ...] = ()
+    threads: tuple[WorkerThread, ...] = ()
     warnings: int = 0
     last_warning: JobLogLine | None = None
 
@@ -84,7 +84,7 @@ class Snapshot:
     def streaming(self) -> bool:
         """Whether the pipeline has an unbounded PCollection, or was submitted as a stream."""
         collections = self.tree.pipeline.pcollections.values()
-        return bool(option(self.job.options, "streaming")) or any(
+        return bool(get_option(self.job.options, "streaming")) or any(
             not one.bounded for one in collections
         )
 
@@ -106,7 +106,7 @@ class Snapshot:
             return None
         return (self.ended or self.taken) - self.started
 
-    def rate(self, count: Callable[[Figures], int | None]) -> float | None:
+    def rate(self, count: Callable[[JobFigures], int | None]) -> float | None:
         """Returns how much a metric has grown per second, over about the last 10 s."""
         if self.state.is_terminal or not self.samples:
             return None
@@ -118,7 +118,7 @@ class Snapshot:
         return max(0.0, (new - (old or 0)) / (last.time - before.time))
 
 
-def grown(name: str) -> Callable[[Figures], int | None]:
+def count_output_elements(name: str) -> Callable[[JobFigures], int | None]:
     """Returns a function of metrics for `Snapshot.rate`: the number of output elements of the step `name`."""
     return lambda figures: figures.steps[name].elements_out if name in figures.steps else None
 
@@ -141,10 +141,10 @@ class JobFollower:
         self._job = job
         self._tree = StepTree(describe_pipeline(client.pipeline(job_id)))
         self._lock = threading.Lock()
-        self._samples: deque[Sample] = deque(maxlen=_SERIES_LENGTH)
-        self._feed = _Feed(feed_client, job_id)
+        self._samples: deque[MetricSample] = deque(maxlen=_SERIES_LENGTH)
+        self._feed = _MessageFeed(feed_client, job_id)
         self._standing = StalledStacks(client, job_id)
-        self._latest: Snapshot | None = None
+        self._latest: JobSnapshot | None = None
         self._asked = 0.0
         self._cost = 0.0
         self._untold: set[str] = set()
@@ -156,7 +156,7 @@ class JobFollower:
         """The seconds between two requests, so that requests don't dominate the server's work."""
         return max(1.0, _COST_FACTOR * self._cost)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> JobSnapshot:
         """Returns the job's data, not older than `pause`."""
         self.used = time.monotonic()
         with self._lock:
@@ -168,7 +168,7 @@ class JobFollower:
                 return known
             began = time.monotonic()
             try:
-                self._latest = self._ask()
+                self._latest = self._take_snapshot()
             except JobApiError as error:
                 if known is None or error.code not in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
                     raise
@@ -177,18 +177,18 @@ class JobFollower:
             self._cost = self._asked - began if known is not None else 0.0
             return self._latest
 
-    def _ask(self) -> Snapshot:
+    def _take_snapshot(self) -> JobSnapshot:
         # Read the state first: if the job has finished, the data that follows is final.
         state = self._client.state(self._job_id).state
-        execution = None if state.is_terminal else self._execution()
+        execution = None if state.is_terminal else self._request_execution()
         waits = () if execution is None else execution.waits
-        figures = figures_of(self._client.metrics(self._job_id), self._tree, waits)
+        figures = compute_figures(self._client.metrics(self._job_id), self._tree, waits)
         self._feed.settle(ended=state.is_terminal)
         events, messages = self._feed.read()
         now = time.time()
-        self._samples.append(Sample(now, figures))
-        errors = self._errors(messages)
-        return Snapshot(
+        self._samples.append(MetricSample(now, figures))
+        errors = self._request_errors(messages)
+        return JobSnapshot(
             job=attrs.evolve(self._job, state=state),
             tree=self._tree,
             events=events,
@@ -200,11 +200,11 @@ class JobFollower:
             failures=errors.groups,
             warnings=errors.warnings,
             last_warning=errors.last_warning,
-            history=self._history(),
+            history=self._request_history(),
             threads=self._standing.threads(execution),
         )
 
-    def _told(self, what: str, ask: Callable[[], Told], *no_answers: str) -> Told | None:
+    def _call_optional(self, what: str, ask: Callable[[], Told], *no_answers: str) -> Told | None:
         """Returns the server's answer to a call that the server may lack; if it lacks the call, it
         isn't called again.
 
@@ -221,13 +221,15 @@ class JobFollower:
                 raise
             return None
 
-    def _execution(self) -> Execution | None:
+    def _request_execution(self) -> Execution | None:
         """Returns what the job is doing now."""
-        return self._told("execution", lambda: self._client.execution(self._job_id), *_NOT_NOW)
+        return self._call_optional(
+            "execution", lambda: self._client.execution(self._job_id), *_NOT_NOW
+        )
 
-    def _errors(self, messages: tuple[JobMessage, ...]) -> JobErrors:
+    def _request_errors(self, messages: tuple[JobMessage, ...]) -> JobErrors:
         """Returns the job's errors: all of them if the server reports them, otherwise those among `messages`."""
-        found = self._told("errors", lambda: self._client.errors(self._job_id))
+        found = self._call_optional("errors", lambda: self._client.errors(self._job_id))
         if found is None:
             return collect_errors(messages, self._tree.names)
         # The tree omits steps that only wrap all others.
@@ -239,10 +241,13 @@ class JobFollower:
         )
         return attrs.evolve(found, groups=tuple(groups))
 
-    def _history(self) -> Mapping[str, tuple[SeriesPoint, ...]]:
+    def _request_history(self) -> Mapping[str, tuple[SeriesPoint, ...]]:
         """Returns the history before the page was opened. Requests it once: the watch samples later data itself."""
         if self._before is None:
-            found = self._told("series", lambda: self._client.series(self._job_id), *_NOT_NOW) or ()
+            found = (
+                self._call_optional("series", lambda: self._client.series(self._job_id), *_NOT_NOW)
+                or ()
+            )
             began = self._samples[0].time
             self._before = {
                 one.stage: tuple(point for point in one.points if point[0] < began) for one in found
@@ -252,14 +257,14 @@ class JobFollower:
     def logs(self, query: LogQuery) -> LogAnswer | None:
         """Returns a part of the job's log; None if the server has no such call, or doesn't answer now."""
         away = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
-        return self._told("logs", lambda: self._client.logs(self._job_id, query), *away)
+        return self._call_optional("logs", lambda: self._client.logs(self._job_id, query), *away)
 
     def close(self) -> None:
         """Stops following."""
         self._feed.close()
 
 
-class _Feed:
+class _MessageFeed:
     """A job's stream of states and messages, read by a separate thread."""
 
     def __init__(self, client: JobClient, job_id: str) -> None:
@@ -271,9 +276,9 @@ class _Feed:
         self._closed = False
         self._last = time.monotonic()
         self._over = threading.Event()
-        threading.Thread(target=self._follow, name="beam-web-messages", daemon=True).start()
+        threading.Thread(target=self._read_entries, name="beam-web-messages", daemon=True).start()
 
-    def _follow(self) -> None:
+    def _read_entries(self) -> None:
         try:
             for entry in self._entries:
                 with self._lock:
@@ -314,7 +319,7 @@ class _Feed:
         self._client.close()
 
 
-class Watches:
+class OpenJobs:
     """The jobs that are open in pages. Thread-safe.
 
     `connect` makes clients of the job server.

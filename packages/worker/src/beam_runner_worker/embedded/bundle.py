@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from beam_runner_model.bundles import ResidualElement
-from beam_runner_model.chunks import InputChunk, Settle, TimerChunk
+from beam_runner_model.chunks import FlushBarrier, InputChunk, TimerChunk
 
 from beam_runner_worker.embedded.bundle_context import BundleContext
 from beam_runner_worker.embedded.failures import bundle_failed, original
@@ -71,7 +71,7 @@ def _process(processor: Processor, chunk: InputChunk) -> None:
     match chunk:
         case TimerChunk(timers):
             processor.fire(timers)
-        case Settle():
+        case FlushBarrier():
             processor.settle()
         case _:
             processor.source.feed(chunk)

@@ -8,7 +8,7 @@ import threading
 import traceback
 
 from apache_beam.runners.worker import statesampler
-from beam_runner_model.threads import start_essential
+from beam_runner_model.threads import start_essential_thread
 
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink
@@ -37,7 +37,7 @@ class LogSinkHandler(logging.Handler):
         self._start()
 
     def _start(self) -> None:
-        self._thread = start_essential(
+        self._thread = start_essential_thread(
             self._send_in_background, "embedded-harness-logs", lambda _: self._start()
         )
 

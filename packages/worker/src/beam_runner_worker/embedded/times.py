@@ -16,7 +16,7 @@ from apache_beam.runners import common
 from apache_beam.runners.worker import statesampler
 from apache_beam.utils.counters import CounterFactory, CounterName
 from beam_runner_model.bundles import MonitoringInfo
-from beam_runner_model.threads import start_helper
+from beam_runner_model.threads import start_helper_thread
 from beam_runner_urns import metrics as urns
 
 SAMPLING_MS = 25
@@ -43,7 +43,7 @@ def process_sampler() -> Any:
         if _sampler is None:
             _sampler = statesampler.StateSampler("embedded", CounterFactory(), SAMPLING_MS)
             if statesampler.FAST_SAMPLER:
-                start_helper(_sampler.run, "times")
+                start_helper_thread(_sampler.run, "times")
         return _sampler
 
 

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from beam_runner_model.threads import start_essential
+from beam_runner_model.threads import start_essential_thread
 
 # The guard uses descriptor 3, because a background command has no standard input, and not every
 # shell supports descriptors of two digits. Only the command holds the output, so that the output
@@ -66,7 +66,7 @@ class GuardedProcess:
         finally:
             os.close(guarded)
         # A full pipe would block the command.
-        self._reader = start_essential(
+        self._reader = start_essential_thread(
             self._read_output, "fnapi-output", lambda _: self._drop_output()
         )
 

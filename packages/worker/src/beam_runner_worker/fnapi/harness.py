@@ -10,7 +10,7 @@ from functools import partial
 
 import attrs
 from beam_runner_model.stages import Environment, HarnessStage
-from beam_runner_model.threads import start_helper
+from beam_runner_model.threads import start_helper_thread
 from beam_runner_urns import environments as urns
 
 from beam_runner_worker.errors import BundleError, HarnessError
@@ -81,7 +81,7 @@ class _RunningSdk:
         if not self._has_looked:
             self._has_looked = True
             look, connection = self.launcher.look, self.connection
-            start_helper(partial(look, connection), "fnapi-look")
+            start_helper_thread(partial(look, connection), "fnapi-look")
 
     def waits(self) -> bool | None:
         """Returns whether its interpreter has been idle recently; see :class:`Launcher`."""

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
-from beam_runner_model.chunks import ElementChunk, GroupChunk, InputChunk, Settle, TimerChunk
+from beam_runner_model.chunks import ElementChunk, FlushBarrier, GroupChunk, InputChunk, TimerChunk
 from beam_runner_model.value_pieces import PIECE_BYTES
 
 from beam_runner_worker.fnapi.cutting import EdgeCoder, skip_elements
@@ -30,7 +30,7 @@ class Message:
 
 
 def segments(inputs: Iterable[InputChunk]) -> Iterator[Iterator[DataChunk]]:
-    """Yields the input between one :class:`~beam_runner_model.bundles.Settle` and the next.
+    """Yields the input between one :class:`~beam_runner_model.chunks.FlushBarrier` and the next.
 
     The caller must exhaust each segment before it asks for the next one, or never ask. Only the
     first segment may be empty, so that at least one exists.
@@ -40,13 +40,13 @@ def segments(inputs: Iterable[InputChunk]) -> Iterator[Iterator[DataChunk]]:
     def segment(begin: tuple[DataChunk, ...]) -> Iterator[DataChunk]:
         yield from begin
         for chunk in rest:
-            if isinstance(chunk, Settle):
+            if isinstance(chunk, FlushBarrier):
                 return
             yield chunk
 
     yield segment(())
     for chunk in rest:
-        if not isinstance(chunk, Settle):
+        if not isinstance(chunk, FlushBarrier):
             yield segment((chunk,))
 
 

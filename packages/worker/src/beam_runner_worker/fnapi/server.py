@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 from beam_runner_model.stages import JobContext
-from beam_runner_model.threads import run_together, start_helper
+from beam_runner_model.threads import run_concurrently, start_helper_thread
 
 from beam_runner_worker import samples
 from beam_runner_worker._protos import (
@@ -121,6 +121,6 @@ class FnApiServer:
         """Closes all harnesses, then the server; idempotent; takes seconds at most."""
         with self._lock:
             harnesses = list(self._harnesses.values())
-        run_together(FnApiHarness.close, harnesses, len(harnesses), "fnapi-close")
+        run_concurrently(FnApiHarness.close, harnesses, len(harnesses), "fnapi-close")
         self._server.stop(grace=_GRACE_SECONDS).wait(_STOP_SECONDS)
-        start_helper(self._threads.shutdown, "fnapi-end").join(_STOP_SECONDS)
+        start_helper_thread(self._threads.shutdown, "fnapi-end").join(_STOP_SECONDS)

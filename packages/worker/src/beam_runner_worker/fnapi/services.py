@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 import grpc
-from beam_runner_model.threads import start_essential
+from beam_runner_model.threads import start_essential_thread
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_runner_worker.fnapi.connection import SdkConnection
@@ -119,7 +119,7 @@ def _read_aside(
             f" {type(error).__name__}: {error}"
         )
 
-    start_essential(read, f"fnapi-{name}", broke)
+    start_essential_thread(read, f"fnapi-{name}", broke)
 
 
 def _on_end(context: grpc.ServicerContext, callback: Callable[[], None]) -> None:

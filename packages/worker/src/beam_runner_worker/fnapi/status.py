@@ -15,7 +15,7 @@ from functools import partial
 
 import attrs
 import grpc
-from beam_runner_model.threads import run_together, start_helper
+from beam_runner_model.threads import run_concurrently, start_helper_thread
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_runner_worker.fnapi.connection import SdkConnection
@@ -90,7 +90,7 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
 
         if not context.add_callback(ended):
             ended()
-        start_helper(partial(self._read, responses, ended), "fnapi-status")
+        start_helper_thread(partial(self._read, responses, ended), "fnapi-status")
         yield from iter(stream.requests.get, None)
 
     def ask(self, seconds: float) -> tuple[SdkStatus, ...]:
@@ -107,7 +107,7 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
             partial(self._ask, asked, seconds),
             *(partial(_dumps, connection, self.endpoint, seconds) for connection in by_bundle),
         ]
-        found = run_together(lambda call: call(), calls, len(calls), "fnapi-status")
+        found = run_concurrently(lambda call: call(), calls, len(calls), "fnapi-status")
         return tuple(itertools.chain(*found))
 
     def _ask(self, asked: Mapping[str, _Asked], seconds: float) -> tuple[SdkStatus, ...]:
