@@ -57,9 +57,11 @@ def _run(settings: ServerSettings, name: str) -> int:
     say = _Voice(name)
     signals = _Signals(say)
     try:
-        server = _bind(settings, say)
+        server = _bind(settings, say, signals.received)
     except _CannotStart as error:
         return say.failure(str(error))
+    if server is None:
+        return 0
     signals.on_hurry(server.kill)
     try:
         parent_watch.watch(sys.stdout.fileno(), settings.parent_pid, signals.on_orphaned)
@@ -145,26 +147,39 @@ class _Signals:
             os._exit(0)
 
 
-def _bind(settings: ServerSettings, say: _Voice) -> Server:
-    """Returns a server that has its port. Imports Beam, which takes seconds, while the platform starts."""
+def _bind(settings: ServerSettings, say: _Voice, stopping: threading.Event) -> Server | None:
+    """Returns a server that has its port; None if ``stopping`` is set while the server stands by.
+
+    Imports Beam, which takes seconds, while the platform starts.
+    """
     platform = settings.platform
     with logs.suppress_import_warnings():
         platform.begin()
     try:
-        return _bound(settings, say)
+        server = _bound(settings, say, stopping)
     except BaseException:
         platform.kill()
         raise
+    if server is None:
+        platform.kill()
+    return server
 
 
-def _bound(settings: ServerSettings, say: _Voice) -> Server:
+def _bound(settings: ServerSettings, say: _Voice, stopping: threading.Event) -> Server | None:
     with logs.suppress_import_warnings():
         from beam_runner_jobservices.errors import UnguardedAddress
 
         from beam_runner_server.job_server import Server
+        from beam_runner_server.standby import wait_until_needed
 
     settings.platform.fork_ahead()
     try:
+        if settings.standby:
+            assert settings.state_dir is not None
+            say.progress("stands by until no other server uses its --state-dir")
+            if not wait_until_needed(settings.state_dir, stopping):
+                return None
+            say.progress("takes over the state")
         server = Server(settings)
     except UnguardedAddress as error:
         raise _CannotStart(

@@ -60,6 +60,7 @@ class ServerSettings:
     data: StoreSpec | None = None
     channel: ChannelWishes = attrs.field(factory=ChannelWishes)
     sync_data: bool = False
+    standby: bool = False
     artifacts_dir: Path | None = None
     on_sigterm: str | None = None
     max_task_attempts: int = 1
@@ -131,6 +132,10 @@ def settings_of(arguments: Sequence[str], program: Program) -> ServerSettings:
         )
     if found.keep_failed_streams is None:
         found.keep_failed_streams = 0.0 if found.state_dir is None else DEFAULT_RETENTION_SECONDS
+    if found.standby and found.state_dir is None:
+        parser.error(
+            "--standby needs the --state-dir of the server for which this server stands by"
+        )
     if found.sync_data and found.state_dir is None:
         parser.error("--sync-data needs a --state-dir, so that the next server can resume jobs")
     if isinstance(found.state_dir, StoreSpec):
@@ -298,6 +303,13 @@ def _add_folder_flags(flag: Callable[..., Any]) -> None:
         action="store_true",
         help="with a --state-dir on a local disk: flush the output of a bundle to the disk before its commit, so that jobs"
         " survive a power failure (default: jobs survive only the exit of processes)",
+    )
+    flag(
+        "--standby",
+        action="store_true",
+        help="wait while another server uses the --state-dir, and take over within 15 s after that server ends. With a store,"
+        " also after that server stands still or can't reach the store. With a folder, both servers run on one machine"
+        " (default: start immediately, and take a store over from its server)",
     )
     flag(
         "--artifacts-dir",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from contextlib import closing
 
 import pytest
@@ -13,7 +14,7 @@ from beam_runner_storage.durable.databases import (
     copy_damaged_database,
     open_database,
 )
-from beam_runner_storage.durable.folders import lock_folder
+from beam_runner_storage.durable.folders import lock_folder, wait_for_release
 from beam_runner_storage.errors import StorageError
 
 SCHEMA = DatabaseSchema(3, "CREATE TABLE numbers (number INTEGER PRIMARY KEY, text TEXT UNIQUE);")
@@ -126,6 +127,22 @@ def test_folder_has_one_holder_at_once(tmp_path):
         lock_folder(folder, "lock", "artifacts")
     first.close()
     lock_folder(folder, "lock", "artifacts").close()
+
+
+def test_wait_for_a_folder_ends_with_its_release(tmp_path):
+    first = lock_folder(tmp_path / "folder", "lock", "state")
+    closing = threading.Timer(0.3, first.close)
+    closing.start()
+    assert wait_for_release(tmp_path / "folder", "lock", "state", threading.Event(), 0.01)
+    assert first.closed
+
+
+def test_wait_for_a_folder_ends_on_request(tmp_path):
+    first = lock_folder(tmp_path / "folder", "lock", "state")
+    stopping = threading.Event()
+    threading.Timer(0.3, stopping.set).start()
+    assert not wait_for_release(tmp_path / "folder", "lock", "state", stopping, 0.01)
+    first.close()
 
 
 def test_folder_that_cannot_be_created_is_named(tmp_path):

@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import stat
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -33,6 +34,10 @@ _SYNCS_AT_ONCE = 8
 """Number of syncs at the same time. File systems combine the syncs of several threads."""
 
 
+class FolderInUseError(StorageError):
+    """Error for a folder that another server holds."""
+
+
 def lock_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
     """Creates a folder if it doesn't exist, marks it, and locks a file in it. Doesn't wait.
 
@@ -46,7 +51,8 @@ def lock_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
         process ends.
 
     Raises:
-        StorageError: another server holds the lock; the folder can't be created or written; it has
+        FolderInUseError: another server holds the lock.
+        StorageError: the folder can't be created or written; it has
             files but no marker; it has another purpose or a newer format; or another user created
             it, or a symbolic link on its path, in a shared folder.
     """
@@ -64,7 +70,7 @@ def lock_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
         mark_folder(folder, purpose)
     except BlockingIOError:
         lock_file.close()
-        raise StorageError(
+        raise FolderInUseError(
             f"the {purpose} folder {folder} is in use by another server; use a separate"
             " folder for this server"
         ) from None
@@ -72,6 +78,29 @@ def lock_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
         lock_file.close()
         raise _build_error(folder, purpose, error.strerror or str(error)) from error
     return lock_file
+
+
+def wait_for_release(
+    folder: Path, file_name: str, purpose: str, stopping: threading.Event, pause: float = 0.5
+) -> bool:
+    """Waits until no other server holds a folder, and returns True; returns False after ``stopping`` is set.
+
+    Args:
+        folder, file_name, purpose: see `lock_folder`.
+        stopping: ends the wait.
+        pause: time between two attempts in seconds.
+
+    Raises:
+        StorageError: see `lock_folder`.
+    """
+    while not stopping.is_set():
+        try:
+            lock_folder(folder, file_name, purpose).close()
+        except FolderInUseError:
+            stopping.wait(pause)
+        else:
+            return True
+    return False
 
 
 def mark_folder(folder: Path, purpose: str) -> None:

@@ -1,0 +1,27 @@
+"""Import path of the tests of standby servers, and the number of rounds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(TESTS / "outages"))
+sys.path.insert(0, str(TESTS / "kills"))
+sys.path.insert(0, str(TESTS / "support"))
+
+import seeds
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds options for the number of rounds and the first seed."""
+    seeds.add_seed_options(parser, rounds="how often each kind of loss is run")
+    parser.addoption("--losses", type=int, default=2, help="lost servers in each round")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Generates a round for each seed."""
+    seeds.run_for_each_seed(metafunc)
