@@ -314,6 +314,13 @@ def outages(session: nox.Session) -> None:
 
 
 @nox.session(requires=["wheels"], default=False)
+def standby(session: nox.Session) -> None:
+    """Loses active servers under three streams until a standby server has taken over. ``-- --rounds N --seed S --losses N -k kill`` for more."""
+    install(session, *group("test"), *group("executor"))
+    run_pytest(session, "tests/standby", "-s", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
 @nox.parametrize("python,cell", [nox.param(cell.python, cell, id=cell.name) for cell in CELLS])
 def versions(session: nox.Session, cell: Cell) -> None:
     """Tests the server with one pair of version bounds, and with all lowest versions; writes a row of docs/reference/versions.md each."""

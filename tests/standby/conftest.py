@@ -7,21 +7,20 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(TESTS / "outages"))
-sys.path.insert(0, str(TESTS / "kills"))
-sys.path.insert(0, str(TESTS / "support"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "outages"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "kills"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-import seeds
+from seeds import add_seed_options, run_for_each_seed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds options for the number of rounds and the first seed."""
-    seeds.add_seed_options(parser, rounds="how often each kind of loss is run")
+    add_seed_options(parser, rounds="how often each kind of loss is run")
     parser.addoption("--losses", type=int, default=2, help="lost servers in each round")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Generates a round for each seed."""
-    seeds.run_for_each_seed(metafunc)
+    run_for_each_seed(metafunc)

@@ -26,7 +26,7 @@ _START_SECONDS = 300.0
 
 
 class StoreLink:
-    """Connection of one server to the store, which can be cut."""
+    """Connection of one server to the store, which a test can interrupt."""
 
     def __init__(self, store: Store) -> None:
         script = Path(neighbours.__file__).with_name("proxy.py")

@@ -117,21 +117,39 @@ def settings_of(arguments: Sequence[str], program: Program) -> ServerSettings:
     found, unknown = parser.parse_known_args(spelt)
     if unknown:
         parser.error(_unknown(unknown[0], parser, program.distribution))
-    if found.on_sigterm == "suspend" and found.state_dir is None:
-        parser.error(
-            "--on-sigterm=suspend needs a --state-dir, so that the next server can resume jobs"
-        )
     try:
         for extension in extensions:
             extension.configure(found)
     except ValueError as error:
         parser.error(str(error))
+    _check_state_flags(parser, found)
+    if found.keep_failed_streams is None:
+        found.keep_failed_streams = 0.0 if found.state_dir is None else DEFAULT_RETENTION_SECONDS
+    try:
+        platform = program.platform(found)
+    except ValueError as error:
+        parser.error(str(error))
+    same = {field.name for field in attrs.fields(ServerSettings)} & vars(found).keys()
+    derived = {
+        "data": found.data_dir,
+        "channel": channel_wishes(found),
+        "bulk": BulkMode(found.bulk),
+        "platform": platform,
+        "extensions": extensions if found.serve_http else (),
+    }
+    return ServerSettings(**{name: getattr(found, name) for name in same} | derived)
+
+
+def _check_state_flags(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
+    """Reports flags that need a ``--state-dir``, or that contradict it, with the parser."""
+    if found.on_sigterm == "suspend" and found.state_dir is None:
+        parser.error(
+            "--on-sigterm=suspend needs a --state-dir, so that the next server can resume jobs"
+        )
     if found.keep_failed_streams and found.state_dir is None:
         parser.error(
             "--keep-failed-streams needs a --state-dir, so that the state outlives the server"
         )
-    if found.keep_failed_streams is None:
-        found.keep_failed_streams = 0.0 if found.state_dir is None else DEFAULT_RETENTION_SECONDS
     if found.standby and found.state_dir is None:
         parser.error(
             "--standby needs the --state-dir of the server for which this server stands by"
@@ -149,19 +167,6 @@ def settings_of(arguments: Sequence[str], program: Program) -> ServerSettings:
                 f"--artifacts-dir has no effect, because --state-dir={found.state_dir.url} stores the files that clients stage:"
                 " leave out --artifacts-dir"
             )
-    try:
-        platform = program.platform(found)
-    except ValueError as error:
-        parser.error(str(error))
-    same = {field.name for field in attrs.fields(ServerSettings)} & vars(found).keys()
-    derived = {
-        "data": found.data_dir,
-        "channel": channel_wishes(found),
-        "bulk": BulkMode(found.bulk),
-        "platform": platform,
-        "extensions": extensions if found.serve_http else (),
-    }
-    return ServerSettings(**{name: getattr(found, name) for name in same} | derived)
 
 
 class _Version(argparse.Action):

@@ -24,8 +24,8 @@ def wait_until_needed(state: StoreSpec | Path, stopping: threading.Event) -> boo
     """Waits until no server uses the state, and returns True; returns False after ``stopping`` is set.
 
     For a folder, waits until the other process ends, because the operating system releases its
-    lock. For a store, waits until the other server sends no more heartbeats, whether it has ended,
-    stands still, or can't reach the store.
+    lock. For a store, waits until the heartbeats of the other server stop, because that server has
+    ended, stands still, or can't reach the store.
 
     Raises:
         StorageError: the folder isn't usable; see `lock_folder`.

@@ -24,10 +24,10 @@ class UnreliableStore(MemoryStore):
 
     is_available = True
 
-    def names(self) -> Iterator[str]:
+    def list_names(self) -> Iterator[str]:
         if not self.is_available:
             raise StoreError("the store is unavailable")
-        return super().names()
+        return super().list_names()
 
 
 class Standby:
@@ -80,14 +80,14 @@ def test_stopped_server_leaves_no_heartbeat(store: UnreliableStore) -> None:
 
 
 def test_standby_takes_over_after_heartbeats_end(store: UnreliableStore) -> None:
-    store.create("dead-server-000000000007", b"")
+    store.create_file("dead-server-000000000007", b"")
     began = time.monotonic()
     assert Standby(store).result()
     assert time.monotonic() - began >= SILENCE
 
 
 def test_next_server_removes_heartbeats_of_previous_servers(store: UnreliableStore) -> None:
-    store.create("dead-server-000000000007", b"")
+    store.create_file("dead-server-000000000007", b"")
     heartbeat = beating(store)
     wait_until(lambda: "dead-server-000000000007" not in store.files)
     heartbeat.stop()
@@ -101,12 +101,12 @@ def test_fenced_server_sends_no_heartbeats(store: UnreliableStore) -> None:
 
 
 def test_time_without_access_to_the_store_is_no_silence(store: UnreliableStore) -> None:
-    store.create("server-000000000007", b"")
+    store.create_file("server-000000000007", b"")
     standby = Standby(store)
     store.is_available = False
     time.sleep(2 * SILENCE)
-    store.create("server-000000000008", b"")
-    store.delete(["server-000000000007"])
+    store.create_file("server-000000000008", b"")
+    store.delete_files(["server-000000000007"])
     store.is_available = True
     time.sleep(SILENCE / 2)
     assert standby.results == []
@@ -114,7 +114,7 @@ def test_time_without_access_to_the_store_is_no_silence(store: UnreliableStore) 
 
 
 def test_standby_ends_its_wait_on_request(store: UnreliableStore) -> None:
-    store.create("server-000000000007", b"")
+    store.create_file("server-000000000007", b"")
     standby = Standby(store)
     standby.stopping.set()
     assert not standby.result()

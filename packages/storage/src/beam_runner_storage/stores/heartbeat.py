@@ -43,7 +43,7 @@ class Heartbeat:
 
     Args:
         store: see `heartbeat_store`.
-        ownership: ownership of the state. A server that another server has fenced sends no heartbeats.
+        ownership: ownership of the state. A fenced server stops its heartbeats.
         interval: pause between two heartbeats in seconds.
     """
 
@@ -74,9 +74,9 @@ class Heartbeat:
             name = f"{self._server}-{number:012}"
             try:
                 if outdated is None:
-                    outdated = set(self._store.names())
-                self._store.create(name, b"")
-                self._store.delete(outdated)
+                    outdated = set(self._store.list_names())
+                self._store.create_file(name, b"")
+                self._store.delete_files(outdated)
                 outdated = {name}
             except StoreError as error:
                 # The log reports and retries an unavailable store, so this thread needn't warn.
@@ -85,7 +85,7 @@ class Heartbeat:
             number += 1
             self._stopping.wait(self._interval)
         try:
-            self._store.delete(outdated or ())
+            self._store.delete_files(outdated or ())
         except StoreError as error:
             _LOGGER.debug("Can't remove the last heartbeat: %s", error)
 
@@ -111,7 +111,7 @@ def wait_for_silence(
     since = time.monotonic()
     while not stopping.is_set():
         try:
-            names = set(store.names())
+            names = set(store.list_names())
         except StoreError as error:
             _LOGGER.warning("the standby server can't see the active server: %s", error)
             last = set()
