@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from beam_runner_model.threads import start_helper
+from beam_runner_model.threads import start_helper_thread
 from faulty_store import MemoryStore
 from waiting import wait_until
 
@@ -37,7 +37,7 @@ class Standby:
         self.stopping = threading.Event()
         self.results: list[bool] = []
         self._store = store
-        self.thread = start_helper(self._wait, "standby")
+        self.thread = start_helper_thread(self._wait, "standby")
 
     def _wait(self) -> None:
         self.results.append(wait_for_silence(self._store, self.stopping, SILENCE, LOOK))
@@ -96,7 +96,7 @@ def test_next_server_removes_heartbeats_of_previous_servers(store: UnreliableSto
 def test_fenced_server_sends_no_heartbeats(store: UnreliableStore) -> None:
     ownership = StateOwnership()
     beating(store, ownership)
-    ownership.fail(LogFenced("another server has taken over"))
+    ownership.record_failure(LogFenced("another server has taken over"))
     wait_until(lambda: not store.files)
 
 
