@@ -28,8 +28,8 @@ def bundle(number: int, attempt: int = 1, shard: int | None = None) -> Bundle:
 
 def opened(lanes: Any, number: int, link: FakeLink) -> LostWork:
     """Opens a lane, and gives it work as the job would."""
-    loss: LostWork = lanes.opened(number, link)
-    lanes.dispatch()
+    loss: LostWork = lanes.handle_opened_lane(number, link)
+    lanes.assign_bundles()
     return loss
 
 

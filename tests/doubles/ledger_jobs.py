@@ -55,13 +55,13 @@ class Job:
 
     def __init__(self, plan: JobPlan, **limits: Any) -> None:
         self.ledger = JobLedger(plan, 4, Limits(**{"parallelism": 8, **limits}), DefaultPolicy())
-        self.begun = self.ledger.snapshot()
+        self.begun = self.ledger.encode_snapshot()
         self.entries: list[Any] = []
         self.apply(Start(0, make_root_outputs(plan)))
 
     def apply(self, entry: Any) -> tuple[Command, ...]:
         self.entries.append(entry)
-        return self.ledger.apply(entry)
+        return self.ledger.apply_entry(entry)
 
     def open(self, stage_id: str) -> tuple[Bundle, ...]:
         return tuple(one for one in self.ledger.open_bundles if one.stage == stage_id)

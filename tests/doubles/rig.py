@@ -114,27 +114,27 @@ class Rig:
             self.metrics,
             self.starting.append,
             self.sections,
-            lambda end: self.coordinator.section_ended(end),
+            lambda end: self.coordinator.handle_section_end(end),
             JobSlots(slots or ClusterSlots(), "job-1"),
             JobSettings(self.files, self.store.epoch, cores, 4 * cores, loop_bytes),
         )
-        work = self.coordinator.work
+        work = self.coordinator.run_round
 
         def checked() -> None:
             work()
             check_bundle_placement(self.coordinator)
 
-        self.coordinator.work = checked  # type: ignore[method-assign]
+        self.coordinator.run_round = checked  # type: ignore[method-assign]
 
     def _ledger(self, limits: Mapping[str, int]) -> JobLedger:
         if self.journal.exists:
             ledger = recover_ledger(self.journal)
-            self.files.sweep(ledger.files())
+            self.files.delete_leftovers(ledger.list_needed_files())
         else:
             policies = DefaultPolicy(), self.section_policy
             ledger = JobLedger(self.plan, SHARDS, Limits(**limits), *policies)
-            ledger.apply(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
-            self.journal.snapshot(ledger.snapshot())
+            ledger.apply_entry(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
+            self.journal.snapshot(ledger.encode_snapshot())
         return ledger
 
     @property
@@ -148,14 +148,14 @@ class Rig:
 
     def begin(self) -> None:
         """Starts the job, up to the first orders for workers."""
-        self.coordinator.begin()
-        self.coordinator.work()
+        self.coordinator.resume_job()
+        self.coordinator.run_round()
 
     def open_lanes(self) -> None:
         """Starts all requested lanes, as Spark does."""
         while self.starting:
             self.open_lane(self.starting.pop(0))
-        self.coordinator.work()
+        self.coordinator.run_round()
 
     def open_lane(self, number: int) -> FakeWorker:
         """Starts a lane in a new process."""
@@ -168,11 +168,11 @@ class Rig:
     def heard(self, worker: FakeWorker, *messages: Any) -> None:
         """Passes a message of the worker to the server."""
         for message in messages:
-            self.coordinator.heard(worker, message)  # type: ignore[arg-type]
+            self.coordinator.handle_message(worker, message)  # type: ignore[arg-type]
 
     def lose(self, worker: FakeWorker) -> None:
         """Ends the worker's process."""
-        self.coordinator.lost(worker)  # type: ignore[arg-type]
+        self.coordinator.handle_process_exit(worker)  # type: ignore[arg-type]
 
     def obey(self, worker: FakeWorker) -> None:
         """Runs the worker's first pending command."""
@@ -185,7 +185,7 @@ class Rig:
                 self.log += [("finalize", attempt) for attempt in bundles]
             case CloseLane():
                 (number,) = (n for n, known in self.lanes.items() if known is worker)
-                self.coordinator.lane_ended(number, "")
+                self.coordinator.handle_lane_end(number, "")
             case ExitProcess():
                 self.lose(worker)
             case SplitRequest():
@@ -198,7 +198,7 @@ class Rig:
         for worker in list(self.workers):
             if worker.told:
                 self.obey(worker)
-        self.coordinator.work()
+        self.coordinator.run_round()
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Runs steps until the job is finished, or until a condition is true."""

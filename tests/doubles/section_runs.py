@@ -91,7 +91,7 @@ class Host:
         if stage_id not in self._stages:
             stage = self.work.plan.stages[stage_id]
             side_inputs = BundleSideInputs(stage.side_inputs, self.folder)
-            work = StageWork.of(self.work, stage_id).in_section()
+            work = StageWork.for_stage(self.work, stage_id).for_section()
             work = attrs.evolve(work, budget=self.budget)
             harness = self._harness(stage).stage(stage.spec, side_inputs)
             merging = None if work.input_buffer is None else work.input_buffer.merging
@@ -138,7 +138,7 @@ class Run:
     def __init__(self, host: Host, order: RunBundle, shards: int = SHARDS) -> None:
         self.host = host
         self.shards = shards
-        self.prepared = PreparedSection.of(host.work.plan, SectionOrder(order, shards))
+        self.prepared = PreparedSection.prepare_section(host.work.plan, SectionOrder(order, shards))
         self.between: Callable[[int, int, list[bytes]], list[bytes]] = lambda level, task, some: (
             some
         )
@@ -156,7 +156,7 @@ class Run:
         """Runs one attempt at a task; returns its output."""
         self.attempts += 1
         task = SectionTask(self.host, self.prepared, level, number, self.attempts)
-        return list(task.run(parcels))
+        return list(task.run_task(parcels))
 
     def level(self, level: int, before: Parcels) -> Parcels:
         """Runs a level; returns the input of each task of the next level."""
@@ -179,6 +179,6 @@ class Run:
         """Runs the final task on shuffle blocks; returns its result."""
         inbox = SectionInbox(self.host.scratch / "last", 1 << 30)
         for parcel in parcels:
-            inbox.take(parcel)
-        inbox.check("the last", self.tasks[-1])
+            inbox.store_parcel(parcel)
+        inbox.check_parcels("the last", self.tasks[-1])
         return merge_replies(inbox.replies)

@@ -187,12 +187,12 @@ class Server:
         self.ended: list[RunningJob] = []
         if self.journal.exists:
             ledger = recover_ledger(self.journal)
-            self.files.sweep(ledger.files())
+            self.files.delete_leftovers(ledger.list_needed_files())
         else:
             limits = Limits(parallelism=4, **{"user_attempts": self.attempts, **self.limits})
             ledger = JobLedger(self.plan, SHARDS, limits, DefaultPolicy(), self.section_policy)
-            ledger.apply(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
-            self.journal.store_snapshot(ledger.snapshot())
+            ledger.apply_entry(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
+            self.journal.store_snapshot(ledger.encode_snapshot())
         self.folder.mkdir(exist_ok=True)
         stages = harnesses(self.plan, self.transforms)
         self.spark = FakeSpark(self.folder, stages, plan=self.plan)

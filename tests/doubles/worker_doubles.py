@@ -194,7 +194,7 @@ class FakeWorker:
         """Runs a loop; returns all its messages to the server."""
         said: list[Any] = []
         self.looping = TaskLoop(order, self.folder, self, said.append)
-        last = self.looping.run()
+        last = self.looping.run_loop()
         self.looping = None
         return said if last is None else [*said, last]
 

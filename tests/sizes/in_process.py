@@ -123,14 +123,16 @@ class _Job:
         waiting: deque[Bundle] = deque()
         entry: Any = Start(0, make_root_outputs(self._plan))
         while True:
-            for command in ledger.apply(entry):
+            for command in ledger.apply_entry(entry):
                 if isinstance(command, OpenBundles):
                     waiting.extend(command.bundles)
             if ledger.end is not None:
                 break
             bundle = waiting.popleft()
             reply = self._run(
-                RunBundle(bundle, f"1-{bundle.number}-{bundle.attempt}", ledger.segments(bundle))
+                RunBundle(
+                    bundle, f"1-{bundle.number}-{bundle.attempt}", ledger.list_segments(bundle)
+                )
             )
             entry = reply if isinstance(reply, BundleReply) else reply.to_event()
         if isinstance(ledger.end, FinishJob):
@@ -148,7 +150,7 @@ class _Job:
             stage = self._plan.stages[stage_id]
             side_inputs = BundleSideInputs(stage.side_inputs, self._folder)
             harness = self._harness(stage.embedded, stage.spec.environment_id)
-            work = StageWork.of(self._work, stage_id)
+            work = StageWork.for_stage(self._work, stage_id)
             self._stages[stage_id] = (work, side_inputs, harness.stage(stage.spec, side_inputs))
         return self._stages[stage_id]
 

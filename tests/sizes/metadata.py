@@ -77,8 +77,8 @@ class Server:
 
     def run(self) -> None:
         """Runs the job to its end."""
-        waiting = deque[Command](self.ledger.apply(Start(0, make_root_outputs(PLAN))))
-        self._journal.store_snapshot(self.ledger.snapshot())
+        waiting = deque[Command](self.ledger.apply_entry(Start(0, make_root_outputs(PLAN))))
+        self._journal.store_snapshot(self.ledger.encode_snapshot())
         while self.ledger.end is None:
             command = waiting.popleft()
             if isinstance(command, OpenBundles):
@@ -96,7 +96,7 @@ class Server:
         self.bundles += 1
         self.references += len(outputs)
         self._journal.append_entries((encode_entries((reply,)),))
-        commands = self.ledger.apply(reply)
+        commands = self.ledger.apply_entry(reply)
         self.ledger.take_garbage()
         return commands
 

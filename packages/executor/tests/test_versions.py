@@ -22,15 +22,15 @@ def test_version_range_equals_package_metadata(known: TestedVersions) -> None:
 
 @pytest.mark.parametrize("version", ["3.5.9", "4.0.0", "4.3.1", "4.3.0.dev1"])
 def test_supported_versions_get_no_remark(version: str) -> None:
-    assert SPARK.remark(version) is None
+    assert SPARK.describe_untested_version(version) is None
 
 
 def test_other_versions_get_remark() -> None:
-    assert (newer_beam := BEAM.remark("2.90.0rc1"))
+    assert (newer_beam := BEAM.describe_untested_version("2.90.0rc1"))
     assert "apache-beam 2.90.0rc1 is newer" in newer_beam
     assert "2.72 to 2.77" in newer_beam
-    assert (newer_spark := SPARK.remark("5.0.0-preview"))
+    assert (newer_spark := SPARK.describe_untested_version("5.0.0-preview"))
     assert "pyspark 5.0.0-preview is newer" in newer_spark
-    assert (older := SPARK.remark("3.4.1"))
+    assert (older := SPARK.describe_untested_version("3.4.1"))
     assert "pyspark 3.4.1 is older" in older
     assert "3.5 to 4.3" in older

@@ -54,7 +54,7 @@ def test_processing_clock_continues_on_next_server(clocks: Clocks) -> None:
 
 
 def test_worker_clocks_follow_server_clock(clocks: Clocks) -> None:
-    clock = ProcessingClock.showing(123_456)
+    clock = ProcessingClock.synchronized_with(123_456)
     clocks.wall -= HOUR
     clocks.passes(4)
     assert clock.now() == 123_460
@@ -65,12 +65,12 @@ def test_worker_clocks_include_transfer_time_of_order(clocks: Clocks, millisecon
     clock = ProcessingClock()
     told = clock.now()
     clocks.passes(milliseconds)
-    assert ProcessingClock.showing(told).now() == clock.now()
+    assert ProcessingClock.synchronized_with(told).now() == clock.now()
 
 
 @pytest.mark.parametrize("step", [-HOUR, 0, 900, HOUR])
 def test_wall_clock_timestamps_are_converted(clocks: Clocks, step: int) -> None:
     clock = ProcessingClock()
     clocks.wall += step
-    meant = clock.of_wall(clocks.wall + 60_000) - clock.now()
+    meant = clock.from_wall_clock(clocks.wall + 60_000) - clock.now()
     assert meant == 60_000 + (step if abs(step) < 1000 else 0)

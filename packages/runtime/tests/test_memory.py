@@ -68,19 +68,19 @@ def test_processes_killed_by_system_are_remembered_temporarily(
     counts = tmp_path / "proc/vmstat"
     _write(counts, "nr_free_pages 7\noom_kill 3\noom_kill_other 9")
     watch = OutOfMemoryDetector(tmp_path)
-    assert watch.hint() == ""
+    assert watch.describe_recent_kill() == ""
     _write(counts, "nr_free_pages 7\noom_kill 4")
-    assert "killed processes on this machine for want of memory" in watch.hint()
+    assert "killed processes on this machine for want of memory" in watch.describe_recent_kill()
     now += 1
-    assert watch.hint() != ""
+    assert watch.describe_recent_kill() != ""
     now += 60
-    assert watch.hint() == ""
+    assert watch.describe_recent_kill() == ""
     _write(counts, "oom_kill 6")
-    assert watch.hint() != ""
+    assert watch.describe_recent_kill() != ""
 
 
 def test_system_without_kill_counter_reports_no_kills(tmp_path: Path) -> None:
-    assert OutOfMemoryDetector(tmp_path).hint() == ""
+    assert OutOfMemoryDetector(tmp_path).describe_recent_kill() == ""
 
 
 def _write(path: Path, text: str) -> None:

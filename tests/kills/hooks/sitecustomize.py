@@ -81,8 +81,8 @@ def patch_coordinator(module: ModuleType) -> None:
 
     module.Driver = Driver  # type: ignore[attr-defined]
     around(Driver, "execute", "before commands", "after commands")
-    around(module.Coordinator, "begin", "before begin", "after begin")
-    commit = module.Coordinator.record
+    around(module.JobCoordinator, "resume_job", "before begin", "after begin")
+    commit = module.JobCoordinator.record
 
     def record(self: Any, entries: Any) -> Any:
         if any(getattr(getattr(entry, "done", None), "finalize", False) for entry in entries):
@@ -92,12 +92,12 @@ def patch_coordinator(module: ModuleType) -> None:
             return commands
         return commit(self, entries)
 
-    module.Coordinator.record = record
+    module.JobCoordinator.record = record
 
 
 def patch_ledger(module: ModuleType) -> None:
-    around(module.Ledger, "apply", None, "after apply")
-    around(module.Ledger, "take_garbage", "before files go", None)
+    around(module.JobLedger, "apply_entry", None, "after apply")
+    around(module.JobLedger, "take_garbage", "before files go", None)
 
 
 def patch_journal(module: ModuleType) -> None:
@@ -125,7 +125,7 @@ def patch_executor(module: ModuleType) -> None:
 
 
 def patch_job_folder(module: ModuleType) -> None:
-    around(module.JobFolder, "sweep", "before sweep", "after sweep")
+    around(module.JobFolder, "delete_leftovers", "before sweep", "after sweep")
 
 
 def patch_job(module: ModuleType) -> None:

@@ -26,7 +26,7 @@ class ProcessingClock:
         self._offset = max(_read_wall_clock(), at_least) - _read_monotonic_clock()
 
     @classmethod
-    def showing(cls, now: Timestamp) -> ProcessingClock:
+    def synchronized_with(cls, now: Timestamp) -> ProcessingClock:
         """Returns a clock that is synchronized with a remote clock, which showed ``now`` a moment ago.
 
         If the local wall clock shows the same time, it measures the transmission time. Without that
@@ -42,7 +42,7 @@ class ProcessingClock:
         """Returns the processing time (ms), which never decreases."""
         return _read_monotonic_clock() + self._offset
 
-    def of_wall(self, told: Timestamp) -> Timestamp:
+    def from_wall_clock(self, told: Timestamp) -> Timestamp:
         """Converts a time of the wall clock, which SDKs use, to processing time."""
         ahead = _read_wall_clock() - self.now()
         return told if abs(ahead) < _SAME_MS else told - ahead

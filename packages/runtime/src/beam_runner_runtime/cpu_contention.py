@@ -26,13 +26,13 @@ class CpuSlowdown:
         self._looked = time.monotonic()
         self._times = core_times()
 
-    def turn(self, least: float) -> float:
+    def compute_bundle_seconds(self, least: float) -> float:
         """Returns the duration (s) of a source's bundle: at least ``least``, and at least the current
         cost of such a bundle.
         """
-        return max(least, TURN_SECONDS * self.now())
+        return max(least, TURN_SECONDS * self.current_factor())
 
-    def now(self) -> float:
+    def current_factor(self) -> float:
         """Returns the factor, from 1 to ``MOST``; measures it at most once per second."""
         if time.monotonic() - self._looked < _LOOK_SECONDS:
             return self._factor

@@ -61,7 +61,7 @@ class NumericOption:
     most: int
     description: str
 
-    def asked(self, options: Mapping[str, Any]) -> int | None:
+    def parse_value(self, options: Mapping[str, Any]) -> int | None:
         """Returns the value from a job's options, or None if the option is absent.
 
         Raises:
@@ -95,7 +95,7 @@ class ChoiceOption:
     choices: type[BulkMode]
     description: str
 
-    def asked(self, options: Mapping[str, Any]) -> BulkMode | None:
+    def parse_value(self, options: Mapping[str, Any]) -> BulkMode | None:
         """Returns the value from a job's options, or None if the option is absent.
 
         Raises:
@@ -161,8 +161,8 @@ def parse_runner_options(options: Mapping[str, Any]) -> RunnerOptions:
         InvalidOptionError: An option has an invalid value.
     """
     return RunnerOptions(
-        TASK_ATTEMPTS.asked(options),
-        KEY_SHARDS.asked(options),
-        CHECKPOINT_INTERVAL.asked(options),
-        BULK.asked(options),
+        TASK_ATTEMPTS.parse_value(options),
+        KEY_SHARDS.parse_value(options),
+        CHECKPOINT_INTERVAL.parse_value(options),
+        BULK.parse_value(options),
     )

@@ -75,7 +75,7 @@ class OutOfMemoryDetector:
         self._before = self._count_kills()
         self._until = time.monotonic()
 
-    def hint(self) -> str:
+    def describe_recent_kill(self) -> str:
         """Returns a hint for the report of a lost process; empty without an out-of-memory kill in the last 5 s."""
         killed = self._count_kills()
         if killed > self._before:

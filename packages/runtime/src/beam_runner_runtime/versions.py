@@ -17,7 +17,7 @@ class TestedVersions:
     oldest: tuple[int, int]
     newest: tuple[int, int]
 
-    def remark(self, version: str) -> str | None:
+    def describe_untested_version(self, version: str) -> str | None:
         """Returns a warning for an untested version, such as ``4.3.0``; None for a tested version."""
         major, minor = (int(part) for part in version.split(".")[:2])
         if self.oldest <= (major, minor) <= self.newest:

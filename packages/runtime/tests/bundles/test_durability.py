@@ -98,11 +98,11 @@ def check(folder: Path, reply: BundleReply) -> None:
 def test_committed_reply_survives_power_cut(disk: Disk, tmp_path: Path) -> None:
     files = CommittedFiles(FileCache(disk.folder, durable=True), {})
     first = reply_of(disk.folder, "1-1-1")
-    files.sync([first])
+    files.persist_entries([first])
     check(disk.after_a_power_cut(tmp_path / "later"), first)
     assert disk.syncs == 3
     second = reply_of(disk.folder, "1-2-1", first.state.segments if first.state else ())
-    files.sync([second])
+    files.persist_entries([second])
     assert disk.syncs == 6
     check(disk.after_a_power_cut(tmp_path / "much later"), second)
 
@@ -112,16 +112,18 @@ def test_committed_files_are_not_synced_again(disk: Disk) -> None:
     assert reply.state is not None
     files = CommittedFiles(FileCache(disk.folder, durable=True), {})
     order: Any = attrs.evolve(_ORDER, state=reply.state.segments)
-    files.begin(order)
-    files.sync([attrs.evolve(reply, done=BundleDone(1, 1))])
+    files.begin_order(order)
+    files.persist_entries([attrs.evolve(reply, done=BundleDone(1, 1))])
     assert disk.syncs == 0
-    files.begin(RunLoop(1, "1-loop1", b"", {("stage", 0): reply.state.segments}))
-    files.sync([attrs.evolve(reply, done=BundleDone(1, 1)), reply])
+    files.begin_order(RunLoop(1, "1-loop1", b"", {("stage", 0): reply.state.segments}))
+    files.persist_entries([attrs.evolve(reply, done=BundleDone(1, 1)), reply])
     assert disk.syncs == 2
 
 
 def test_volatile_store_syncs_no_file(disk: Disk) -> None:
-    CommittedFiles(FileCache(disk.folder, durable=False), {}).sync([reply_of(disk.folder, "1-1-1")])
+    CommittedFiles(FileCache(disk.folder, durable=False), {}).persist_entries(
+        [reply_of(disk.folder, "1-1-1")]
+    )
     assert disk.syncs == 0
 
 
@@ -129,7 +131,7 @@ def test_file_that_cannot_be_written_is_reported(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     shutil.rmtree(disk.folder)
     with pytest.raises(OSError, match="No such file"):
-        CommittedFiles(FileCache(disk.folder, durable=True), {}).sync([reply])
+        CommittedFiles(FileCache(disk.folder, durable=True), {}).persist_entries([reply])
 
 
 def test_missing_data_store_fails_stage_that_needs_store(tmp_path: Path) -> None:
@@ -137,7 +139,7 @@ def test_missing_data_store_fails_stage_that_needs_store(tmp_path: Path) -> None
     (tmp_path / "job").mkdir()
     cache = FileCache(tmp_path / "job", MachineFileCache(NO_STORE.open_store(), tmp_path))
     files = CommittedFiles(cache, plan.stages)
-    files.need(RunBundle(bundle_of(stage="two"), "1-1-1"))
+    files.fetch_inputs(RunBundle(bundle_of(stage="two"), "1-1-1"))
     reply = reply_of(tmp_path / "job", "1-1-1")
     for told, reason in (
         (
@@ -146,14 +148,14 @@ def test_missing_data_store_fails_stage_that_needs_store(tmp_path: Path) -> None
         ),
         (reply, "what is grouped by key, or kept by user code, lies in files between bundles"),
     ):
-        ended = files.synced(told)
+        ended = files.persist_reply(told)
         assert isinstance(ended, BundleFailure)
         assert ended.failure is not None
         assert ended.failure.transform == plan.stages["two"].spec.name
         assert f"{reason}, but the machines share no storage" in ended.failure.summary
         assert "--data-dir" in ended.failure.summary
     little = BundleReply(BundleDone(1, 1), None, ())
-    assert files.synced(little) == little
+    assert files.persist_reply(little) == little
 
 
 _ORDER = RunBundle(bundle=None, name="1-1-1")  # type: ignore[arg-type]
@@ -184,7 +186,7 @@ def test_reply_fails_with_name_of_neighbour_that_stays_away(
     tmp_path: Path, error: Exception, neighbour: str
 ) -> None:
     reply = reply_of(tmp_path, "1-1-1")
-    broken = CommittedFiles(Away(tmp_path, error), {}).synced(reply)
+    broken = CommittedFiles(Away(tmp_path, error), {}).persist_reply(reply)
     assert isinstance(broken, BundleFailure)
     assert broken.kind is FailureKind.UNAVAILABLE
     assert broken.neighbour.startswith(neighbour)
@@ -196,7 +198,7 @@ def test_reply_is_sent_after_short_outage_of_neighbour(tmp_path: Path) -> None:
     wait = NeighbourRetry(told.append, 60.0, lambda: True, tmp_path)
     away = Away(tmp_path, FULL, STORE)
     reply = reply_of(tmp_path, "1-1-1")
-    assert CommittedFiles(away, {}, wait).synced(reply) == reply
+    assert CommittedFiles(away, {}, wait).persist_reply(reply) == reply
     assert len(away.kept) > 0
     disk = NeighbourWaitStatus(f"the disk of {tmp_path}", "No space left on device")
     store = NeighbourWaitStatus("the data store at s3://b", "503 SlowDown")

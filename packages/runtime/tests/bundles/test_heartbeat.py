@@ -14,13 +14,13 @@ from beam_runner_runtime.channel.vitals import read_vitals
 def test_heart_sends_beats_and_updates_vitals(tmp_path: Path) -> None:
     sent: queue.SimpleQueue[Heartbeat] = queue.SimpleQueue()
     begun = StartedBundleCounts()
-    begun.note("stage-1")
+    begun.count_started_bundle("stage-1")
     doing = [*[WorkerActivity.LOOP] * 100, WorkerActivity.BUNDLE, WorkerActivity.IDLE]
 
     def now() -> Heartbeat:
-        return Heartbeat(doing.pop(), begun.take_untold())
+        return Heartbeat(doing.pop(), begun.take_unreported_counts())
 
-    start_heartbeat(tmp_path, sent.put, now).works_on("stage-1")
+    start_heartbeat(tmp_path, sent.put, now).record_stage("stage-1")
     first, second = (sent.get(timeout=60) for _ in range(2))
     assert (first, second) == (
         Heartbeat(WorkerActivity.IDLE, (("stage-1", 1),)),

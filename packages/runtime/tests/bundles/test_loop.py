@@ -36,7 +36,7 @@ def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def finish(rig: Rig) -> None:
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     rig.run()
     assert rig.ledger.end == FinishJob(Outcome.DONE)
     assert seen_in(rig.ledger.metrics.infos()) == EXPECTED
@@ -69,7 +69,7 @@ def leave_after(number: int) -> Leave:
 
     def leave(loop: TaskLoop, order: RunBundle) -> None:
         if not left[0]:
-            loop.leave()
+            loop.end_loop()
         left[0] -= 1
 
     return leave
@@ -104,7 +104,7 @@ def test_loop_left_as_bundle_ends_is_committed(
     )
     (reply,) = rest
     assert Attempt(reply.done.bundle, reply.done.attempt) == loop_reply.running
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     rig.heard(worker, reply)
     finish(rig)
 
@@ -116,11 +116,11 @@ def test_process_lost_after_its_loop_was_left_loses_no_result(tmp_path: Path, nu
     worker.in_loop = leave_after(number)
     loop_reply, *_ = worker.loop(order)
     rig.heard(worker, loop_reply)
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     if rig.ledger.end is None:
         rig.lose(worker)
         worker.told.clear()
-        rig.coordinator.work()
+        rig.coordinator.run_round()
         rig.open_lane(0)
     finish(rig)
 
@@ -129,7 +129,7 @@ def test_process_lost_before_its_loop_was_left_repeats_bundles(tmp_path: Path) -
     rig, worker, order = rig_in_loop(tmp_path)
     worker.loop(order)
     rig.lose(worker)
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     rig.open_lane(0)
     finish(rig)
 
@@ -145,7 +145,7 @@ def test_long_bundle_leaves_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         said.append(reply)
         left.set()
 
-    reply = TaskLoop(order, rig.folder, worker, hear).run()
+    reply = TaskLoop(order, rig.folder, worker, hear).run_loop()
     (loop_reply,) = said
     assert loop_reply.outgrown
     assert reply is not None and reply.done.bundle == loop_reply.running.bundle  # type: ignore[union-attr]
@@ -164,7 +164,7 @@ def test_loop_is_committed_while_running(tmp_path: Path, monkeypatch: pytest.Mon
     assert all(isinstance(one, LoopProgress) and one.entries for one in progress)
     for one in progress:
         rig.heard(worker, one)
-        rig.coordinator.work()
+        rig.coordinator.run_round()
         assert rig.ledger.end is None
     rig.heard(worker, reply)
     finish(rig)
@@ -191,7 +191,7 @@ def test_process_lost_during_its_loop_repeats_bundles(
     *progress, _ = worker.loop(order)
     rig.heard(worker, *progress[:heard])
     rig.lose(worker)
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     rig.open_lane(0)
     finish(rig)
 
@@ -233,9 +233,9 @@ def test_left_loop_runs_no_further_bundle(tmp_path: Path) -> None:
     rig, worker, order = rig_in_loop(tmp_path)
     said: list[Any] = []
     loop = TaskLoop(order, rig.folder, worker, said.append)
-    loop.leave()
-    loop.leave()
-    assert loop.run() is None
+    loop.end_loop()
+    loop.end_loop()
+    assert loop.run_loop() is None
     assert said == [LoopReply(order.loop, (), None, outgrown=False)]
     assert rig.stages["read"].bundles == []
     rig.heard(worker, *said)

@@ -56,7 +56,7 @@ class Line:
 def finish(rig: Rig, worker: FakeWorker, said: list[Any]) -> None:
     """Passes all messages to the server and runs the job to its end, whose result is exact."""
     rig.heard(worker, *said)
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     if rig.ledger.end is None:
         rig.run()
     assert rig.ledger.end == FinishJob(Outcome.DONE)
@@ -73,7 +73,7 @@ def test_loop_with_undeliverable_message_leaves_bundles_to_lanes(
     line = Line(number)
     loop = TaskLoop(order, rig.folder, worker, line.send)
     try:
-        assert loop.run() is None
+        assert loop.run_loop() is None
     except NeighbourUnavailable:
         assert not any(isinstance(one, LoopReply) for one in line.said)
         line.said.append(LoopFailure(order.loop, str(AWAY)))
@@ -101,7 +101,7 @@ def test_loop_with_brief_state_outage_continues(
     said: list[Any] = []
     wait = NeighbourRetry(lambda _: None, SECONDS, lambda: True, rig.folder)
     loop = TaskLoop(order, rig.folder, worker, said.append, wait=wait)
-    assert loop.run() is None
+    assert loop.run_loop() is None
     finish(rig, worker, said)
 
 
@@ -113,7 +113,7 @@ def test_loop_with_permanent_state_outage_leaves_bundles_to_lanes(
         patched.setattr(shard_stores, "_write_changes", lambda *_: raise_(FULL))
         said: list[Any] = []
         with pytest.raises(OSError, match="No space left"):
-            TaskLoop(order, rig.folder, worker, said.append).run()
+            TaskLoop(order, rig.folder, worker, said.append).run_loop()
     assert said == []
     finish(rig, worker, [LoopFailure(order.loop, "full")])
 
@@ -136,7 +136,7 @@ def test_outgrown_loop_is_left_after_short_store_outage(
         left.set()
 
     rig.stages[stage_name].during = lambda chunk: left.wait(SECONDS)
-    reply = TaskLoop(order, rig.folder, worker, send).run()
+    reply = TaskLoop(order, rig.folder, worker, send).run_loop()
     assert line.failed.is_set()
     assert [type(one) for one in line.said] == [LoopReply]
     (loop_reply,) = line.said
@@ -153,7 +153,7 @@ def test_outgrown_loop_leaves_bundles_to_lanes_after_long_store_outage(
     line = Line(0)
     rig.stages["count"].during = lambda chunk: line.failed.wait(SECONDS)
     with pytest.raises(NeighbourUnavailable):
-        TaskLoop(order, rig.folder, worker, line.send).run()
+        TaskLoop(order, rig.folder, worker, line.send).run_loop()
     assert line.said == []
     finish(rig, worker, [LoopFailure(order.loop, str(AWAY))])
 
@@ -176,10 +176,10 @@ def test_loop_leaves_at_once_during_store_outage(tmp_path: Path) -> None:
 
     loop = TaskLoop(order, rig.folder, worker, send)
     replies: list[Any] = []
-    running = threading.Thread(target=lambda: replies.append(loop.run()), daemon=True)
+    running = threading.Thread(target=lambda: replies.append(loop.run_loop()), daemon=True)
     running.start()
     assert began.wait(SECONDS)
-    loop.ask_to_leave()
+    loop.request_end()
     goes_on.set()
     never.set()
     running.join(SECONDS)
@@ -221,10 +221,10 @@ def test_aborted_loop_leaves_bundles_to_same_process(tmp_path: Path) -> None:
     (worker,) = rig.workers
     order = worker.told.popleft()
     rig.heard(worker, LoopFailure(order.loop + 1, "of another loop"))
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     assert not worker.told
     rig.heard(worker, LoopFailure(order.loop, "OSError: why"))
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     assert isinstance(worker.told[0], RunBundle)
     finish(rig, worker, [])
     assert rig.workers == [worker]

@@ -63,7 +63,7 @@ class Telling:
         """Returns the reports about a bundle that is checked repeatedly for this number of milliseconds."""
         self.running = running
         for running.elapsed in range(0, most, int(1000 * TUNING.source_look_seconds)):
-            self.teller.look(running)
+            self.teller.report_if_due(running)
         return self.told
 
 
@@ -72,7 +72,7 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> Telling:
     """Returns a reporter on an idle machine whose threads want no core, unless a test changes this."""
     monkeypatch.setattr(telling_module, "core_time", lambda _: CoreTime(0.0, 0.0))
     telling = Telling()
-    monkeypatch.setattr(telling.teller._slowness, "now", lambda: 1.0)
+    monkeypatch.setattr(telling.teller._slowness, "current_factor", lambda: 1.0)
     return telling
 
 
@@ -113,7 +113,7 @@ def test_source_in_external_sdk_is_judged_by_its_waits(
 def test_progress_interval_is_longer_on_busy_machine(
     telling: Telling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling.teller._slowness, "now", lambda: 4.0)
+    monkeypatch.setattr(telling.teller._slowness, "current_factor", lambda: 4.0)
     told = telling.run(Running(), 600)
     assert told[0].elapsed == 4 * TUNING.lingers_ms
     assert told[0].lingers
@@ -167,7 +167,7 @@ def test_starting_source_is_checked_at_once(
     threading.Thread(target=telling.teller.run, daemon=True).start()
     assert waits.wait(60)
     telling.running = Running(elapsed=100)
-    telling.teller.begins("source")
+    telling.teller.notify_bundle_start("source")
     assert telling.has_told.wait(60)
     telling.running = None
 

@@ -8,9 +8,9 @@ from beam_runner_runtime.bundles.started_bundles import StartedBundleCounts
 def test_changed_bundle_counts_are_reported_once() -> None:
     begun = StartedBundleCounts()
     for stage in ("b", "a", "b"):
-        begun.note(stage)
-    assert begun.take_untold() == (("a", 1), ("b", 2))
-    assert begun.take_untold() == ()
-    begun.note("b")
-    assert begun.take_untold() == (("b", 3),)
-    assert begun.all() == (("a", 1), ("b", 3))
+        begun.count_started_bundle(stage)
+    assert begun.take_unreported_counts() == (("a", 1), ("b", 2))
+    assert begun.take_unreported_counts() == ()
+    begun.count_started_bundle("b")
+    assert begun.take_unreported_counts() == (("b", 3),)
+    assert begun.list_counts() == (("a", 1), ("b", 3))

@@ -10,11 +10,11 @@ def test_written_vitals_are_visible_to_other_processes(tmp_path: Path) -> None:
     assert read_vitals(folder) is None
     writer = VitalsWriter(folder)
     assert read_vitals(folder) == Vitals(0, "")
-    writer.beat()
-    writer.works_on("a-long-name")
+    writer.count_heartbeat()
+    writer.record_stage("a-long-name")
     assert read_vitals(folder) == Vitals(1, "a-long-name")
-    writer.beat()
-    writer.works_on("s")
+    writer.count_heartbeat()
+    writer.record_stage("s")
     assert read_vitals(folder) == Vitals(2, "s")
-    writer.works_on("é" * 1000)  # the text is truncated
+    writer.record_stage("é" * 1000)  # the text is truncated
     assert read_vitals(folder) is not None

@@ -11,14 +11,14 @@ from beam_runner_runtime.driver.coherence import DriverStateError, check_bundle_
 def test_bundle_without_owner_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = rig_of(tmp_path)
     check_bundle_placement(rig.coordinator)
-    monkeypatch.setattr(rig.coordinator.lanes, "held", set)
+    monkeypatch.setattr(rig.coordinator.lanes, "list_held_attempts", set)
     with pytest.raises(DriverStateError, match=r"job-1 open, but neither run nor wait: \[\d"):
         check_bundle_placement(rig.coordinator)
 
 
 def test_attempt_with_two_owners_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = rig_of(tmp_path)
-    (attempt, *_) = rig.coordinator.lanes.held()
+    (attempt, *_) = rig.coordinator.lanes.list_held_attempts()
 
     class Section:
         def __init__(self) -> None:

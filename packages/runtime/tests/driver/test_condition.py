@@ -43,7 +43,7 @@ class Watch:
         """Checks the job this number of seconds after its start, and returns the log messages."""
         before = len(self.reporter.messages)
         with patch.object(module.time, "monotonic", lambda: self.start + seconds):
-            self.condition.look(self.rig.ledger, self.rig.coordinator)
+            self.condition.check_job(self.rig.ledger, self.rig.coordinator)
         new = self.reporter.messages[before:]
         assert all(importance is not Importance.ERROR for importance, _, _ in new)
         return [text for _, text, _ in new]
@@ -63,9 +63,9 @@ def values(infos: tuple[MetricCell, ...], name: str) -> dict[str, int]:
 
 def test_metrics_of_running_job_are_returned(tmp_path: Path) -> None:
     watch = Watch(rig_of(tmp_path))
-    assert watch.condition.metrics() == ()
+    assert watch.condition.list_metrics() == ()
     watch.look(1)
-    infos = watch.condition.metrics()
+    infos = watch.condition.list_metrics()
     assert values(infos, "input_watermark") == dict.fromkeys(("read", "see"), MIN_TIMESTAMP)
     assert values(infos, "output_watermark") == dict.fromkeys(("read", "see"), MIN_TIMESTAMP)
     assert values(infos, "open_bundles") == {"read": 1, "see": 0}
@@ -82,7 +82,7 @@ def test_stages_report_their_transforms_and_bundles(tmp_path: Path) -> None:
     rig.step()
     watch.processes.begun, watch.processes.lost = {"read": 3}, 2
     watch.look(1)
-    infos = {(info.urn, info.labels.get("STAGE")): info for info in watch.condition.metrics()}
+    infos = {(info.urn, info.labels.get("STAGE")): info for info in watch.condition.list_metrics()}
     transforms = infos["beam_spark:stage:transforms:v1", "read"]
     assert decode_metric_value(transforms) == {"the read step"}
     assert decode_metric_value(infos["beam_spark:stage:bundles_committed:v1", "read"]) == 1
@@ -99,16 +99,16 @@ def test_metrics_follow_running_job_until_its_end(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     watch = Watch(rig)
     watch.look(1)
-    before = watch.condition.metrics()
+    before = watch.condition.list_metrics()
     watch.look(1.1)
-    assert watch.condition.metrics() == before
+    assert watch.condition.list_metrics() == before
     rig.open_lanes()
     rig.step()
     watch.look(2)
-    assert values(watch.condition.metrics(), "output_watermark")["read"] == MAX_TIMESTAMP
+    assert values(watch.condition.list_metrics(), "output_watermark")["read"] == MAX_TIMESTAMP
     rig.run()
     watch.look(2.1)
-    infos = watch.condition.metrics()
+    infos = watch.condition.list_metrics()
     assert values(infos, "open_bundles") == values(infos, "output_watermark") == {}
     found = {
         (info.urn.split(":")[2], info.labels.get("STAGE")): decode_metric_value(info)
@@ -133,7 +133,7 @@ def test_retried_attempt_is_reported_once(tmp_path: Path) -> None:
     (told,) = [text for importance, text, _ in watch.reporter.messages]
     assert told.startswith("attempt 1 at a bundle failed and will be retried: ValueError: x [")
     other = JobMonitor(rig.plan, watch.reporter, FakeProcesses())
-    other.look(rig.ledger, rig.coordinator)
+    other.check_job(rig.ledger, rig.coordinator)
     assert len(watch.reporter.messages) == 1
 
 
@@ -153,7 +153,7 @@ def test_lag_follows_oldest_open_bundle(tmp_path: Path) -> None:
     watch = Watch(rig_of(tmp_path))
     with patch.object(watch.rig.coordinator.clock, "now", lambda: 4_000_000_000_000):
         watch.look(1)
-    lag = values(watch.condition.metrics(), "commit_lag")["read"]
+    lag = values(watch.condition.list_metrics(), "commit_lag")["read"]
     opened = watch.rig.ledger.open_bundles[0].processing_time
     assert lag == 4_000_000_000_000 - opened
 
@@ -163,18 +163,18 @@ def test_starting_harness_is_reported_as_reason(tmp_path: Path) -> None:
     rig.open_lanes()
     watch = Watch(rig)
     watch.look(1)
-    (lane,) = rig.coordinator.lanes.busy()
+    (lane,) = rig.coordinator.lanes.list_busy_lanes()
     assert lane.link is not None
     assert lane.running is not None
-    attempt = Attempt.of(lane.running)
-    rig.coordinator.heard(lane.link, BundleProgressed(attempt, 0.0, 700, (), starts=True))
+    attempt = Attempt.of_bundle(lane.running)
+    rig.coordinator.handle_message(lane.link, BundleProgressed(attempt, 0.0, 700, (), starts=True))
     assert lane.prepares
     lane.began -= 90
     (text,) = watch.look(2 * STILL_SECONDS)
     assert "an SDK harness has been starting for 100 s" in text
     (wait,) = (one for one in watch.condition.waits if one.kind is WaitKind.HARNESS)
     assert (wait.count, wait.seconds) == (1, 100.0)
-    rig.coordinator.heard(lane.link, BundleProgressed(attempt, 0.0, 700, ()))
+    rig.coordinator.handle_message(lane.link, BundleProgressed(attempt, 0.0, 700, ()))
     assert not lane.prepares
     (text,) = watch.look(5 * STILL_SECONDS)
     assert "SDK harness" not in text

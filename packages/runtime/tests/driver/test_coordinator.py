@@ -59,11 +59,11 @@ def test_cores_that_arrive_during_job_are_used(tmp_path: Path) -> None:
     )
     assert len(rig.starting) == 1
     cores[0] = 3
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     assert len(rig.starting) == 3
     cores[0] = 2
-    rig.coordinator.lane_ended(rig.starting[-1], "")
-    rig.coordinator.work()
+    rig.coordinator.handle_lane_end(rig.starting[-1], "")
+    rig.coordinator.run_round()
     assert len(rig.starting) == 3
 
 
@@ -116,7 +116,7 @@ def test_dying_worker_loses_no_committed_result(tmp_path: Path) -> None:
     before = attempts_given(worker)[-1]
     worker.told.clear()
     rig.lose(worker)
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     assert not rig.ledger.is_open(before)
     assert rig.ledger.is_open(Attempt(before.bundle, before.attempt + 1))
     rig.open_lane(0)
@@ -138,7 +138,7 @@ def test_workers_that_always_die_end_job(tmp_path: Path, how: str, loop_bytes: i
             deaths += 1
             worker.told.clear()
         if how == "ended":
-            rig.coordinator.lane_ended(number, "")
+            rig.coordinator.handle_lane_end(number, "")
             rig.lose(worker)
         elif how == "lost":
             rig.lose(worker)
@@ -146,7 +146,7 @@ def test_workers_that_always_die_end_job(tmp_path: Path, how: str, loop_bytes: i
         else:
             rig.open_lane(number)
             rig.lose(worker)
-        rig.coordinator.work()
+        rig.coordinator.run_round()
         assert deaths <= 5, "the job never ends"
     assert deaths == (4 if loop_bytes == NO_LOOP else 5)
     assert "'the read step' failed 4 times" in text(rig)
@@ -155,7 +155,7 @@ def test_workers_that_always_die_end_job(tmp_path: Path, how: str, loop_bytes: i
 def test_job_with_workers_killed_by_system_reports_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(OutOfMemoryDetector, "hint", lambda watch: "; killed for want of memory")
+    monkeypatch.setattr(OutOfMemoryDetector, "describe_recent_kill", lambda watch: "; killed for want of memory")
     rig = rig_of(tmp_path)
     while rig.ledger.end is None:
         rig.open_lanes()
@@ -163,7 +163,7 @@ def test_job_with_workers_killed_by_system_reports_reason(
         worker.told.clear()
         rig.lose(worker)
         rig.open_lane(number)
-        rig.coordinator.work()
+        rig.coordinator.run_round()
     assert "was lost; killed for want of memory" in text(rig)
 
 
@@ -174,8 +174,8 @@ def test_spark_without_running_tasks_ends_job(tmp_path: Path, loop_bytes: int) -
         if rig.ledger.end is not None:
             break
         assert rig.starting, "no process queries Spark again, and the job hangs"
-        rig.coordinator.lane_ended(rig.starting.pop(0), "no executors")
-        rig.coordinator.work()
+        rig.coordinator.handle_lane_end(rig.starting.pop(0), "no executors")
+        rig.coordinator.run_round()
     assert isinstance(rig.ledger.end, FailJob)
     assert "no executors" in rig.ledger.end.reason
     assert "failed to start worker processes" in text(rig)
@@ -187,8 +187,8 @@ def test_occasional_lane_failures_do_not_end_job(tmp_path: Path) -> None:
         assert rig.starting == [number]
         rig.starting.clear()
         rig.open_lane(number)
-        rig.coordinator.lane_ended(number, "this one failed")
-        rig.coordinator.work()
+        rig.coordinator.handle_lane_end(number, "this one failed")
+        rig.coordinator.run_round()
     assert rig.ledger.end is None
 
 
@@ -200,7 +200,7 @@ def doubled(worker: FakeWorker, rig: Rig) -> None:
     order = worker.told.popleft()
     reply = worker.run(order)
     rig.heard(worker, reply, reply)
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     rig.heard(worker, reply)
 
 
@@ -215,7 +215,7 @@ def test_duplicate_replies_count_once(tmp_path: Path) -> None:
                 doubled(worker, rig)
             else:
                 worker.told.clear()
-        rig.coordinator.work()
+        rig.coordinator.run_round()
     assert rig.ledger.end == DONE
     assert seen(rig) == EXPECTED
 
@@ -229,15 +229,15 @@ def test_reply_of_abandoned_attempt_is_ignored(tmp_path: Path) -> None:
     (first,) = rig.workers
     order = first.told.popleft()
     rig.lose(first)
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     second = rig.open_lane(1)
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     again = second.told.popleft()
     assert again.bundle == attrs.evolve(order.bundle, attempt=2)
     # Both processes reply at once, and the reply that counts comes first.
     rig.heard(second, second.run(again))
     rig.heard(first, first.run(order))
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     assert FinalizeBundles((Attempt(order.bundle.number, 2),)) in second.history
     assert not any(isinstance(command, FinalizeBundles) for command in first.history)
     rig.run()
@@ -273,14 +273,14 @@ def test_cancel_ends_job(tmp_path: Path, when: str, loop_bytes: int) -> None:
     rig = rig_of(tmp_path, loop_bytes=loop_bytes)
     if when == "while it runs":
         rig.open_lanes()
-    rig.coordinator.cancel()
-    rig.coordinator.work()
+    rig.coordinator.cancel_job()
+    rig.coordinator.run_round()
     if when == "while it runs":
         (worker,) = rig.workers
         # The process of the loop must exit first, because the loop knows more than the ledger.
         assert (ExitProcess() in worker.told) == (loop_bytes == LOOP_BYTES)
         rig.lose(worker)
-        rig.coordinator.work()
+        rig.coordinator.run_round()
     assert rig.ledger.end == FinishJob(Outcome.CANCELLED)
 
 
@@ -293,7 +293,7 @@ def test_running_bundles_are_known_after_job_failure(tmp_path: Path) -> None:
     attempt = order.attempt
     failure = UserFailure("See", "ValueError: no", "trace")
     rig.heard(one, BundleFailure(attempt, failure))
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     assert isinstance(rig.ledger.end, FailJob)
     assert rig.coordinator.lanes.close() == [other]
 
@@ -304,12 +304,12 @@ def test_metrics_of_running_bundles_are_attempted(tmp_path: Path) -> None:
     reply = worker.run(order)
     assert isinstance(reply, BundleReply)
     rig.heard(worker, BundleProgressed(attempt, 0.5, 1, reply.metrics))
-    totals = rig.metrics.totals()
+    totals = rig.metrics.compute_totals()
     assert (seen_in(totals.committed), seen_in(totals.attempted)) == ({}, EXPECTED)
     rig.heard(worker, reply)
     rig.heard(worker, BundleProgressed(attempt, 0.6, 1, reply.metrics))
-    rig.coordinator.work()
-    totals = rig.metrics.totals()
+    rig.coordinator.run_round()
+    totals = rig.metrics.compute_totals()
     assert seen_in(totals.committed) == seen_in(totals.attempted) == EXPECTED
 
 

@@ -30,8 +30,8 @@ CUT = BundleSplit(0, 2, (encoded(b"b1"),), (ResidualElement(encoded(b"b2")),))
 def test_drain_finishes_bounded_input(tmp_path: Path, loop_bytes: int) -> None:
     """The loop can also start after the drain request."""
     rig = rig_of(tmp_path, loop_bytes=loop_bytes)
-    rig.coordinator.drain()
-    rig.coordinator.drain()
+    rig.coordinator.drain_job()
+    rig.coordinator.drain_job()
     rig.run()
     assert seen(rig) == EXPECTED
     # A loop that starts later can finish the job before the drain.
@@ -45,7 +45,7 @@ def test_drain_leaves_loop(tmp_path: Path) -> None:
     (worker,) = rig.workers
     order = worker.told.popleft()
     assert isinstance(order, RunLoop)
-    rig.coordinator.drain()
+    rig.coordinator.drain_job()
     assert isinstance(worker.told.popleft(), LeaveLoop)
     rig.heard(worker, LoopReply(order.loop, (), None, outgrown=True))
     rig.run()
@@ -56,8 +56,8 @@ def test_drain_leaves_loop(tmp_path: Path) -> None:
 def test_drain_truncates_input_of_later_bundles(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
     assert not any(one.truncate for one in order.bundle.inputs)
-    rig.coordinator.drain()
-    rig.coordinator.work()
+    rig.coordinator.drain_job()
+    rig.coordinator.run_round()
     assert worker.told.popleft() == SplitRequest(Attempt(1, 1), 0.0)
     rig.lose(worker)
     rig.run()
@@ -78,14 +78,14 @@ def drained_after_a_cut(place: Path) -> Rig:
     """
     rig, worker, order = running(place, cores=2)
     rig.heard(worker, BundleProgressed(order.attempt, 0.01, 60_000, ()))
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     assert isinstance(worker.told.popleft(), SplitRequest)
     rig.stages["see"].splits.append(CUT)
     rig.heard(worker, worker.start(order).split(0.0))
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     rig.run(until=lambda: seen(rig) == {"b2": 1, "c": 1, "d": 1})
-    rig.coordinator.drain()
-    rig.coordinator.work()
+    rig.coordinator.drain_job()
+    rig.coordinator.run_round()
     assert worker.told.popleft() == SplitRequest(order.attempt, 0.0)
     return rig
 
@@ -103,7 +103,7 @@ def test_drain_does_not_truncate_checkpoint_residuals(tmp_path: Path, restarts: 
         rig.stop()
         rig = Rig(tmp_path, rig.plan, TRANSFORMS)
         rig.begin()
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     assert kinds_of_inputs(*rig.ledger.open_bundles) == [(True, False), (False, True)]
     rig.run()
     assert seen(rig) == {"a": 1, "b1": 1, "b2": 1, "c": 1, "d": 1}
@@ -112,8 +112,8 @@ def test_drain_does_not_truncate_checkpoint_residuals(tmp_path: Path, restarts: 
 
 def test_drain_after_restart_truncates_bundles_opened_before(tmp_path: Path) -> None:
     rig, _, _ = running(tmp_path)
-    rig.coordinator.drain()
-    rig.coordinator.work()
+    rig.coordinator.drain_job()
+    rig.coordinator.run_round()
     rig.stop()
     after = Rig(tmp_path, rig.plan, TRANSFORMS)
     after.begin()

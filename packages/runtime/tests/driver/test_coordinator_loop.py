@@ -51,7 +51,7 @@ def test_bundles_waiting_when_loop_is_left_are_run(tmp_path: Path) -> None:
     rig.heard(
         worker, LoopReply(order.loop, (), Attempt(first.number, first.attempt), outgrown=True)
     )
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     rig.heard(worker, worker.run(RunBundle(first, "left-over")))
     rig.run()
     assert rig.ledger.end == DONE
@@ -62,7 +62,7 @@ def test_lost_loop_is_run_bundle_by_bundle(tmp_path: Path) -> None:
     rig.open_lanes()
     (worker,) = rig.workers
     rig.lose(worker)
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     assert [bundle.attempt for bundle in rig.ledger.open_bundles] == [2]
     again = rig.open_lane(0)
     rig.run()
@@ -78,7 +78,7 @@ def test_reports_of_loop_considered_lost_are_ignored(tmp_path: Path) -> None:
     said = worker.loop(worker.told.popleft())
     rig.lose(worker)
     rig.heard(worker, *said)
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     rig.open_lane(0)
     rig.heard(worker, *said)
     rig.run()
@@ -90,6 +90,6 @@ def test_lane_opened_twice_runs_one_loop(tmp_path: Path) -> None:
     rig.open_lanes()
     (worker,) = rig.workers
     rig.heard(worker, LaneOpened(0))
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     rig.run()
     assert seen(rig) == EXPECTED

@@ -99,11 +99,11 @@ def test_bundle_in_pause_leaves_its_lane_to_other_bundles(tmp_path: Path) -> Non
 
     rig.stages["see"].during = during
     rig.run(until=lambda: not rig.ledger.open_bundles)
-    (failed,) = rig.ledger.retries()
+    (failed,) = rig.ledger.list_retries()
     assert (failed.attempts, failed.due is None) == (1, False)
     assert set(seen(rig)) == {"c", "d"}, "a and b share a bundle"
     assert len(rig.workers) == 1
-    assert not list(rig.coordinator.lanes.busy())
+    assert not list(rig.coordinator.lanes.list_busy_lanes())
 
 
 def test_loop_is_left_while_its_only_bundle_is_in_pause(tmp_path: Path) -> None:
@@ -130,11 +130,11 @@ def test_next_server_continues_bundle_in_its_pause(tmp_path: Path, loop_bytes: i
     limits = {**PATIENT, "pauses": Pauses(200, 200)}
     first = rig_of(tmp_path, loop_bytes=loop_bytes, limits=limits)
     fails_first(first, 1, MINE)
-    first.run(until=lambda: any(r.due is not None for r in first.ledger.retries()))
+    first.run(until=lambda: any(r.due is not None for r in first.ledger.list_retries()))
     first.stop()
-    (before,) = (r for r in first.ledger.retries() if r.due is not None)
+    (before,) = (r for r in first.ledger.list_retries() if r.due is not None)
     rig = Rig(tmp_path, PLAN, TRANSFORMS, loop_bytes=loop_bytes)
-    assert [r for r in rig.ledger.retries() if r.due is not None] == [before]
+    assert [r for r in rig.ledger.list_retries() if r.due is not None] == [before]
     assert before.bundle not in rig.ledger.open_bundles
     rig.begin()
     rig.run()
@@ -147,7 +147,7 @@ def test_record_of_failed_bundle_names_step_element_attempts_and_next_attempt(
 ) -> None:
     rig = rig_of(tmp_path, limits={**PATIENT, "pauses": Pauses(60_000, 60_000)})
     fails_first(rig, 1, MINE)
-    rig.run(until=lambda: bool(rig.ledger.retries()))
+    rig.run(until=lambda: bool(rig.ledger.list_retries()))
     (record,) = describe_failed_bundles(rig.ledger, rig.plan, rig.coordinator.clock.now())
     assert (record.stage, record.steps, record.attempts) == ("see", ("the see step",), 1)
     assert (record.kind, record.step) == (FailureCause.USER_CODE, "Outer/Inner")
@@ -161,8 +161,8 @@ def test_record_of_failed_bundle_names_step_element_attempts_and_next_attempt(
 def test_lane_failures_end_bounded_job_after_four(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     for _ in range(4):
-        rig.coordinator.lane_ended(rig.starting.pop(0), "no executor")
-        rig.coordinator.work()
+        rig.coordinator.handle_lane_end(rig.starting.pop(0), "no executor")
+        rig.coordinator.run_round()
     assert isinstance(rig.ledger.end, FailJob)
     assert "failed to start worker processes" in rig.ledger.end.reason
 
@@ -175,15 +175,15 @@ def test_patient_job_waits_after_lane_failures(
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     pauses = []
     for _ in range(9):
-        rig.coordinator.lane_ended(rig.starting.pop(0), "no executor")
-        rig.coordinator.work()
+        rig.coordinator.handle_lane_end(rig.starting.pop(0), "no executor")
+        rig.coordinator.run_round()
         assert rig.starting == [], "started again without a pause"
         outage = rig.coordinator.lane_failures.outage
         assert outage is not None
         assert outage.away.reason == "no executor"
         pauses.append(round(outage.next_try - clock[0]))
         clock[0] = outage.next_try + 0.001
-        rig.coordinator.work()
+        rig.coordinator.run_round()
         assert len(rig.starting) == 1
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     monkeypatch.undo()
@@ -202,12 +202,12 @@ def test_repeatedly_lost_executors_do_not_end_patient_job(tmp_path: Path) -> Non
             lost += 1
             rig.lose(busy[0])
             rig.workers.remove(busy[0])
-            rig.coordinator.work()
+            rig.coordinator.run_round()
         elif busy:
             rig.step()
         else:
             time.sleep(rig.coordinator.seconds_to_alarm or 0.0)
-            rig.coordinator.work()
+            rig.coordinator.run_round()
     assert lost == 12
     assert rig.ledger.end == DONE
     assert seen(rig) == EXPECTED

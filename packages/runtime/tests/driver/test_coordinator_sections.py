@@ -87,7 +87,7 @@ def test_section_is_one_bundle_followed_by_separate_bundles(
 def test_section_files_are_deleted_after_last_use(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     finish(rig)
-    assert list(rig.ledger.files()) == []
+    assert list(rig.ledger.list_needed_files()) == []
 
 
 @BOTH
@@ -154,11 +154,11 @@ def test_duplicate_or_late_section_reply_is_ignored(tmp_path: Path) -> None:
     first = rig.sections.history[0]
     late = rig.sections.run(first)
     for _ in range(2):
-        rig.coordinator.section_ended(broken(first))
-        rig.coordinator.work()
-    rig.coordinator.section_ended(late)
-    rig.coordinator.section_ended(refused(first))
-    rig.coordinator.work()
+        rig.coordinator.handle_section_end(broken(first))
+        rig.coordinator.run_round()
+    rig.coordinator.handle_section_end(late)
+    rig.coordinator.handle_section_end(refused(first))
+    rig.coordinator.run_round()
     assert rig.ledger.is_open(Attempt(first.bundle.number, 2))
     rig.sections.waiting.pop(0)
     finish(rig)
@@ -169,8 +169,8 @@ def test_open_section_is_retried_by_next_server(tmp_path: Path, attempt: int) ->
     rig = rig_of(tmp_path)
     order = rig.sections.history[0]
     if attempt == 2:
-        rig.coordinator.section_ended(broken(order))
-        rig.coordinator.work()
+        rig.coordinator.handle_section_end(broken(order))
+        rig.coordinator.run_round()
     rig.stop()
     after = rig_of(tmp_path)
     (again,) = after.sections.history
@@ -186,7 +186,7 @@ def test_next_server_knows_result_of_section(tmp_path: Path, how: str) -> None:
     if how == "refused":
         rig.sections.answer = refused
     rig.sections.end_all()
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     rig.stop()
     after = rig_of(tmp_path)
     assert after.sections.history == []
@@ -196,13 +196,13 @@ def test_next_server_knows_result_of_section(tmp_path: Path, how: str) -> None:
 def test_idle_lanes_close_at_once_when_section_opens(tmp_path: Path) -> None:
     """Spark doesn't preempt tasks."""
     rig = rig_of(tmp_path)
-    rig.coordinator.lanes.run_loop()
+    rig.coordinator.lanes.queue_loop()
     rig.coordinator.lanes._loop_waits = False
     (number,) = rig.starting
     worker = rig.open_lane(number)
     rig.starting.clear()
     time.sleep(0.01)
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     assert isinstance(worker.told[0], CloseLane)
     assert attempts_given(worker) == []
 
@@ -215,8 +215,8 @@ def test_files_of_failed_section_attempt_are_deleted_later(
     order = rig.sections.history[0]
     left = rig.folder / f"{order.name}-count-3-17"
     left.write_bytes(b"x")
-    rig.coordinator.section_ended(refused(order))
-    rig.coordinator.work()
+    rig.coordinator.handle_section_end(refused(order))
+    rig.coordinator.run_round()
     assert not left.exists()
 
 
@@ -228,12 +228,12 @@ def test_files_of_repeated_spark_tasks_are_deleted_after_section_commit(
     order = rig.sections.history[0]
     left = rig.folder / f"{order.name}-1-3-17-2-0.arrow"
     left.write_bytes(b"x")
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     assert left.exists()
     rig.sections.end_all()
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     assert not left.exists()
-    assert set(rig.ledger.files()) <= {path.name for path in rig.folder.iterdir()}
+    assert set(rig.ledger.list_needed_files()) <= {path.name for path in rig.folder.iterdir()}
 
 
 def test_section_opened_within_loop_ends_loop(tmp_path: Path) -> None:
@@ -269,15 +269,15 @@ def test_metrics_of_running_section_combine_its_processes(tmp_path: Path) -> Non
     once = seen_in(reply.metrics)
     for number in (1, 2, 2):
         link = WorkerLink(WorkerHello("job-1", "host", number))
-        rig.coordinator.heard(link, BundleProgressed(order.attempt, 0.5, 1, reply.metrics))
-    with patch.object(rig.coordinator.ledger, "apply") as applied:
-        rig.coordinator.work()
+        rig.coordinator.handle_message(link, BundleProgressed(order.attempt, 0.5, 1, reply.metrics))
+    with patch.object(rig.coordinator.ledger, "apply_entry") as applied:
+        rig.coordinator.run_round()
     applied.assert_not_called()
-    totals = rig.metrics.totals()
+    totals = rig.metrics.compute_totals()
     assert seen_in(totals.committed) == {}
     assert seen_in(totals.attempted) == {name: 2 * number for name, number in once.items()}
     finish(rig)
-    assert seen_in(rig.metrics.totals().attempted) == EXPECTED
+    assert seen_in(rig.metrics.compute_totals().attempted) == EXPECTED
 
 
 def test_running_sections_are_shown_in_observations(
@@ -286,9 +286,9 @@ def test_running_sections_are_shown_in_observations(
     monkeypatch.setattr(sections_module, "LOOK_SECONDS", 0.0)
     rig = rig_of(tmp_path)
     rig.sections.tasks = TaskCounts(3, 1, 4)
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     observing = JobSnapshots(rig.plan, tuple, str)
-    observing.look(rig.coordinator, (), 0.0)
+    observing.take_snapshot(rig.coordinator, (), 0.0)
     (bundle,) = observing.execution().bundles
     assert (bundle.stage, bundle.steps) == ("read", ("the read step", "the count step"))
     assert (bundle.host, bundle.fraction) == ("Spark", 0.75)
@@ -299,10 +299,10 @@ def test_running_sections_are_shown_in_observations(
     condition = JobMonitor(rig.plan, reporter, FakeProcesses())
     later = rig.coordinator.moved + STILL_SECONDS + 1
     with patch.object(condition_module.time, "monotonic", lambda: later):
-        condition.look(rig.ledger, rig.coordinator)
+        condition.check_job(rig.ledger, rig.coordinator)
     assert len(reporter.messages) == 1
     (wait,) = (wait for wait in condition.waits if wait.kind is WaitKind.TASKS)
     assert (wait.steps, wait.count, wait.done) == (("the read step", "the count step"), 4, 3)
     finish(rig)
-    observing.look(rig.coordinator, (), 0.0)
+    observing.take_snapshot(rig.coordinator, (), 0.0)
     assert observing.execution().bundles == ()

@@ -31,7 +31,7 @@ def ask(rig: Rig, worker: FakeWorker, order: RunBundle) -> SplitRequest:
     """Reports progress of the bundle, so that the scheduler requests a split."""
     attempt = order.attempt
     rig.heard(worker, BundleProgressed(attempt, 0.01, 60_000, ()))
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     request = worker.told.popleft()
     assert isinstance(request, SplitRequest) and request.attempt == attempt
     return request
@@ -44,7 +44,7 @@ def test_residual_of_split_is_run_by_another_lane(tmp_path: Path) -> None:
     harness.splits.append(BundleSplit(1, 2))
     live = worker.start(order)
     rig.heard(worker, live.split(0.5))
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     # The harness stops at the split.
     rig.heard(worker, worker.run(attrs.evolve(order, bundle=rig.ledger.open_bundles[0])))
     rig.run()
@@ -56,7 +56,7 @@ def test_bundle_that_cannot_be_split_continues(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
     ask(rig, worker, order)
     rig.heard(worker, worker.start(order).split(0.5))
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     ask(rig, worker, order)
     rig.heard(worker, worker.run(order))
     rig.run()
@@ -77,7 +77,7 @@ def test_process_that_dies_during_split_repeats_its_bundle(tmp_path: Path) -> No
     rig, worker, order = running(tmp_path)
     ask(rig, worker, order)
     rig.lose(worker)
-    rig.coordinator.work()
+    rig.coordinator.run_round()
     rig.open_lane(0)
     rig.run()
     assert rig.ledger.end == DONE

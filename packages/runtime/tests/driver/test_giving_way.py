@@ -47,18 +47,18 @@ def at_work(*numbers: int) -> tuple[LaneDispatcher, list[FakeLink]]:
 
 def test_source_yields_after_its_time_slice(clock: Clock) -> None:
     lanes, (link,) = at_work(100)
-    assert lanes.seconds_to_give_way is None
+    assert lanes.seconds_to_next_yield is None
     clock.now += TUNING.yield_seconds / 2
     lanes.run([bundle(1)])
-    assert lanes.seconds_to_give_way == pytest.approx(TUNING.yield_seconds / 2)
-    assert lanes.take_giving_way() == []
+    assert lanes.seconds_to_next_yield == pytest.approx(TUNING.yield_seconds / 2)
+    assert lanes.take_yielding_bundles() == []
     clock.now += TUNING.yield_seconds
-    assert lanes.seconds_to_give_way == 0
-    assert lanes.take_giving_way() == [Attempt(100, 1)]
-    assert lanes.take_giving_way() == []
-    assert lanes.seconds_to_give_way is None
-    lanes.finished(link, Attempt(100, 1))  # type: ignore[arg-type]
-    lanes.dispatch()
+    assert lanes.seconds_to_next_yield == 0
+    assert lanes.take_yielding_bundles() == [Attempt(100, 1)]
+    assert lanes.take_yielding_bundles() == []
+    assert lanes.seconds_to_next_yield is None
+    lanes.record_bundle_end(link, Attempt(100, 1))  # type: ignore[arg-type]
+    lanes.assign_bundles()
     assert given(link) == [100, 1]
 
 
@@ -66,40 +66,40 @@ def test_source_that_yielded_no_work_is_asked_again(clock: Clock) -> None:
     lanes, _ = at_work(100)
     lanes.run([bundle(1)])
     clock.now += 2 * TUNING.yield_seconds
-    assert lanes.take_giving_way() == [Attempt(100, 1)]
-    lanes.stays(Attempt(100, 1))
-    assert lanes.take_giving_way() == []
+    assert lanes.take_yielding_bundles() == [Attempt(100, 1)]
+    lanes.record_failed_yield(Attempt(100, 1))
+    assert lanes.take_yielding_bundles() == []
     clock.now += 2 * TUNING.yield_seconds
-    assert lanes.take_giving_way() == [Attempt(100, 1)]
+    assert lanes.take_yielding_bundles() == [Attempt(100, 1)]
 
 
 def test_source_gets_longer_time_slice_on_busy_machine(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lanes, _ = at_work(100)
-    monkeypatch.setattr(lanes._slowness, "now", lambda: 5.0)
+    monkeypatch.setattr(lanes._slowness, "current_factor", lambda: 5.0)
     lanes.run([bundle(1)])
     clock.now += 2 * TUNING.yield_seconds
-    assert lanes.take_giving_way() == []
+    assert lanes.take_yielding_bundles() == []
     clock.now += TUNING.yield_seconds
-    assert lanes.take_giving_way() == [Attempt(100, 1)]
+    assert lanes.take_yielding_bundles() == [Attempt(100, 1)]
 
 
 def test_yielding_sources_do_not_outnumber_waiting_bundles(clock: Clock) -> None:
     lanes, _ = at_work(100, 101, 102)
     clock.now += 2 * TUNING.yield_seconds
     lanes.run([bundle(1), bundle(103)])
-    assert len(lanes.take_giving_way()) == 1
+    assert len(lanes.take_yielding_bundles()) == 1
     lanes.run([bundle(2)])
-    assert len(lanes.take_giving_way()) == 1
+    assert len(lanes.take_yielding_bundles()) == 1
 
 
 def test_only_sources_yield_and_only_to_other_stages(clock: Clock) -> None:
     lanes, _ = at_work(100, 1)
     clock.now += 2 * TUNING.yield_seconds
     lanes.run([bundle(101)])
-    assert lanes.take_giving_way() == []
+    assert lanes.take_yielding_bundles() == []
     lanes, _ = at_work(1)
     clock.now += 2 * TUNING.yield_seconds
     lanes.run([bundle(2)])
-    assert lanes.take_giving_way() == []
+    assert lanes.take_yielding_bundles() == []

@@ -16,26 +16,26 @@ from beam_runner_runtime.driver.job_events import (
 
 def test_inbox_returns_all_items_in_order() -> None:
     inbox = EventQueue()
-    assert inbox.all(0.0) == []
-    assert inbox.next(0.0) is None
+    assert inbox.take_events(0.0) == []
+    assert inbox.wait_for_event(0.0) is None
     items = [DrainRequested(), StartPossible(), CancelRequested()]
     for item in items:
-        inbox.put(item)
-    assert inbox.next(1.0) == items[0]
-    assert inbox.all(1.0) == items[1:]
+        inbox.add_event(item)
+    assert inbox.wait_for_event(1.0) == items[0]
+    assert inbox.take_events(1.0) == items[1:]
 
 
 def test_inbox_is_silent_until_job_must_end_and_retains_all_items() -> None:
     inbox = EventQueue()
-    inbox.put(DrainRequested())
+    inbox.add_event(DrainRequested())
     began = time.monotonic()
-    assert inbox.is_quiet(0.05)
+    assert inbox.wait_without_end_request(0.05)
     assert time.monotonic() >= began + 0.05
-    threading.Timer(0.05, lambda: inbox.put(SuspendRequested())).start()
+    threading.Timer(0.05, lambda: inbox.add_event(SuspendRequested())).start()
     began = time.monotonic()
-    assert not inbox.is_quiet(60)
+    assert not inbox.wait_without_end_request(60)
     assert time.monotonic() < began + 30
-    assert not inbox.is_quiet(60)
-    inbox.put(StartPossible())
-    assert inbox.next(1.0) == DrainRequested()
-    assert inbox.all(1.0) == [SuspendRequested(), StartPossible()]
+    assert not inbox.wait_without_end_request(60)
+    inbox.add_event(StartPossible())
+    assert inbox.wait_for_event(1.0) == DrainRequested()
+    assert inbox.take_events(1.0) == [SuspendRequested(), StartPossible()]

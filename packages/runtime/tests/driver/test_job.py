@@ -131,18 +131,18 @@ def test_job_is_cancelled_before_start(new: New) -> None:
 def test_job_waits_for_its_turn_until_another_has_ended(new: New) -> None:
     server = new(slots=ClusterSlots(1))
     other = JobSlots(server.slots, "other")
-    assert other.take_turn(lambda: None)
+    assert other.try_start_job(lambda: None)
     server.start()
     time.sleep(0.3)
     assert server.reporter.states == []
-    other.forget()
+    other.release_all_slots()
     assert server.wait() is JobState.DONE
-    assert JobSlots(server.slots, "next").take_turn(lambda: None)
+    assert JobSlots(server.slots, "next").try_start_job(lambda: None)
 
 
 def test_job_waiting_for_its_turn_can_be_cancelled(new: New) -> None:
     server = new(slots=ClusterSlots(1))
-    assert JobSlots(server.slots, "other").take_turn(lambda: None)
+    assert JobSlots(server.slots, "other").try_start_job(lambda: None)
     server.start()
     server.job.cancel()
     assert server.wait() is JobState.CANCELLED
@@ -369,7 +369,7 @@ def test_job_thread_that_ends_by_error_fails_job_with_reason(
         raise SystemExit("ended by the test")
 
     if phase == "work":
-        monkeypatch.setattr(server.job._coordinator, "work", break_off)
+        monkeypatch.setattr(server.job._coordinator, "run_round", break_off)
     else:
         monkeypatch.setattr(server.job, "_finish_job", break_off)
     state = server.run()

@@ -32,14 +32,14 @@ def names_in(spec: StoreSpec) -> set[str]:
 
 def test_unneeded_files_are_removed_and_other_files_stay(spec: StoreSpec, tmp_path: Path) -> None:
     files = JobFolder(spec, tmp_path / "own")
-    files.sweep(NAMES[:3])
+    files.delete_leftovers(NAMES[:3])
     assert names_in(spec) == set(NAMES[:3])
     files.remove(["1-4-1", "unknown"])
-    files.remove_like(re.compile(r"1-3.*"), ["1-3-2-0.arrow"])
+    files.delete_matching_files(re.compile(r"1-3.*"), ["1-3-2-0.arrow"])
     wait_until(lambda: names_in(spec) == {"1-3-2-0.arrow"}, 30)
-    files.remove_all()
+    files.delete_all_files()
     assert names_in(spec) == set()
-    files.remove_all()
+    files.delete_all_files()
 
 
 def test_sweep_removes_folders_of_processes_of_earlier_server(
@@ -47,17 +47,17 @@ def test_sweep_removes_folders_of_processes_of_earlier_server(
 ) -> None:
     files = JobFolder(spec, tmp_path / "own")
     (files.folder / "process-host-1" / "staged").mkdir(parents=True)
-    files.sweep(NAMES)
+    files.delete_leftovers(NAMES)
     assert not (files.folder / "process-host-1").exists()
     assert names_in(spec) == set(NAMES)
-    files.remove_all()
+    files.delete_all_files()
 
 
 def test_make_room_removes_files_only_on_disk_of_server(spec: StoreSpec, tmp_path: Path) -> None:
     files = JobFolder(spec, tmp_path / "own")
-    files.make_room()
+    files.free_disk_space()
     assert names_in(spec) == (set(NAMES) if spec.folder is None else set())
-    files.remove_all()
+    files.delete_all_files()
 
 
 def test_remove_deletes_indexes_of_side_input_with_its_file(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_job_without_shared_folder_uses_folder_of_server(tmp_path: Path) -> None
     files = JobFolder(NO_STORE, tmp_path / "own")
     (tmp_path / "own").mkdir()
     files.remove(["a"])
-    files.remove_all()
+    files.delete_all_files()
     assert not (tmp_path / "own").exists()
 
 
@@ -87,7 +87,7 @@ def test_garbage_that_store_cannot_delete_is_no_error(
 
     monkeypatch.setattr(FolderStore, "delete_files", delete)
     files = JobFolder(spec, tmp_path / "own")
-    files.sweep([])
+    files.delete_leftovers([])
     files.remove(["left"])
-    files.remove_all()
+    files.delete_all_files()
     assert "Can't delete unneeded files now: 503 SlowDown" in caplog.text

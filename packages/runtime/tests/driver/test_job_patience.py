@@ -213,7 +213,9 @@ def test_failed_stream_retains_its_ledger_and_needed_files(new: New) -> None:
     )
     ledger = recover_ledger(server.journal)
     assert isinstance(ledger.end, FailJob)
-    assert {path.name for path in server.folder.iterdir()} == set(ledger.files()) != set()
+    assert (
+        {path.name for path in server.folder.iterdir()} == set(ledger.list_needed_files()) != set()
+    )
     work = [one for record in ledger._scheduler.state.bundles.values() for one in record.work]
     ready = ledger._scheduler.state.stages[1].shards[None].ready.values()
     count = sum(
@@ -227,7 +229,7 @@ def test_cancelled_stream_retains_its_state(new: New) -> None:
         plan=STREAM, keep_seconds=3600, limits={"pauses": Pauses(60_000, 60_000)}, attempts=9
     )
     failing(server).start()
-    wait_until(lambda: bool(server.job._ledger.retries()), 30, "a bundle has failed")
+    wait_until(lambda: bool(server.job._ledger.list_retries()), 30, "a bundle has failed")
     server.job.cancel()
     assert server.wait() is JobState.CANCELLED
     assert server.store.list_finished_jobs().keys() == {"job-1"}

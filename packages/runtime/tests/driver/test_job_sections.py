@@ -97,7 +97,7 @@ def test_running_section_is_continued_by_next_server(new: New) -> None:
     server.start()
     assert blocked.begun.wait(SECONDS)
     server.job.suspend()
-    assert server.job.join(SECONDS)
+    assert server.job.wait_for_end(SECONDS)
     assert server.spark.cancelled.is_set()
     assert not any(state.is_terminal for state, _ in server.reporter.states)
     after = new(resumable=True)
@@ -114,6 +114,6 @@ def test_spark_exit_costs_section_no_attempt(new: New) -> None:
         server = new(resumable=True)
         server.spark.section = section
         server.start()
-        assert server.job.join(SECONDS)
+        assert server.job.wait_for_end(SECONDS)
         assert not any(state.is_terminal for state, _ in server.reporter.states)
     assert new(resumable=True).run() is JobState.DONE

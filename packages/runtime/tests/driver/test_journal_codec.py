@@ -61,7 +61,7 @@ def test_jobs_of_version_with_records_are_continued(store: JournalStore) -> None
     ]
     assert sorted(keyed.files()) == ["f"]
     for ledger in (bounded, keyed):
-        ledger.apply(Tick(1_000_000))
+        ledger.apply_entry(Tick(1_000_000))
         assert ledger.end is None
 
 
@@ -108,7 +108,7 @@ def test_open_bundles_of_lost_server_are_retried(tmp_path: Path) -> None:
     job = Job(CHAIN)
     store = JournalStore(tmp_path, durable=False)
     journal = store.get_journal("job")
-    journal.store_snapshot(job.ledger.snapshot())
+    journal.store_snapshot(job.ledger.encode_snapshot())
     for attempt in (2, 3):
         (bundle,) = recover_ledger(journal).open_bundles
         assert bundle == attrs.evolve(*job.ledger.open_bundles, attempt=attempt)
@@ -119,16 +119,17 @@ def test_snapshot_stores_shared_objects_once() -> None:
     job = Job(CHAIN)
     (first,) = job.open("read")
     job.commit(first, *(rows("f", number) for number in range(50)))
-    snapshot = job.ledger.snapshot()
+    snapshot = job.ledger.encode_snapshot()
     assert snapshot.count(b"\xa1f") < 250
     assert (
-        JobLedger.of_state(DecodedJournal(snapshot).ledger).open_bundles == job.ledger.open_bundles
+        JobLedger.from_state(DecodedJournal(snapshot).ledger).open_bundles
+        == job.ledger.open_bundles
     )
 
 
 def test_malformed_bytes_are_refused() -> None:
     job = Job(CHAIN)
-    snapshot = job.ledger.snapshot()
+    snapshot = job.ledger.encode_snapshot()
     entry = encode_entries(job.entries)
     assert list(decode_entries(entry)) == job.entries
     bad: Any
@@ -141,7 +142,7 @@ def test_malformed_bytes_are_refused() -> None:
 
 
 def test_snapshot_of_another_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    snapshot = Job(CHAIN).ledger.snapshot()
+    snapshot = Job(CHAIN).ledger.encode_snapshot()
     monkeypatch.setattr(journal_codec, "FORMAT", journal_codec.FORMAT + 1)
     with pytest.raises(
         RecordFormatError, match="scheduler state has the format of another version"

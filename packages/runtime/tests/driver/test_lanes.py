@@ -59,7 +59,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 def test_lanes_are_limited_to_cores(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     lanes.run([bundle(n) for n in range(5)])
-    lanes.dispatch()
+    lanes.assign_bundles()
     assert cluster.started == [0, 1]
     links = [FakeLink(), FakeLink()]
     for number, link in enumerate(links):
@@ -72,15 +72,15 @@ def test_lanes_follow_available_cores(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     lanes.run([bundle(n) for n in range(9)])
     assert cluster.started == [0, 1]
-    lanes.resize(5, 20)
-    lanes.dispatch()
+    lanes.set_core_count(5, 20)
+    lanes.assign_bundles()
     assert cluster.started == [0, 1, 2, 3, 4]
 
 
 def test_lanes_are_limited_to_bundles(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     lanes.run([bundle(1)])
-    lanes.dispatch()
+    lanes.assign_bundles()
     assert cluster.started == [0]
 
 
@@ -91,10 +91,10 @@ def test_bundles_run_in_order_as_lanes_become_free(cluster: Cluster) -> None:
     bundles = [bundle(n) for n in range(4)]
     lanes.run(bundles)
     opened(lanes, 0, link)
-    lanes.dispatch()
+    lanes.assign_bundles()
     for one in bundles:
-        lanes.finished(link, Attempt.of(one))
-        lanes.dispatch()
+        lanes.record_bundle_end(link, Attempt.of_bundle(one))
+        lanes.assign_bundles()
     assert given(link) == [0, 1, 2, 3]
 
 
@@ -104,9 +104,9 @@ def test_reply_to_another_bundle_does_not_free_lane(cluster: Cluster) -> None:
     lanes.run([bundle(1, attempt=2), bundle(2), bundle(3)])
     opened(lanes, 0, link)
     for wrong in (Attempt(1, 1), Attempt(2, 1), Attempt(9, 2)):
-        lanes.finished(link, wrong)
-    lanes.finished(FakeLink(), Attempt(1, 2))
-    lanes.dispatch()
+        lanes.record_bundle_end(link, wrong)
+    lanes.record_bundle_end(FakeLink(), Attempt(1, 2))
+    lanes.assign_bundles()
     assert given(link) == [1]
 
 
@@ -117,18 +117,18 @@ def blocked_lane(cluster: Cluster) -> tuple[LaneDispatcher, FakeLink]:
     link = FakeLink()
     lanes.run([bundle(n) for n in range(5)])
     opened(lanes, 0, link)
-    lanes.progressed(link, Attempt(0, 1), 0.0)
+    lanes.record_progress(link, Attempt(0, 1), 0.0)
     return lanes, link
 
 
 def test_blocked_bundle_makes_room_for_one_more_lane(cluster: Cluster) -> None:
     lanes, _ = blocked_lane(cluster)
     cluster.now += TUNING.blocked_seconds * 0.9
-    lanes.dispatch()
+    lanes.assign_bundles()
     assert cluster.started == [0]
     cluster.now += TUNING.blocked_seconds * 0.2
-    lanes.dispatch()
-    lanes.dispatch()
+    lanes.assign_bundles()
+    lanes.assign_bundles()
     assert cluster.started == [0, 1]
 
 
@@ -136,11 +136,11 @@ def test_blocked_bundles_stay_within_lane_limit(cluster: Cluster) -> None:
     lanes, _ = blocked_lane(cluster)
     for number in range(1, 6):
         cluster.now += 2 * TUNING.blocked_seconds
-        lanes.dispatch()
+        lanes.assign_bundles()
         if number in cluster.started:
             link = FakeLink()
             opened(lanes, number, link)
-            lanes.progressed(link, Attempt(number, 1), 0.0)
+            lanes.record_progress(link, Attempt(number, 1), 0.0)
     assert cluster.started == [0, 1, 2]
 
 
@@ -148,18 +148,18 @@ def test_progressing_bundle_is_not_blocked(cluster: Cluster) -> None:
     lanes, link = blocked_lane(cluster)
     for step in range(1, 5):
         cluster.now += TUNING.blocked_seconds * 0.8
-        lanes.progressed(link, Attempt(0, 1), step / 10)
-        lanes.dispatch()
+        lanes.record_progress(link, Attempt(0, 1), step / 10)
+        lanes.assign_bundles()
     assert cluster.started == [0]
 
 
 def test_report_without_progress_is_ignored(cluster: Cluster) -> None:
     lanes, link = blocked_lane(cluster)
-    lanes.progressed(link, Attempt(0, 1), 0.5)
+    lanes.record_progress(link, Attempt(0, 1), 0.5)
     cluster.now += TUNING.blocked_seconds * 1.1
-    lanes.progressed(link, Attempt(0, 1), 0.5)
-    lanes.progressed(link, Attempt(3, 1), 0.9)
-    lanes.dispatch()
+    lanes.record_progress(link, Attempt(0, 1), 0.5)
+    lanes.record_progress(link, Attempt(3, 1), 0.9)
+    lanes.assign_bundles()
     assert cluster.started == [0, 1]
 
 
@@ -169,8 +169,8 @@ def test_shard_goes_to_lane_with_its_state(cluster: Cluster) -> None:
     lanes.run([bundle(1, shard=1), bundle(2, shard=2)])
     for number, link in enumerate(links):
         opened(lanes, number, link)
-    lanes.finished(links[0], Attempt(1, 1))
-    lanes.finished(links[1], Attempt(2, 1))
+    lanes.record_bundle_end(links[0], Attempt(1, 1))
+    lanes.record_bundle_end(links[1], Attempt(2, 1))
     lanes.run([bundle(3, shard=2), bundle(4, shard=1)])
     assert [given(link) for link in links] == [[1, 4], [2, 3]]
 
@@ -181,7 +181,7 @@ def test_shard_does_not_wait_for_lane_with_its_state(cluster: Cluster) -> None:
     lanes.run([bundle(1, shard=1), bundle(2, shard=2)])
     for number, link in enumerate(links):
         opened(lanes, number, link)
-    lanes.finished(links[1], Attempt(2, 1))
+    lanes.record_bundle_end(links[1], Attempt(2, 1))
     lanes.run([bundle(3, shard=1)])
     assert given(links[1]) == [2, 3]
 
@@ -193,7 +193,7 @@ def starting(cluster: Cluster) -> tuple[Any, FakeLink]:
     cluster.cores = cluster.most = 1
     lanes = cluster.lanes()
     lanes.run([bundle(1)])
-    lanes.forget([Attempt(1, 1)])
+    lanes.remove_waiting_attempts([Attempt(1, 1)])
     return lanes, FakeLink()
 
 
@@ -212,7 +212,7 @@ def running(cluster: Cluster) -> tuple[Any, FakeLink]:
 
 def looping(cluster: Cluster) -> tuple[Any, FakeLink]:
     lanes, link = idle(cluster)
-    lanes.run_loop()
+    lanes.queue_loop()
     assert link.told == [LOOP]
     return lanes, link
 
@@ -236,9 +236,9 @@ def takes_the_next(lanes: Any, link: FakeLink) -> bool:
 def test_lane_that_is_lost_is_replaced(cluster: Cluster, state: Any) -> None:
     """Spark may never detect the loss, for example if the process hangs. So another lane takes the next bundle."""
     lanes, link = state(cluster)
-    assert lanes.lost(link) == LOSSES[state]
-    assert lanes.lost(link) == NOTHING
-    assert lanes.link_of(Attempt(5, 1)) is None
+    assert lanes.handle_process_exit(link) == LOSSES[state]
+    assert lanes.handle_process_exit(link) == NOTHING
+    assert lanes.find_process(Attempt(5, 1)) is None
     assert not takes_the_next(lanes, link)
     if state is starting:
         assert cluster.started == [0]
@@ -255,9 +255,9 @@ def test_lane_that_is_lost_is_replaced(cluster: Cluster, state: Any) -> None:
 def test_lane_ended_by_spark_is_replaced(cluster: Cluster, state: Any) -> None:
     """If the process exits with the task, Spark can report the exit before the channel does."""
     lanes, link = state(cluster)
-    assert lanes.ended(0) == LOSSES[state]
-    assert lanes.lost(link) == NOTHING
-    assert lanes.ended(0) == NOTHING
+    assert lanes.handle_lane_end(0) == LOSSES[state]
+    assert lanes.handle_process_exit(link) == NOTHING
+    assert lanes.handle_lane_end(0) == NOTHING
     assert lanes.alive == set()
     assert lanes.is_quiet
     assert not takes_the_next(lanes, link)
@@ -269,8 +269,8 @@ def test_lane_reopened_by_spark_before_its_loss_is_used(cluster: Cluster, state:
     lanes, link = state(cluster)
     again = FakeLink()
     assert opened(lanes, 0, again) == LOSSES[state]
-    assert lanes.lost(link) == NOTHING
-    lanes.finished(link, Attempt(5, 1))
+    assert lanes.handle_process_exit(link) == NOTHING
+    lanes.record_bundle_end(link, Attempt(5, 1))
     assert takes_the_next(lanes, again) and 8 not in given(link)
     assert cluster.started == [0]
 
@@ -279,10 +279,10 @@ def test_lane_reopened_by_spark_before_its_loss_is_used(cluster: Cluster, state:
 def test_lane_idle_beyond_limit_is_closed(cluster: Cluster, state: Any) -> None:
     lanes, link = state(cluster)
     cluster.now += TUNING.lane_idle_seconds * 0.9
-    lanes.close_idle()
+    lanes.close_idle_lanes()
     assert CloseLane() not in link.told
     cluster.now += TUNING.lane_idle_seconds * 0.2
-    lanes.close_idle()
+    lanes.close_idle_lanes()
     assert (CloseLane() in link.told) is (state is idle)
     if state is idle:
         assert not takes_the_next(lanes, link)
@@ -298,7 +298,7 @@ def test_lane_is_closed_at_end_of_job(cluster: Cluster, state: Any) -> None:
         opened(lanes, 0, link)
     assert link.told.count(CloseLane()) == (state in (starting, idle))
     assert lanes.alive == {0}
-    lanes.ended(0)
+    lanes.handle_lane_end(0)
     assert lanes.alive == set()
 
 
@@ -306,8 +306,8 @@ def test_waiting_bundles_are_dropped_at_end_of_job(cluster: Cluster) -> None:
     lanes, link = running(cluster)
     lanes.run([bundle(6)])
     lanes.close()
-    lanes.finished(link, Attempt(5, 1))
-    lanes.dispatch()
+    lanes.record_bundle_end(link, Attempt(5, 1))
+    lanes.assign_bundles()
     assert given(link) == [5]
     assert cluster.started == [0]
 
@@ -315,10 +315,10 @@ def test_waiting_bundles_are_dropped_at_end_of_job(cluster: Cluster) -> None:
 def test_waiting_bundle_can_be_dropped(cluster: Cluster) -> None:
     lanes, link = running(cluster)
     lanes.run([bundle(6), bundle(7), bundle(8, attempt=2)])
-    lanes.forget([Attempt(5, 1), Attempt(6, 1), Attempt(8, 1)])
+    lanes.remove_waiting_attempts([Attempt(5, 1), Attempt(6, 1), Attempt(8, 1)])
     for number, attempt in ((5, 1), (7, 1), (8, 2)):
-        lanes.finished(link, Attempt(number, attempt))
-        lanes.dispatch()
+        lanes.record_bundle_end(link, Attempt(number, attempt))
+        lanes.assign_bundles()
     assert given(link) == [5, 7, 8]
 
 
@@ -328,24 +328,24 @@ def test_running_bundles_are_reported_when_lanes_close(cluster: Cluster) -> None
     link, other = FakeLink(), FakeLink()
     opened(lanes, 0, link)
     opened(lanes, 1, other)
-    lanes.finished(other, Attempt(6, 1))
+    lanes.record_bundle_end(other, Attempt(6, 1))
     assert lanes.close() == [link]
     assert other.told[-1] == CloseLane()
-    assert not lanes.are_busy
-    lanes.ended(1)
-    assert lanes.are_busy
+    assert not lanes.has_only_busy_lanes
+    lanes.handle_lane_end(1)
+    assert lanes.has_only_busy_lanes
 
 
 def test_process_that_returns_serves_another_lane(cluster: Cluster) -> None:
     """Spark assigns lanes to the same worker process one after another."""
     lanes, link = idle(cluster)
     cluster.now += 2 * TUNING.lane_idle_seconds
-    lanes.close_idle()
-    lanes.ended(0)
+    lanes.close_idle_lanes()
+    lanes.handle_lane_end(0)
     lanes.run([bundle(6)])
     opened(lanes, 1, link)
     assert given(link) == [6]
-    assert lanes.link_of(Attempt(6, 1)) is link
+    assert lanes.find_process(Attempt(6, 1)) is link
 
 
 # The loop inside a task.
@@ -355,16 +355,16 @@ def test_loop_is_given_to_one_lane_exclusively(cluster: Cluster) -> None:
     lanes, link = looping(cluster)
     assert not lanes.is_quiet
     assert not takes_the_next(lanes, link)
-    lanes.loop_left(link, None)
-    lanes.dispatch()
+    lanes.handle_loop_end(link, None)
+    lanes.assign_bundles()
     assert given(link) == [8]
 
 
 def test_lane_is_opened_for_loop(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     assert lanes.is_quiet
-    lanes.run_loop()
-    lanes.dispatch()
+    lanes.queue_loop()
+    lanes.assign_bundles()
     assert cluster.started == [0]
     assert not lanes.is_quiet
     link = FakeLink()
@@ -374,11 +374,11 @@ def test_lane_is_opened_for_loop(cluster: Cluster) -> None:
 
 def test_bundle_running_when_loop_is_left_belongs_to_its_lane(cluster: Cluster) -> None:
     lanes, link = looping(cluster)
-    lanes.loop_left(link, bundle(4))
-    assert lanes.link_of(Attempt(4, 1)) is link
+    lanes.handle_loop_end(link, bundle(4))
+    assert lanes.find_process(Attempt(4, 1)) is link
     assert not takes_the_next(lanes, link)
-    lanes.finished(link, Attempt(4, 1))
-    lanes.dispatch()
+    lanes.record_bundle_end(link, Attempt(4, 1))
+    lanes.assign_bundles()
     assert given(link) == [8]
 
 
@@ -387,7 +387,7 @@ def test_loop_is_aborted_if_running_or_not_started(cluster: Cluster) -> None:
     assert lanes.abort_loop()
     assert link.told == [LOOP, ExitProcess()]
     lanes = cluster.lanes()
-    lanes.run_loop()
+    lanes.queue_loop()
     assert not lanes.abort_loop()
     assert lanes.is_quiet
     late = FakeLink()
@@ -397,8 +397,8 @@ def test_loop_is_aborted_if_running_or_not_started(cluster: Cluster) -> None:
 
 def test_waiting_loop_is_dropped_at_end_of_job(cluster: Cluster) -> None:
     lanes, link = running(cluster)
-    lanes.run_loop()
+    lanes.queue_loop()
     lanes.close()
-    lanes.finished(link, Attempt(5, 1))
-    lanes.dispatch()
+    lanes.record_bundle_end(link, Attempt(5, 1))
+    lanes.assign_bundles()
     assert LOOP not in link.told

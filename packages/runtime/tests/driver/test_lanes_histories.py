@@ -66,25 +66,25 @@ class AnyHistory(RuleBasedStateMachine):
         number = pick.choice(sorted(self.open))
         link = self.open.pop(number)
         if how == "loss":
-            self.give_back(self.lanes.lost(link))
+            self.give_back(self.lanes.handle_process_exit(link))
         elif how == "end":
             self.started.remove(number)
-            self.give_back(self.lanes.ended(number))
-            self.give_back(self.lanes.lost(link))
+            self.give_back(self.lanes.handle_lane_end(number))
+            self.give_back(self.lanes.handle_process_exit(link))
         else:
             self.open[number] = FakeLink()
             self.give_back(opened(self.lanes, number, self.open[number]))
-            self.give_back(self.lanes.lost(link))
-        self.lanes.dispatch()
+            self.give_back(self.lanes.handle_process_exit(link))
+        self.lanes.assign_bundles()
 
     @precondition(lambda self: any(given(link) for link in self.open.values()))
     @rule(pick=st.randoms(use_true_random=False))
     def answer(self, pick: Any) -> None:
         link = pick.choice([link for link in self.open.values() if given(link)])
         number = given(link)[-1]
-        self.lanes.finished(link, Attempt(number, 1))
+        self.lanes.record_bundle_end(link, Attempt(number, 1))
         self.out.discard(number)
-        self.lanes.dispatch()
+        self.lanes.assign_bundles()
 
     @invariant()
     def nothing_is_lost(self) -> None:
@@ -95,7 +95,7 @@ class AnyHistory(RuleBasedStateMachine):
             number
             for link in self.open.values()
             for number in given(link)[-1:]
-            if self.lanes.link_of(Attempt(number, 1)) is link
+            if self.lanes.find_process(Attempt(number, 1)) is link
         }
         assert self.out == waiting | at_work
         assert not waiting & at_work

@@ -45,35 +45,35 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Job:
 
 def test_bundles_in_one_interpreter_run_one_by_one(job: Job) -> None:
     lanes = job.lanes()
-    lanes.progressed(job.link, Attempt(0, 1), 0.1)
-    lanes.dispatch()
+    lanes.record_progress(job.link, Attempt(0, 1), 0.1)
+    lanes.assign_bundles()
     assert job.started == [0]
-    lanes.finished(job.link, Attempt(0, 1))
-    lanes.dispatch()
+    lanes.record_bundle_end(job.link, Attempt(0, 1))
+    lanes.assign_bundles()
     assert given(job.link) == [0, 1]
 
 
 def test_interpreter_with_idle_time_runs_one_bundle_per_core(job: Job) -> None:
     lanes = job.lanes()
-    lanes.progressed(job.link, Attempt(0, 1), 0.1, waits=True)
-    lanes.dispatch()
+    lanes.record_progress(job.link, Attempt(0, 1), 0.1, waits=True)
+    lanes.assign_bundles()
     assert job.started == [0, 1]
     other = FakeLink()
     opened(lanes, 1, other)
     assert given(other) == [1]
     # As soon as a bundle no longer reports idle time, a finished bundle makes no room for another
     # bundle.
-    lanes.finished(other, Attempt(1, 1))
-    lanes.progressed(job.link, Attempt(0, 1), 0.2, waits=False)
-    lanes.dispatch()
+    lanes.record_bundle_end(other, Attempt(1, 1))
+    lanes.record_progress(job.link, Attempt(0, 1), 0.2, waits=False)
+    lanes.assign_bundles()
     assert given(other) == [1]
 
 
 def test_blocked_bundle_leaves_interpreter_to_another(job: Job) -> None:
     lanes = job.lanes()
-    lanes.progressed(job.link, Attempt(0, 1), 0.0)
+    lanes.record_progress(job.link, Attempt(0, 1), 0.0)
     job.now += TUNING.blocked_seconds * 1.1
-    lanes.dispatch()
+    lanes.assign_bundles()
     assert job.started == [0, 1]
     other = FakeLink()
     opened(lanes, 1, other)
@@ -83,17 +83,17 @@ def test_blocked_bundle_leaves_interpreter_to_another(job: Job) -> None:
 def test_bundle_busy_with_one_element_keeps_interpreter(job: Job) -> None:
     lanes = job.lanes()
     for _ in range(10):
-        lanes.progressed(job.link, Attempt(0, 1), 0.0, waits=False)
+        lanes.record_progress(job.link, Attempt(0, 1), 0.0, waits=False)
         job.now += TUNING.blocked_seconds * 1.1
-        lanes.dispatch()
+        lanes.assign_bundles()
     assert job.started == [0]
 
 
 def test_bundle_without_report_is_not_blocked(job: Job) -> None:
     lanes = job.lanes()
     job.now += TUNING.blocked_seconds * 1.1
-    lanes.dispatch()
+    lanes.assign_bundles()
     assert job.started == [0]
     job.now += TUNING.unheard_seconds
-    lanes.dispatch()
+    lanes.assign_bundles()
     assert job.started == [0, 1]

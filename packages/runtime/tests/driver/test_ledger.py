@@ -37,10 +37,10 @@ def test_duplicate_commit_counts_once() -> None:
     job = Job(READERS)
     (first,) = job.open("read")
     job.commit(first, rows("f", 0))
-    state = sorted(job.ledger.files()), job.ledger.open_bundles
-    assert job.ledger.apply(reply(first, rows("f", 0))) == ()
-    assert job.ledger.apply(reply(first, rows("other", 0))) == ()
-    assert (sorted(job.ledger.files()), job.ledger.open_bundles) == state
+    state = sorted(job.ledger.list_needed_files()), job.ledger.open_bundles
+    assert job.ledger.apply_entry(reply(first, rows("f", 0))) == ()
+    assert job.ledger.apply_entry(reply(first, rows("other", 0))) == ()
+    assert (sorted(job.ledger.list_needed_files()), job.ledger.open_bundles) == state
     assert committed(job.ledger) == 1
     assert job.ledger.take_garbage() == []
 
@@ -51,13 +51,13 @@ def test_commit_of_abandoned_attempt_is_ignored() -> None:
     job.apply(failed(first))
     job.commit(first, rows("late", 0))
     assert committed(job.ledger) == 0
-    assert list(job.ledger.files()) == []
+    assert list(job.ledger.list_needed_files()) == []
     (second,) = job.open("read")
     assert (second.number, second.attempt) == (first.number, 2)
     job.commit(second, rows("f", 0))
     job.commit(first, rows("late", 0))
     assert committed(job.ledger) == 1
-    assert list(job.ledger.files()) == ["f"]
+    assert list(job.ledger.list_needed_files()) == ["f"]
 
 
 def test_late_failure_is_ignored() -> None:
@@ -77,7 +77,7 @@ def test_commit_after_end_is_ignored() -> None:
     job.commit(first, rows("f", 0))
     assert job.ledger.end == FinishJob(Outcome.CANCELLED)
     assert committed(job.ledger) == 0
-    assert list(job.ledger.files()) == []
+    assert list(job.ledger.list_needed_files()) == []
 
 
 def test_failed_bundle_after_end_is_ignored() -> None:
@@ -87,7 +87,7 @@ def test_failed_bundle_after_end_is_ignored() -> None:
     assert isinstance(job.ledger.end, FailJob)
     job.commit(first, rows("f", 0))
     assert committed(job.ledger) == 0
-    assert list(job.ledger.files()) == []
+    assert list(job.ledger.list_needed_files()) == []
 
 
 def test_end_of_all_bundles_ends_job() -> None:
@@ -106,11 +106,11 @@ def test_end_of_all_bundles_ends_job() -> None:
 def test_file_stays_until_its_last_reader_finishes() -> None:
     job = Job(READERS)
     job.commit(*job.open("read"), rows("f", 0))
-    assert list(job.ledger.files()) == ["f"]
+    assert list(job.ledger.list_needed_files()) == ["f"]
     job.commit(*job.open("one"))
     assert job.ledger.take_garbage() == []
     job.commit(*job.open("two"))
-    assert list(job.ledger.files()) == []
+    assert list(job.ledger.list_needed_files()) == []
     assert job.ledger.take_garbage() == ["f"]
     assert job.ledger.take_garbage() == []
 
@@ -132,7 +132,7 @@ def test_file_without_reader_is_deleted_at_once() -> None:
     job = Job(plan)
     job.commit(*job.open("read"), rows("f", 0), rows("f", 1), rows("g", 0))
     assert sorted(job.ledger.take_garbage()) == ["f", "g"]
-    assert list(job.ledger.files()) == []
+    assert list(job.ledger.list_needed_files()) == []
 
 
 def test_side_inputs_hold_their_files() -> None:
@@ -165,7 +165,7 @@ def test_split_parts_share_their_file(order: str) -> None:
     parts = [residual, primary] if order == "residual first" else [primary, residual]
     job.commit(parts[0])
     assert job.ledger.take_garbage() == []
-    assert list(job.ledger.files()) == ["f"]
+    assert list(job.ledger.list_needed_files()) == ["f"]
     job.commit(parts[1])
     assert job.ledger.take_garbage() == ["f"]
     assert job.ledger.end == FinishJob(Outcome.DONE)
@@ -178,7 +178,7 @@ def test_file_with_separately_split_pieces_is_deleted_once() -> None:
     split(job, one, 4)
     garbage = []
     while bundles := job.open("end"):
-        assert list(job.ledger.files()) == ["f"]
+        assert list(job.ledger.list_needed_files()) == ["f"]
         job.commit(bundles[0])
         garbage += job.ledger.take_garbage()
     assert garbage == ["f"]
@@ -202,7 +202,7 @@ def test_residual_in_separate_file_holds_that_file() -> None:
     (bundle,) = job.open("end")
     job.commit(bundle, residuals=(Residual(rows("p1", 0), delay=10),))
     assert job.ledger.take_garbage() == ["f"]
-    assert list(job.ledger.files()) == ["p1"]
+    assert list(job.ledger.list_needed_files()) == ["p1"]
     job.apply(Tick(1000))
     (bundle,) = job.open("end")
     job.commit(bundle, residuals=(Residual(rows("p2", 0), delay=10),))
@@ -210,7 +210,11 @@ def test_residual_in_separate_file_holds_that_file() -> None:
     job.apply(Tick(2000))
     (bundle,) = job.open("end")
     job.commit(bundle, residuals=(Residual(bundle.inputs[0].data),))
-    assert list(JobLedger.of_state(DecodedJournal(job.ledger.snapshot()).ledger).files()) == ["p2"]
+    assert list(
+        JobLedger.from_state(
+            DecodedJournal(job.ledger.encode_snapshot()).ledger
+        ).list_needed_files()
+    ) == ["p2"]
     job.commit(*job.open("end"))
     assert job.ledger.take_garbage() == ["p2"]
 
@@ -220,13 +224,13 @@ def test_residual_in_separate_file_holds_that_file() -> None:
 
 def test_shard_gets_its_residual_work() -> None:
     job, bundle = keyed_job()
-    assert job.ledger.segments(bundle) == ()
+    assert job.ledger.list_segments(bundle) == ()
     job.commit(bundle, state=segments("s1"), summary=WAITING)
     job.commit(*job.open("more"), rows("g", 0, shard=3), rows("g", 1, shard=1))
     three, one = sorted(job.open("count"), key=lambda b: -(b.shard or 0))
-    assert job.ledger.segments(three) == segments("s1")
-    assert job.ledger.segments(one) == ()
-    assert set(job.ledger.files()) == {"g", "s1"}
+    assert job.ledger.list_segments(three) == segments("s1")
+    assert job.ledger.list_segments(one) == ()
+    assert set(job.ledger.list_needed_files()) == {"g", "s1"}
 
 
 def test_replaced_segments_are_garbage() -> None:
@@ -247,7 +251,7 @@ def test_failed_attempt_leaves_state_unchanged() -> None:
     job.apply(failed(again))
     job.apply(reply(again, state=segments("late")))
     (third,) = job.open("count")
-    assert job.ledger.segments(third) == segments("s1")
+    assert job.ledger.list_segments(third) == segments("s1")
 
 
 def test_bundle_without_state_changes_leaves_state_unchanged() -> None:
@@ -256,7 +260,7 @@ def test_bundle_without_state_changes_leaves_state_unchanged() -> None:
     job.commit(*job.open("more"), rows("g", 0, shard=3))
     (again,) = job.open("count")
     job.commit(again, state=None, summary=WAITING)
-    assert "s1" in set(job.ledger.files())
+    assert "s1" in set(job.ledger.list_needed_files())
 
 
 def test_state_of_finished_stage_is_deleted() -> None:
@@ -267,7 +271,7 @@ def test_state_of_finished_stage_is_deleted() -> None:
     assert last.end_watermark == MAX_TIMESTAMP
     job.commit(last, state=segments("s1", "s2"))
     assert job.ledger.end == FinishJob(Outcome.DONE)
-    assert list(job.ledger.files()) == []
+    assert list(job.ledger.list_needed_files()) == []
     assert {"s1", "s2"} <= set(job.ledger.take_garbage())
 
 
@@ -319,7 +323,7 @@ def test_late_reply_to_bundle_in_pause_is_ignored() -> None:
     job, bundle = paused_job()
     job.commit(bundle, rows("f", 0))
     assert committed(job.ledger) == 0
-    assert list(job.ledger.files()) == []
+    assert list(job.ledger.list_needed_files()) == []
     job.apply(Tick(1_000))
     job.commit(*job.open("read"), rows("g", 0))
     assert committed(job.ledger) == 1
@@ -339,5 +343,5 @@ def test_files_of_open_bundles_are_needed_after_job_failure() -> None:
     job.commit(*job.open("read"), rows("f", 0))
     job.apply(failed(*job.open("one"), FailureKind.USER))
     assert isinstance(job.ledger.end, FailJob)
-    assert list(job.ledger.files()) == ["f"]
+    assert list(job.ledger.list_needed_files()) == ["f"]
     assert job.ledger.take_garbage() == []

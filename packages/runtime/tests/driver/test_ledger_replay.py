@@ -79,21 +79,21 @@ def look(ledger: JobLedger) -> dict[str, Any]:
     """Returns all data that a server reads from a ledger."""
     return {
         "open": ledger.open_bundles,
-        "retries": ledger.retries(),
+        "retries": ledger.list_retries(),
         "opened": ledger.opened(),
-        "awaited": [ledger.is_open(Attempt.of(b)) for b in ledger.open_bundles],
+        "awaited": [ledger.is_open(Attempt.of_bundle(b)) for b in ledger.open_bundles],
         "wake": ledger.next_wake,
         "end": ledger.end,
         "last failure": ledger.last_failure,
-        "files": sorted(ledger.files()),
-        "state": [ledger.segments(bundle) for bundle in ledger.open_bundles],
+        "files": sorted(ledger.list_needed_files()),
+        "state": [ledger.list_segments(bundle) for bundle in ledger.open_bundles],
         "metrics": sorted(ledger.metrics.infos(), key=repr),
     }
 
 
 def restored(snapshot: bytes) -> JobLedger:
     """Returns the ledger restored from a snapshot."""
-    return JobLedger.of_state(DecodedJournal(snapshot).ledger)
+    return JobLedger.from_state(DecodedJournal(snapshot).ledger)
 
 
 @pytest.mark.parametrize("make", [history, keyed_history, failed_history, paused_history])
@@ -103,12 +103,12 @@ def test_replay_from_any_entry_produces_same_ledger(make: Any) -> None:
     expected_garbage = sorted(job.ledger.take_garbage())
     ledger = restored(job.begun)
     for entry in job.entries:
-        snapshot = ledger.snapshot()
+        snapshot = ledger.encode_snapshot()
         (kept,) = decode_entries(encode_entries([entry]))
         assert kept == entry
-        ledger.apply(kept)
+        ledger.apply_entry(kept)
         again = restored(snapshot)
-        again.apply(entry)
+        again.apply_entry(entry)
         assert look(again) == look(ledger)
     assert look(ledger) == expected
     assert sorted(ledger.take_garbage()) == expected_garbage
@@ -119,5 +119,5 @@ def test_replay_produces_same_commands(make: Any) -> None:
     job = make()
     ledgers = [restored(job.begun) for _ in range(2)]
     for entry in job.entries:
-        one, other = (ledger.apply(entry) for ledger in ledgers)
+        one, other = (ledger.apply_entry(entry) for ledger in ledgers)
         assert one == other

@@ -21,7 +21,7 @@ def count(number: int) -> tuple[MonitoringInfo, ...]:
 
 def totals(tally: MetricsTally) -> tuple[int, int]:
     """Returns the committed and the attempted value."""
-    found = tally.totals()
+    found = tally.compute_totals()
     committed, attempted = (
         sum(INTEGER.decode(info.payload) for info in infos)
         for infos in (found.committed, found.attempted)
@@ -35,9 +35,9 @@ def test_metrics_are_empty_at_start() -> None:
 
 def test_metrics_last_reported_by_bundles_count_as_attempted() -> None:
     tally = MetricsTally()
-    tally.progressed(Attempt(1, 1), count(1))
-    tally.progressed(Attempt(1, 1), count(3))
-    tally.progressed(Attempt(2, 1), count(10))
+    tally.record_progress(Attempt(1, 1), count(1))
+    tally.record_progress(Attempt(1, 1), count(3))
+    tally.record_progress(Attempt(2, 1), count(10))
     assert totals(tally) == (0, 13)
 
 
@@ -45,58 +45,58 @@ def test_metrics_of_section_processes_add_up() -> None:
     """Each process reported its part, and the last report was used as the total."""
     tally = MetricsTally()
     for number in (1, 3):
-        tally.progressed(Attempt(1, 1), count(number), "one")
-    tally.progressed(Attempt(1, 1), count(10), "other")
+        tally.record_progress(Attempt(1, 1), count(number), "one")
+    tally.record_progress(Attempt(1, 1), count(10), "other")
     assert totals(tally) == (0, 13)
-    tally.failed(Attempt(1, 1))
-    tally.progressed(Attempt(1, 2), count(5), "one")
+    tally.record_failure(Attempt(1, 1))
+    tally.record_progress(Attempt(1, 2), count(5), "one")
     assert totals(tally) == (0, 18)
-    tally.committed(Attempt(1, 2), count(20))
+    tally.record_commit(Attempt(1, 2), count(20))
     assert totals(tally) == (20, 33)
 
 
 def test_metrics_of_commit_replace_reports_of_its_bundle() -> None:
     tally = MetricsTally()
-    tally.progressed(Attempt(1, 1), count(3))
-    tally.progressed(Attempt(2, 1), count(100))
-    tally.committed(Attempt(1, 1), [*count(5), *count(6)])
+    tally.record_progress(Attempt(1, 1), count(3))
+    tally.record_progress(Attempt(2, 1), count(100))
+    tally.record_commit(Attempt(1, 1), [*count(5), *count(6)])
     assert totals(tally) == (11, 111)
 
 
 def test_metrics_of_abandoned_attempt_stay_attempted_only() -> None:
     tally = MetricsTally()
-    tally.progressed(Attempt(1, 1), count(4))
-    tally.failed(Attempt(1, 1))
-    tally.failed(Attempt(1, 1))
-    tally.committed(Attempt(1, 2), count(7))
+    tally.record_progress(Attempt(1, 1), count(4))
+    tally.record_failure(Attempt(1, 1))
+    tally.record_failure(Attempt(1, 1))
+    tally.record_commit(Attempt(1, 2), count(7))
     assert totals(tally) == (7, 11)
 
 
 def test_metrics_of_abandoned_attempts_are_stored_as_sum() -> None:
     tally = MetricsTally()
     for attempt in range(100):
-        tally.progressed(Attempt(1, attempt), count(1))
-        tally.failed(Attempt(1, attempt))
+        tally.record_progress(Attempt(1, attempt), count(1))
+        tally.record_failure(Attempt(1, attempt))
     assert totals(tally) == (0, 100)
     assert not tally._attempts
 
 
 def test_metrics_of_bundles_add_up() -> None:
     tally = MetricsTally()
-    tally.committed(Attempt(1, 1), count(1))
-    tally.committed(Attempt(2, 1), count(2))
+    tally.record_commit(Attempt(1, 1), count(1))
+    tally.record_commit(Attempt(2, 1), count(2))
     assert totals(tally) == (3, 3)
 
 
 def test_metrics_committed_by_earlier_server_count() -> None:
     tally = MetricsTally(count(40))
-    tally.committed(Attempt(1, 1), count(2))
+    tally.record_commit(Attempt(1, 1), count(2))
     assert totals(tally) == (42, 42)
 
 
 def test_metrics_retain_labels_and_types() -> None:
     tally = MetricsTally()
-    tally.committed(Attempt(1, 1), count(1))
-    (info,) = tally.totals().committed
+    tally.record_commit(Attempt(1, 1), count(1))
+    (info,) = tally.compute_totals().committed
     assert info.labels == {"NAME": "n"}
     assert info.type == metric_urns.SUM_INT64_TYPE

@@ -31,20 +31,20 @@ def test_running_bundle_is_shown_with_its_process(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     observing = JobSnapshots(rig.plan, tuple, lambda: "http://spark")
     rig.open_lanes()
-    observing.look(rig.coordinator, (), 0.0)
+    observing.take_snapshot(rig.coordinator, (), 0.0)
     (bundle,) = observing.execution().bundles
-    (lane,) = rig.coordinator.lanes.busy()
+    (lane,) = rig.coordinator.lanes.list_busy_lanes()
     assert lane.link is not None
     assert (bundle.stage, bundle.attempt, bundle.steps) == ("read", 1, ("the read step",))
     assert (bundle.host, bundle.pid) == (lane.link.hello.host, lane.link.hello.pid)
     assert bundle.silent == 0.0
     assert observing.execution().interface == "http://spark"
     lane.link.heard = time.monotonic() - LIMITS.silent_seconds - 3
-    observing.look(rig.coordinator, (), 0.0)
+    observing.take_snapshot(rig.coordinator, (), 0.0)
     (bundle,) = observing.execution().bundles
     assert bundle.silent >= LIMITS.silent_seconds + 3
     rig.run()
-    observing.look(rig.coordinator, (), 0.0)
+    observing.take_snapshot(rig.coordinator, (), 0.0)
     assert observing.execution().bundles == ()
 
 
@@ -53,25 +53,27 @@ def test_bundle_waiting_for_its_harness_is_shown_as_waiting(tmp_path: Path) -> N
     stages = {name: attrs.evolve(one, embedded=False) for name, one in rig.plan.stages.items()}
     observing = JobSnapshots(attrs.evolve(rig.plan, stages=stages), tuple, str)
     rig.open_lanes()
-    (lane,) = rig.coordinator.lanes.busy()
+    (lane,) = rig.coordinator.lanes.list_busy_lanes()
     assert lane.link is not None
     assert lane.running is not None
-    attempt = Attempt.of(lane.running)
+    attempt = Attempt.of_bundle(lane.running)
     for starts, where in ((True, BundlePlace.STARTING_HARNESS), (False, BundlePlace.HARNESS)):
-        rig.coordinator.heard(lane.link, BundleProgressed(attempt, 0.0, 7, (), starts=starts))
-        observing.look(rig.coordinator, (), 0.0)
+        rig.coordinator.handle_message(
+            lane.link, BundleProgressed(attempt, 0.0, 7, (), starts=starts)
+        )
+        observing.take_snapshot(rig.coordinator, (), 0.0)
         (bundle,) = observing.execution().bundles
         assert bundle.where is where
 
 
 def test_observations_are_collected_on_request(tmp_path: Path) -> None:
     observing = JobSnapshots(rig_of(tmp_path).plan, tuple, str)
-    assert not observing.is_asked
+    assert not observing.has_recent_request
     observing.execution()
-    assert observing.is_asked
+    assert observing.has_recent_request
     later = module.time.monotonic() + ASKED_SECONDS + 1
     with patch.object(module.time, "monotonic", lambda: later):
-        assert not observing.is_asked
+        assert not observing.has_recent_request
 
 
 def test_stacks_come_from_responding_processes(tmp_path: Path) -> None:
@@ -82,8 +84,8 @@ def test_stacks_come_from_responding_processes(tmp_path: Path) -> None:
         while True:
             request = links[0]._commands.get()
             assert isinstance(request, DumpStacks)
-            observing.answered(links[0], StackDump(request.request - 1, (STACK, STACK)))
-            observing.answered(links[0], StackDump(request.request, (STACK,)))
+            observing.handle_stacks(links[0], StackDump(request.request - 1, (STACK, STACK)))
+            observing.handle_stacks(links[0], StackDump(request.request, (STACK,)))
             yield
 
     answering = answer()

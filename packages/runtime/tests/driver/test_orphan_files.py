@@ -31,12 +31,12 @@ def test_litter_of_failed_attempts_is_deleted_and_other_files_stay(
     for name in (*KEPT, *OF_THE_ATTEMPT, *OF_THE_LOOP):
         (tmp_path / name).touch()
     litter = OrphanFiles(JobFolder(StoreSpec(str(tmp_path))), 7)
-    litter.attempt_failed(Attempt(12, 2))
-    litter.loop_lost(4)
-    litter.remove(list)
+    litter.schedule_attempt_files(Attempt(12, 2))
+    litter.schedule_loop_files(4)
+    litter.delete_due_files(list)
     assert len(list(tmp_path.iterdir())) == len(KEPT) + len(OF_THE_ATTEMPT) + len(OF_THE_LOOP)
     clock.now += QUIET_SECONDS
-    litter.remove(list)
+    litter.delete_due_files(list)
     assert {path.name for path in tmp_path.iterdir()} == set(KEPT)
 
 
@@ -45,18 +45,18 @@ def test_litter_sweep_preserves_files_committed_by_section(tmp_path: Path, clock
     for name in (committed, lost):
         (tmp_path / name).touch()
     litter = OrphanFiles(JobFolder(StoreSpec(str(tmp_path))), 7)
-    litter.section_committed(Attempt(3, 1))
+    litter.schedule_section_files(Attempt(3, 1))
     clock.now += QUIET_SECONDS
-    litter.remove(lambda: [committed])
+    litter.delete_due_files(lambda: [committed])
     assert [path.name for path in tmp_path.iterdir()] == [committed]
 
 
 def test_litter_that_is_missing_is_no_error(tmp_path: Path, clock: Clock) -> None:
     litter = OrphanFiles(JobFolder(StoreSpec(str(tmp_path))), 1)
-    litter.attempt_failed(Attempt(1, 1))
+    litter.schedule_attempt_files(Attempt(1, 1))
     clock.now += QUIET_SECONDS
-    litter.remove(list)
-    litter.remove(list)
+    litter.delete_due_files(list)
+    litter.delete_due_files(list)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -65,11 +65,11 @@ def test_litter_folders_of_exited_processes_are_deleted(tmp_path: Path, clock: C
     for hello in (one, other):
         (tmp_path / hello.folder / "staged").mkdir(parents=True)
     litter = OrphanFiles(JobFolder(StoreSpec(str(tmp_path))), 1)
-    litter.process_lost(one)
-    litter.remove(list)
+    litter.schedule_process_folder(one)
+    litter.delete_due_files(list)
     assert (tmp_path / one.folder).exists()
     clock.now += QUIET_SECONDS
-    litter.remove(list)
+    litter.delete_due_files(list)
     assert [path.name for path in tmp_path.iterdir()] == [other.folder]
 
 
@@ -77,7 +77,7 @@ def test_litter_sweep_preserves_files_committed_by_lost_loop(tmp_path: Path, clo
     for name in OF_THE_LOOP:
         (tmp_path / name).touch()
     litter = OrphanFiles(JobFolder(StoreSpec(str(tmp_path))), 7)
-    litter.loop_lost(4)
+    litter.schedule_loop_files(4)
     clock.now += QUIET_SECONDS
-    litter.remove(lambda: OF_THE_LOOP[:2])
+    litter.delete_due_files(lambda: OF_THE_LOOP[:2])
     assert {path.name for path in tmp_path.iterdir()} == set(OF_THE_LOOP[:2])

@@ -36,12 +36,12 @@ def link(pid: int) -> WorkerLink:
 
 def told(worker: WorkerLink) -> list[Any]:
     worker.close()
-    return [pickle.loads(command) for command in worker.commands()]
+    return [pickle.loads(command) for command in worker.iterate_commands()]
 
 
 def test_job_without_processes_ends_at_once() -> None:
     started = time.monotonic()
-    assert JobProcesses(Path()).end(abort=False, seconds=600)
+    assert JobProcesses(Path()).end_processes(abort=False, seconds=600)
     assert time.monotonic() - started < 60
 
 
@@ -50,35 +50,35 @@ def test_processes_are_all_notified_and_awaited(abort: bool, command: Any) -> No
     ours = JobProcesses(Path())
     workers = [link(1), link(2)]
     for worker in workers:
-        ours.attached(worker)
-    goers = [threading.Timer(0.1, ours.detached, (worker,)) for worker in workers]
+        ours.add_process(worker)
+    goers = [threading.Timer(0.1, ours.remove_process, (worker,)) for worker in workers]
     for goer in goers:
         goer.start()
-    assert ours.end(abort=abort, seconds=60)
+    assert ours.end_processes(abort=abort, seconds=60)
     assert [told(worker) for worker in workers] == [[command], [command]]
 
 
 def test_processes_can_tear_down_before_exit() -> None:
     ours = JobProcesses(Path())
     worker = link(1)
-    ours.attached(worker)
-    ours.tear_down()
-    threading.Timer(0.1, ours.detached, (worker,)).start()
-    assert ours.end(abort=False, seconds=60)
+    ours.add_process(worker)
+    ours.request_tear_down()
+    threading.Timer(0.1, ours.remove_process, (worker,)).start()
+    assert ours.end_processes(abort=False, seconds=60)
     assert told(worker) == [TearDownDoFns(), EndJob()]
 
 
 def test_process_that_stays_is_reported() -> None:
     ours = JobProcesses(Path())
-    ours.attached(link(1))
-    assert not ours.end(abort=False, seconds=0.05)
+    ours.add_process(link(1))
+    assert not ours.end_processes(abort=False, seconds=0.05)
 
 
 def test_late_process_is_dismissed() -> None:
     ours = JobProcesses(Path())
-    ours.end(abort=False, seconds=1)
+    ours.end_processes(abort=False, seconds=1)
     late = link(3)
-    ours.attached(late)
+    ours.add_process(late)
     assert told(late) == [ExitProcess()]
 
 
@@ -91,11 +91,11 @@ def test_external_workers_are_stopped_once(monkeypatch: pytest.MonkeyPatch) -> N
     )
     ours = JobProcesses(Path())
     worker = link(1)
-    ours.attached(worker)
-    assert ours.heard(worker, ExternalWorkerStarted("pool:1", "sdk-1"))
-    ours.detached(worker)  # killed before it could stop its SDK itself
-    assert ours.end(abort=False, seconds=1)
-    ours.end(abort=True, seconds=1)
+    ours.add_process(worker)
+    assert ours.handle_message(worker, ExternalWorkerStarted("pool:1", "sdk-1"))
+    ours.remove_process(worker)  # killed before it could stop its SDK itself
+    assert ours.end_processes(abort=False, seconds=1)
+    ours.end_processes(abort=True, seconds=1)
     assert stopped == [("pool:1", "sdk-1")]
 
 
@@ -103,14 +103,14 @@ def test_begun_bundles_of_current_and_lost_processes_add_up() -> None:
     ours = JobProcesses(Path())
     first, second = link(1), link(2)
     for one in (first, second):
-        ours.attached(one)
-    assert not ours.heard(first, LaneOpened(1))
-    assert ours.heard(first, Heartbeat(begun=(("read", 1), ("see", 1))))
-    assert ours.heard(second, Heartbeat(begun=(("read", 5),)))
-    assert ours.heard(first, Heartbeat(begun=(("read", 2),)))
+        ours.add_process(one)
+    assert not ours.handle_message(first, LaneOpened(1))
+    assert ours.handle_message(first, Heartbeat(begun=(("read", 1), ("see", 1))))
+    assert ours.handle_message(second, Heartbeat(begun=(("read", 5),)))
+    assert ours.handle_message(first, Heartbeat(begun=(("read", 2),)))
     assert ours.begun == {"read": 7, "see": 1}
-    assert ours.heard(first, WorkerClosed((("read", 3), ("see", 1))))
-    ours.detached(first)
+    assert ours.handle_message(first, WorkerClosed((("read", 3), ("see", 1))))
+    ours.remove_process(first)
     assert ours.begun == {"read": 8, "see": 1}
 
 
@@ -118,13 +118,13 @@ def test_unexpected_process_exits_are_counted() -> None:
     ours = JobProcesses(Path())
     closed, lost, aborted = link(1), link(2), link(3)
     for one in (closed, lost, aborted):
-        ours.attached(one)
-    ours.heard(closed, WorkerClosed())
+        ours.add_process(one)
+    ours.handle_message(closed, WorkerClosed())
     for one in (closed, lost):
-        ours.detached(one)
+        ours.remove_process(one)
     assert ours.lost == 1
-    ours.end(abort=True, seconds=0.01)
-    ours.detached(aborted)
+    ours.end_processes(abort=True, seconds=0.01)
+    ours.remove_process(aborted)
     assert ours.lost == 1
 
 
@@ -138,7 +138,7 @@ def running() -> Iterator[subprocess.Popen[bytes]]:
 
 def silent_link(ours: JobProcesses, process: subprocess.Popen[bytes]) -> WorkerLink:
     worker = WorkerLink(WorkerHello("job", "host", process.pid, read_process_identity(process.pid)))
-    ours.attached(worker)
+    ours.add_process(worker)
     assert ours.look() == []
     worker.heard -= LIMITS.silent_seconds
     return worker
@@ -150,7 +150,7 @@ def test_unresponsive_process_is_reported_with_its_stage(
     ours = JobProcesses(tmp_path)
     worker = silent_link(ours, running)
     vitals = VitalsWriter(tmp_path / worker.hello.folder)
-    vitals.works_on("stage-7")
+    vitals.record_stage("stage-7")
     for _ in range(3):
         (found,) = ours.look()
         assert (found.hello, found.stage) == (worker.hello, "stage-7")
@@ -168,8 +168,8 @@ def test_process_without_channel_is_killed(
     vitals = VitalsWriter(tmp_path / worker.hello.folder)
     for _ in range(round(LIMITS.mute_seconds / LIMITS.beat_seconds)):
         ours.look()
-        vitals.beat()
+        vitals.count_heartbeat()
     assert running.poll() is None
-    vitals.beat()
+    vitals.count_heartbeat()
     ours.look()
     assert running.wait(60) == -9

@@ -36,33 +36,33 @@ def test_job_is_notified_when_others_need_or_get_slot(clock: Clock) -> None:
     job, other = _holding(slots, "mine", 4), JobSlots(slots, "other")
     for lane, come in enumerate((other.opened, other.ended)):
         other.started(lane)
-        assert not job.is_wanted, "no job has waited yet"
+        assert not job.owes_slot, "no job has waited yet"
         clock.now += 1
-        assert job.is_wanted
-        assert other.spare == 0
+        assert job.owes_slot
+        assert other.free_slots == 0
         come(lane)
-        assert not job.is_wanted
+        assert not job.owes_slot
         other.ended(lane)
     other.started(2)
     clock.now += 1
-    other.forget()
-    assert not job.is_wanted
-    assert job.spare == 1
+    other.release_all_slots()
+    assert not job.owes_slot
+    assert job.free_slots == 1
 
 
 def test_waiting_jobs_are_woken_as_other_jobs_end(clock: Clock) -> None:
     slots = ClusterSlots(1)
     first, second, third = (JobSlots(slots, name) for name in ("first", "second", "third"))
     woken: list[str] = []
-    assert first.take_turn(lambda: woken.append("first"))
-    assert not second.take_turn(lambda: woken.append("second"))
-    assert not third.take_turn(lambda: woken.append("third"))
-    first.forget()
+    assert first.try_start_job(lambda: woken.append("first"))
+    assert not second.try_start_job(lambda: woken.append("second"))
+    assert not third.try_start_job(lambda: woken.append("third"))
+    first.release_all_slots()
     assert woken == ["second"]
-    assert not third.take_turn(lambda: woken.append("third"))
-    assert second.take_turn(lambda: woken.append("second"))
+    assert not third.try_start_job(lambda: woken.append("third"))
+    assert second.try_start_job(lambda: woken.append("second"))
     clock.now += TUNING.job_turn_seconds
-    assert third.take_turn(lambda: woken.append("third")), "a long job blocks no other job"
+    assert third.try_start_job(lambda: woken.append("third")), "a long job blocks no other job"
 
 
 def test_lane_is_released_only_after_work(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,17 +78,17 @@ def test_lane_is_released_only_after_work(clock: Clock, monkeypatch: pytest.Monk
         started.append, lambda bundle: bundle, lambda: "loop", 2, 8, JobSlots(slots, "mine")
     )
     link: Any = Mock(send=sent.append)
-    lanes.run_loop()
-    lanes.opened(started[0], link)
-    lanes.dispatch()
+    lanes.queue_loop()
+    lanes.handle_opened_lane(started[0], link)
+    lanes.assign_bundles()
     assert sent == ["loop"]
-    lanes.loop_left(link, None)
-    lanes.run_loop()
+    lanes.handle_loop_end(link, None)
+    lanes.queue_loop()
     assert isinstance(sent[-1], CloseLane), "the other job gets the slot"
-    lanes.dispatch()
+    lanes.assign_bundles()
     assert len(started) == 1, "and Spark can't give it to this one again"
     other.opened(0)
-    lanes.dispatch()
+    lanes.assign_bundles()
     assert len(started) == 2, "this job then requests another slot"
 
 
@@ -106,12 +106,12 @@ def test_lanes_next_to_blocked_lanes_leave_slots_to_other_jobs(
         if number in started:
             link = FakeLink()
             opened(lanes, number, link)
-            lanes.progressed(link, Attempt(number, 1), 0.0)
+            lanes.record_progress(link, Attempt(number, 1), 0.0)
         clock.now += 2 * TUNING.blocked_seconds
-        lanes.dispatch()
+        lanes.assign_bundles()
     assert started == [0, 1, 2, 3, 4], "two of seven are left, one per core"
     _holding(slots, "other", 1)
-    assert JobSlots(slots, "third").spare == 1
+    assert JobSlots(slots, "third").free_slots == 1
 
 
 def test_job_gets_its_default_lanes_regardless_of_free_slots(clock: Clock) -> None:
@@ -126,15 +126,15 @@ def test_loop_is_asked_once_for_its_lane_when_another_job_has_none(clock: Clock)
     slots = ClusterSlots()
     job = JobSlots(slots, "mine")
     lanes: Any = LaneDispatcher(Mock(), Mock(), Mock(), 2, 8, job)
-    lanes.run_loop()
+    lanes.queue_loop()
     link = FakeLink()
     opened(lanes, 0, link)
     (order,) = link.told
     JobSlots(slots, "other").started(0)
     clock.now += 1
-    lanes.dispatch()
-    lanes.dispatch()
+    lanes.assign_bundles()
+    lanes.assign_bundles()
     assert link.told == [order, LeaveLoop()]
-    lanes.loop_left(link, None)
-    lanes.dispatch()
+    lanes.handle_loop_end(link, None)
+    lanes.assign_bundles()
     assert link.told[-1] == CloseLane()

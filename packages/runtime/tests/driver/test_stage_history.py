@@ -12,24 +12,24 @@ def report(open_bundles: int = 0, waiting: int = 0) -> StageReport:
 
 def test_stage_is_active_from_first_bundle_to_last_commit() -> None:
     history = StageHistory()
-    history.look(1.0, [report()], {})
+    history.record_stages(1.0, [report()], {})
     assert history.times == {}
-    history.look(2.0, [report(open_bundles=1)], {})
-    history.look(3.0, [report()], {"s": Tally(committed=1)})
-    history.look(9.0, [report()], {"s": Tally(committed=1)})
+    history.record_stages(2.0, [report(open_bundles=1)], {})
+    history.record_stages(3.0, [report()], {"s": Tally(committed=1)})
+    history.record_stages(9.0, [report()], {"s": Tally(committed=1)})
     assert (history.times["s"].began, history.times["s"].last) == (2_000, 3_000)
 
 
 def test_bundle_between_two_samples_is_counted() -> None:
     history = StageHistory()
-    history.look(5.0, [report()], {"s": Tally(committed=3)})
+    history.record_stages(5.0, [report()], {"s": Tally(committed=3)})
     assert (history.times["s"].began, history.times["s"].last) == (5_000, 5_000)
 
 
 def test_points_are_limited_and_cover_one_hour() -> None:
     history = StageHistory()
     for tick in range(4_000):
-        history.look(float(tick), [report(1, tick)], {"s": Tally(committed=tick)})
+        history.record_stages(float(tick), [report(1, tick)], {"s": Tally(committed=tick)})
     (series,) = history.series()
     assert len(series.points) == 3600 / POINT_SECONDS
     assert series.points[-1] == (3990.0, 2, 3990, 1, 3990)

@@ -48,8 +48,8 @@ def test_story_of_committed_bundle_has_its_lane_and_data(tmp_path: Path) -> None
 
 def test_story_of_failed_attempt_has_error_step_and_lane(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
-    rig.coordinator.heard(worker, BundleFailure(Attempt.of(order.bundle), FAILURE))
-    rig.coordinator.work()
+    rig.coordinator.handle_message(worker, BundleFailure(Attempt.of_bundle(order.bundle), FAILURE))
+    rig.coordinator.run_round()
     found = reconstruct_bundle_story(journal_of(rig), order.bundle.number)
     failed = found.happened[1]
     assert failed.kind is StoryKind.FAILED
@@ -106,7 +106,7 @@ def test_story_of_bundle_before_snapshot_is_compacted(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     rig.run()
     journal = journal_of(rig)
-    journal.store_snapshot(rig.ledger.snapshot())
+    journal.store_snapshot(rig.ledger.encode_snapshot())
     found = reconstruct_bundle_story(journal, 0)
     assert found.status is StoryStatus.COMPACTED
     assert found.first_entry > 0
@@ -117,7 +117,7 @@ def test_story_of_bundle_before_snapshot_is_compacted(tmp_path: Path) -> None:
 def test_story_of_bundle_open_at_snapshot_starts_at_snapshot(tmp_path: Path) -> None:
     rig, _, order = running(tmp_path)
     journal = journal_of(rig)
-    journal.store_snapshot(rig.ledger.snapshot())
+    journal.store_snapshot(rig.ledger.encode_snapshot())
     found = reconstruct_bundle_story(journal, order.bundle.number)
     assert found.status is StoryStatus.OPEN
     assert kinds(found) == [StoryKind.SNAPSHOT]

@@ -53,7 +53,7 @@ def test_stage_of_many_steps_is_named_by_first_and_last_step(tmp_path: Path) -> 
 def test_unresponsive_process_comes_first_with_its_steps(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     silent = SilentProcess(WorkerHello("job", "there", 7), 9.44, "see")
-    first, *_ = find_job_waits(rig.coordinator, rig.plan, [silent], rig.ledger.waits())
+    first, *_ = find_job_waits(rig.coordinator, rig.plan, [silent], rig.ledger.list_waits())
     assert first == Wait(
         WaitKind.PROCESS, "see", ("the see step",), host="there", pid=7, seconds=9.4
     )

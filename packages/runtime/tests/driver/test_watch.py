@@ -37,7 +37,7 @@ class Watched:
     def look(self) -> None:
         """Checks the job repeatedly for more than twice the limit."""
         for _ in range(6):
-            self.watch.look(self.rig.coordinator, time.monotonic())
+            self.watch.run_check_if_due(self.rig.coordinator, time.monotonic())
             if self.reporter.messages:
                 return
             time.sleep(LIMIT / 2)
@@ -47,7 +47,7 @@ class Watched:
         return [text for _, text, _ in self.reporter.messages]
 
     def finish(self) -> None:
-        self.rig.coordinator.work()
+        self.rig.coordinator.run_round()
         self.rig.run()
         assert self.rig.ledger.end == DONE
         assert seen(self.rig) == EXPECTED
@@ -115,7 +115,7 @@ def test_watch_reply_received_during_wait_is_no_defect(tmp_path: Path, loop: boo
         0
     ].doing = WorkerActivity.IDLE  # the reply has arrived, and the job waits for its journal
     time.sleep(4 * LIMIT)
-    watched.watch.look(rig.coordinator, taken)
+    watched.watch.run_check_if_due(rig.coordinator, taken)
     assert watched.texts == []
     assert not any(isinstance(one, ExitProcess) for one in rig.workers[0].told)
     rig.workers[0].doing = WorkerActivity.BUNDLE
@@ -130,11 +130,11 @@ def test_watch_time_of_waiting_job_does_not_count(tmp_path: Path, loop: bool) ->
     lanes._waiting.clear()
     lanes._loop_waits = False
     time.sleep(LIMIT)  # no bundle is committed during this time
-    watched.watch.look(watched.rig.coordinator, time.monotonic())
+    watched.watch.run_check_if_due(watched.rig.coordinator, time.monotonic())
     taken = time.monotonic()
     time.sleep(4 * LIMIT)
     for at in (taken, time.monotonic()):
-        watched.watch.look(watched.rig.coordinator, at)
+        watched.watch.run_check_if_due(watched.rig.coordinator, at)
     assert watched.texts == []
     watched.look()
     assert len(watched.texts) == 1

@@ -57,8 +57,8 @@ def test_claim_just_given_is_no_defect(doing: WorkerActivity) -> None:
 
 def test_since_counts_from_first_true_observation() -> None:
     since = ConditionTimer()
-    assert since.seconds(is_so=False, now=1.0) == 0.0
-    assert since.seconds(is_so=True, now=2.0) == 0.0
-    assert since.seconds(is_so=True, now=5.0) == 3.0
-    assert since.seconds(is_so=False, now=6.0) == 0.0
-    assert since.seconds(is_so=True, now=7.0) == 0.0
+    assert since.measure_seconds(is_so=False, now=1.0) == 0.0
+    assert since.measure_seconds(is_so=True, now=2.0) == 0.0
+    assert since.measure_seconds(is_so=True, now=5.0) == 3.0
+    assert since.measure_seconds(is_so=False, now=6.0) == 0.0
+    assert since.measure_seconds(is_so=True, now=7.0) == 0.0

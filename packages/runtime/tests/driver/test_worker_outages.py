@@ -15,37 +15,37 @@ SECOND: Any = "another process"
 
 
 def told(outages: WorkerOutages) -> list[tuple[str, str, float]]:
-    return [(one.away.neighbour, one.away.reason, one.since) for one in outages.current()]
+    return [(one.away.neighbour, one.away.reason, one.since) for one in outages.list_outages()]
 
 
 def test_worker_outages_list_each_neighbour_once_from_first_wait() -> None:
     outages = WorkerOutages()
-    outages.told(FIRST, NeighbourWaitStatus(STORE, "refused"), 10.0)
-    outages.told(SECOND, NeighbourWaitStatus(STORE, "no answer"), 12.0)
+    outages.handle_wait_message(FIRST, NeighbourWaitStatus(STORE, "refused"), 10.0)
+    outages.handle_wait_message(SECOND, NeighbourWaitStatus(STORE, "no answer"), 12.0)
     assert told(outages) == [(STORE, "refused", 10.0)]
-    outages.told(FIRST, NeighbourWaitStatus(STORE, "no answer"), 15.0)
+    outages.handle_wait_message(FIRST, NeighbourWaitStatus(STORE, "no answer"), 15.0)
     assert told(outages) == [(STORE, "no answer", 10.0)]
-    outages.told(FIRST, NeighbourWaitStatus(DISK, "full"), 20.0)
+    outages.handle_wait_message(FIRST, NeighbourWaitStatus(DISK, "full"), 20.0)
     assert told(outages) == [(STORE, "no answer", 12.0), (DISK, "full", 20.0)]
-    outages.told(FIRST, NeighbourWaitStatus(), 21.0)
-    outages.gone(SECOND)
-    outages.gone(SECOND)
+    outages.handle_wait_message(FIRST, NeighbourWaitStatus(), 21.0)
+    outages.remove_process(SECOND)
+    outages.remove_process(SECOND)
     assert told(outages) == []
 
 
 def test_outage_start_and_end_messages_are_logged_once() -> None:
     outages, messages = WorkerOutages(), OutageMessages()
-    outages.told(FIRST, NeighbourWaitStatus(STORE, "refused"), 10.0)
-    (text,) = messages.look(outages.current(), 10.5)
+    outages.handle_wait_message(FIRST, NeighbourWaitStatus(STORE, "refused"), 10.0)
+    (text,) = messages.make_new_messages(outages.list_outages(), 10.5)
     assert text.startswith(f"the job waits for {STORE}, which has been unavailable for ")
     assert text.endswith(": refused")
-    outages.told(FIRST, NeighbourWaitStatus(STORE, "no answer"), 40.0)
-    assert messages.look(outages.current(), 41.0) == []
-    outages.told(FIRST, NeighbourWaitStatus(), 70.0)
-    assert messages.look(outages.current(), 70.0) == [
+    outages.handle_wait_message(FIRST, NeighbourWaitStatus(STORE, "no answer"), 40.0)
+    assert messages.make_new_messages(outages.list_outages(), 41.0) == []
+    outages.handle_wait_message(FIRST, NeighbourWaitStatus(), 70.0)
+    assert messages.make_new_messages(outages.list_outages(), 70.0) == [
         f"the job no longer waits for {STORE}, after 60 s"
     ]
-    assert messages.look(outages.current(), 71.0) == []
+    assert messages.make_new_messages(outages.list_outages(), 71.0) == []
 
 
 def test_lost_waiting_process_ends_its_outage(tmp_path: Path) -> None:
@@ -54,8 +54,8 @@ def test_lost_waiting_process_ends_its_outage(tmp_path: Path) -> None:
     rig.open_lanes()
     worker = rig.workers[0]
     rig.heard(worker, NeighbourWaitStatus(STORE, "refused"))
-    (outage,) = rig.coordinator.outages.current()
+    (outage,) = rig.coordinator.outages.list_outages()
     assert outage.away.neighbour == STORE
     rig.lose(worker)
-    assert rig.coordinator.outages.current() == ()
+    assert rig.coordinator.outages.list_outages() == ()
     rig.stop()

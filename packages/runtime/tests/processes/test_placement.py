@@ -69,7 +69,7 @@ def test_exited_process_is_not_awaited(placement: ProcessPlacement, place: Place
     (number,) = placement._workers
     asked = threading.Thread(target=placement.order, args=(number,))
     asked.start()
-    placement._children.kill_one(number)
+    placement._children.kill_worker(number)
     asked.join(10)
     assert not asked.is_alive()
 

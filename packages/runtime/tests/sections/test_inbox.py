@@ -21,7 +21,7 @@ def test_closed_inbox_releases_parcels(tmp_path: Path) -> None:
     parcel = encode_block(ShuffleBlockHeader(ShuffleBlockKind.ROWS, 0, 0, count=1, size=7), row)
     known = sys.getrefcount(parcel)
     inbox = SectionInbox(tmp_path / "rows", budget=1 << 20)
-    inbox.take(parcel)
+    inbox.store_parcel(parcel)
     assert sys.getrefcount(parcel) > known
     inbox.close()
     assert sys.getrefcount(parcel) == known

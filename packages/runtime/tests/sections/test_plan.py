@@ -35,7 +35,7 @@ def plan_from(
         SectionPart("read", inputs, (), MIN_TIMESTAMP),
         SectionPart("count", (), (), MIN_TIMESTAMP),
     ]
-    section = SectionPlan.of(plan, parts, SHARDS)
+    section = SectionPlan.from_parts(plan, parts, SHARDS)
     dealt = distribute_input(plan, section.levels[0][0], section.tasks[0])
     return section, [[str(one.data.ref) for one in own] for own in dealt]
 
@@ -72,6 +72,6 @@ def test_restrictions_are_dealt_by_declared_size() -> None:
     inputs = tuple(
         Input(Data(f"{number}", DataFacts(1, 10, 0, work=work))) for number, work in enumerate(said)
     )
-    section = SectionPlan.of(plan, [SectionPart("read", inputs, (), MIN_TIMESTAMP)], SHARDS)
+    section = SectionPlan.from_parts(plan, [SectionPart("read", inputs, (), MIN_TIMESTAMP)], SHARDS)
     dealt = distribute_input(plan, section.levels[0][0], 3)
     assert [[one.data.ref for one in own] for own in dealt] == [["1"], ["3"], ["0", "2", "4"]]

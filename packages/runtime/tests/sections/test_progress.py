@@ -61,25 +61,25 @@ def progress(told: list[BundleProgressed]) -> SectionProgress:
 
 
 def of(progress: SectionProgress, running: Any) -> BundleProgressed | None:
-    return progress.of(running)
+    return progress.read_progress(running)
 
 
 def test_section_progress_is_not_added_to_other_bundles(progress: SectionProgress) -> None:
-    progress.ended(done(FIRST, 100))
+    progress.record_bundle_end(done(FIRST, 100))
     assert counted(of(progress, Running(Attempt(8, 1)))) == 3
 
 
 def test_section_progress_includes_finished_and_running_bundles(progress: SectionProgress) -> None:
     assert counted(of(progress, Running(FIRST))) == 3
-    progress.ended(done(FIRST, 10))
-    progress.ended(done(FIRST, 20))
+    progress.record_bundle_end(done(FIRST, 10))
+    progress.record_bundle_end(done(FIRST, 20))
     assert counted(of(progress, Running(FIRST))) == 33
     assert of(progress, Running(FIRST, None)) is None
 
 
 def test_section_progress_of_next_attempt_starts_at_zero(progress: SectionProgress) -> None:
-    progress.ended(done(FIRST, 10))
-    progress.ended(done(SECOND, 1))
+    progress.record_bundle_end(done(FIRST, 10))
+    progress.record_bundle_end(done(SECOND, 1))
     assert counted(of(progress, Running(SECOND))) == 4
     assert counted(of(progress, Running(FIRST))) == 3
 
@@ -89,10 +89,10 @@ def test_section_progress_counts_bundle_that_ends_between_looks_once(
 ) -> None:
     class Ending(Running):
         def progress(self) -> BundleProgressed | None:
-            progress.ended(done(FIRST, 3))
+            progress.record_bundle_end(done(FIRST, 3))
             return super().progress()
 
-    progress.ended(done(FIRST, 10))
+    progress.record_bundle_end(done(FIRST, 10))
     assert counted(of(progress, Ending(FIRST))) == 13
 
 
@@ -103,7 +103,7 @@ def test_section_progress_of_short_bundles_is_reported_periodically(
     monkeypatch.setattr(section_progress_module.time, "monotonic", lambda: now[0])
     for _ in range(100):
         now[0] += 0.01
-        assert progress.ended(done(FIRST, 1)) == done(FIRST, 1)
+        assert progress.record_bundle_end(done(FIRST, 1)) == done(FIRST, 1)
     assert 1 <= len(told) <= 2
     assert counted(told[0]) >= 49
 
@@ -112,6 +112,6 @@ def test_section_progress_excludes_failed_bundles(
     progress: SectionProgress, told: list[BundleProgressed]
 ) -> None:
     broken = BundleFailure(FIRST, None, "lost")
-    assert progress.ended(broken) is broken
+    assert progress.record_bundle_end(broken) is broken
     assert counted(of(progress, Running(FIRST))) == 3
     assert told == []

@@ -56,7 +56,7 @@ class Running:
 
     def end(self, number: int) -> None:
         """Ends a section."""
-        self.sections.ended(SectionRefusal(Attempt(number, 1), "no"))
+        self.sections.handle_end(SectionRefusal(Attempt(number, 1), "no"))
 
 
 @pytest.fixture
@@ -71,12 +71,12 @@ def test_running_section_makes_other_jobs_yield_slots(
     clock = clock_of(slots_module, monkeypatch)
     running = Running(tmp_path)
     running.sections.run([section()])
-    assert running.other.spare == -2
+    assert running.other.free_slots == -2
     clock.now += 1
-    assert running.other.is_wanted
+    assert running.other.owes_slot
     running.end(1)
-    assert running.other.spare == 0
-    assert not running.other.is_wanted
+    assert running.other.free_slots == 0
+    assert not running.other.owes_slot
 
 
 def test_running_section_takes_slots_as_spark_starts_tasks(tmp_path: Path, clock: Clock) -> None:
@@ -85,28 +85,28 @@ def test_running_section_takes_slots_as_spark_starts_tasks(tmp_path: Path, clock
     held = running.slots.places._held
     running.host.tasks = TaskCounts(0, 3, 9)
     clock.now += LOOK_SECONDS
-    running.sections.look()
+    running.sections.poll_progress()
     assert len(held["mine"]) == 3
     for number in (1, 2):
         running.end(number)
     assert not held["mine"]
-    assert not running.sections.alive
+    assert not running.sections.has_sections
 
 
 def test_running_section_progress_is_polled_periodically(tmp_path: Path, clock: Clock) -> None:
     running = Running(tmp_path)
     clock.now += LOOK_SECONDS
-    assert not running.sections.look(), "no section runs"
+    assert not running.sections.poll_progress(), "no section runs"
     running.sections.run([section()])
     running.host.tasks = TaskCounts(1, 2, 9)
-    assert running.sections.look()
+    assert running.sections.poll_progress()
     assert (running.sections.tasks.done, running.sections.tasks.known) == (1, 9)
     running.host.tasks = TaskCounts(2, 2, 9)
-    assert not running.sections.look(), "it has just looked"
+    assert not running.sections.poll_progress(), "it has just looked"
     clock.now += LOOK_SECONDS
-    assert running.sections.look()
+    assert running.sections.poll_progress()
     clock.now += LOOK_SECONDS
-    assert not running.sections.look(), "the section made no progress"
+    assert not running.sections.poll_progress(), "the section made no progress"
     (one,) = running.sections.running()
     assert one.changed == clock.now - LOOK_SECONDS
 
@@ -138,11 +138,11 @@ def test_running_section_progress_is_polled_periodically(tmp_path: Path, clock: 
 def test_section_end_becomes_journal_entry(tmp_path: Path, end: Any, entry: Any) -> None:
     running = Running(tmp_path)
     running.sections.run([section(1, 2)])
-    assert running.sections.ended(end) == entry
+    assert running.sections.handle_end(end) == entry
     user_code_ran = not isinstance(end, SectionRefusal) or end.ran
     assert running.sections.begun == ({"read": 1, "count": 1, "end": 1} if user_code_ran else {})
 
 
 def test_section_is_named_after_first_and_last_stage(tmp_path: Path) -> None:
-    name = Running(tmp_path).sections.name(section())
+    name = Running(tmp_path).sections.format_title(section())
     assert name == "section of the read step to the end step"

@@ -94,7 +94,7 @@ def bundles_of(host: Host, place: int, data: Sequence[Data]) -> TaskBundleRunner
     parts = [SectionPart(name, (), (), MIN_TIMESTAMP) for name in PLAN.stages]
     times = (MIN_TIMESTAMP, MAX_TIMESTAMP, MIN_TIMESTAMP, host.clock.ms)
     section = Bundle(7, 3, "pairs", None, (), (), *times, parts=tuple(parts))
-    plan = SectionPlan.of(PLAN, parts, 1)
+    plan = SectionPlan.from_parts(PLAN, parts, 1)
     found = plan.levels[place][0]
     rows: Any = SimpleNamespace(source=0, outbox=SimpleNamespace(overflows=False))
     return TaskBundleRunner(
@@ -117,7 +117,7 @@ def test_task_bundles_resume_residuals_at_their_own_times(clock: Clock, tmp_path
         return done(order, residuals=tuple(put_off))
 
     host = Host(clock, tmp_path, answer)
-    reply = bundles_of(host, 0, [elements("all", b"x")]).run()
+    reply = bundles_of(host, 0, [elements("all", b"x")]).run_bundles()
     assert reply.end is None
     assert [at - begun for at, _ in host.ran] == [0, 2_000, 9_000]
     assert {(bundle.number, bundle.attempt) for _, bundle in host.ran} == {(7, 3)}
@@ -139,7 +139,7 @@ def test_task_bundles_fire_processing_time_timer_with_state_of_its_shard(
 
     host = Host(clock, tmp_path, answer)
     facts = DataFacts(1, 1, MIN_TIMESTAMP, 0, None)
-    reply = bundles_of(host, 1, [Data("rows", facts)]).run()
+    reply = bundles_of(host, 1, [Data("rows", facts)]).run_bundles()
     assert reply.end is None
     assert read == [None, ["kept"]]
     (_, first), (at, second) = host.ran
@@ -159,7 +159,7 @@ def test_task_bundles_refuse_section_at_once_for_distant_timer(
 
     host = Host(clock, tmp_path, answer)
     facts = DataFacts(1, 1, MIN_TIMESTAMP, 0, None)
-    reply = bundles_of(host, 1, [Data("rows", facts)]).run()
+    reply = bundles_of(host, 1, [Data("rows", facts)]).run_bundles()
     assert isinstance(reply.end, SectionRefusal)
     assert reply.end.reason == "the count step has deferred a part of its work for more than 10 s"
     assert host.told == [reply.end]
@@ -169,7 +169,7 @@ def test_task_bundles_refuse_section_at_once_for_distant_timer(
 def test_task_bundles_process_complete_shards_in_row_order(clock: Clock, tmp_path: Path) -> None:
     host = Host(clock, tmp_path, lambda order, stores: done(order, summary=EMPTY_SUMMARY))
     rows = [Data(name, DataFacts(1, 1, MIN_TIMESTAMP, shard, None)) for name, shard in SHARDS]
-    assert bundles_of(host, 1, rows).run().end is None
+    assert bundles_of(host, 1, rows).run_bundles().end is None
     found = [(b.shard, [one.data.ref for one in b.inputs]) for _, b in host.ran]
     assert found == [(4, ["a", "c"]), (2, ["b"])]
 

@@ -85,9 +85,9 @@ def test_life_with_unlisted_transition_raises_in_tests_and_stays(
     life = StateMachine(WorkerState.TEARING_DOWN, "worker process 7")
     monkeypatch.setenv(VARIABLE, "1")
     with pytest.raises(UnexpectedTransition, match="7 is TEARING_DOWN and can't take WORK_SENT"):
-        life.take(StateEvent.WORK_SENT)
+        life.apply_cause(StateEvent.WORK_SENT)
     monkeypatch.delenv(VARIABLE)
-    assert life.take(StateEvent.WORK_SENT) is WorkerState.TEARING_DOWN
+    assert life.apply_cause(StateEvent.WORK_SENT) is WorkerState.TEARING_DOWN
     assert life.state is WorkerState.TEARING_DOWN
     assert "this is a defect of the runner" in caplog.text
 
@@ -95,5 +95,5 @@ def test_life_with_unlisted_transition_raises_in_tests_and_stays(
 def test_life_of_job_accepts_end_in_order_and_at_once() -> None:
     life = StateMachine(JobPhase.WAITING, "job")
     for cause in (StateEvent.BEGUN, StateEvent.IN_ORDER, StateEvent.LATE, StateEvent.ALL_GONE):
-        life.take(cause)
+        life.apply_cause(cause)
     assert life.state is JobPhase.GONE

@@ -183,7 +183,7 @@ class PlacedJobExecutor:
             else:
                 job.cancel()
         for job in jobs:
-            job.join(LIMITS.server_jobs_seconds)
+            job.wait_for_end(LIMITS.server_jobs_seconds)
         self._placement.stand_down()
         self._channel.stop()
 
@@ -213,7 +213,7 @@ class PlacedJobExecutor:
                     " Run the job again, or finish such jobs with the version that"
                     " started them"
                 ) from error
-            files.sweep(ledger.files())
+            files.delete_leftovers(ledger.list_needed_files())
             _LOGGER.info("job %s resumes from its last commit", job.job_id)
         elif job.resumed:
             raise JobRejected(
@@ -222,7 +222,7 @@ class PlacedJobExecutor:
             )
         else:
             ledger = self._begin(job, self._plan(job))
-            journal.store_snapshot(ledger.snapshot())
+            journal.store_snapshot(ledger.encode_snapshot())
         return ledger
 
     def _limits(self, ledger: JobLedger, job: JobSpec) -> Limits:
@@ -270,7 +270,7 @@ class PlacedJobExecutor:
         ledger = JobLedger(plan, tuning.shards, tuning.limits, tuning.policy, tuning.section_policy)
         # A scripted clock starts at 0, because tests set their timers by it.
         start = 0 if plan.sets_clock else ProcessingClock().now()
-        ledger.apply(Start(start, make_root_outputs(plan)))
+        ledger.apply_entry(Start(start, make_root_outputs(plan)))
         return ledger
 
     def _forget(self, job: RunningJob) -> None:

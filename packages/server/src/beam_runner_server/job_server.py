@@ -181,7 +181,7 @@ class Server:
         self.placement.start()
         if not self.placement.is_on_this_machine and self._settings.data is None:
             self._data = self._data.jobs_without_folder(self.placement.where)
-        if remark := BEAM.remark(beam_version):
+        if remark := BEAM.describe_untested_version(beam_version):
             log.warning("%s", remark)
         log.info("%s is up at %s", self.placement.name, self.placement.where)
         unfinished = self._unfinished()

@@ -98,7 +98,7 @@ class SparkPlacement:
 
     def start(self) -> None:
         self._spark.start()
-        if remark := SPARK.remark(self._spark.version):
+        if remark := SPARK.describe_untested_version(self._spark.version):
             log.warning("%s", remark)
         self._pools = WorkerPools(self._spark.context, self._spark.environment)
         self._cores = ClusterCores(self._spark.context, change=self._is_cluster)

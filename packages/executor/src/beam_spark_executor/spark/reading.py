@@ -123,7 +123,7 @@ def _write_part(
     with closing(FileCache.open(data.store)) as files:
         name = f"{order.name}-{task.partitionId()}-{task.taskAttemptId()}"
         writer = ElementsWriter(files, name, buffers, data.pieces)
-        outputs = writer.write_at(span.convert_batches(batches))
+        outputs = writer.write_timestamped_elements(span.convert_batches(batches))
     done = BundleDone(order.bundle.number, order.bundle.attempt, outputs)
     reply = encode_message(BundleReply(done, None, ()))
     yield pa.RecordBatch.from_pydict(

@@ -98,7 +98,7 @@ class SectionRunner:
         attempt = order.attempt
         if reason := explain_refusal(self._plan, order.bundle.parts):
             return SectionRefusal(attempt, reason)
-        stages = SectionPlan.of(self._plan, order.bundle.parts, self._shards)
+        stages = SectionPlan.from_parts(self._plan, order.bundle.parts, self._shards)
         self._ends[attempt] = None
         try:
             reply = self._run(order, stages, title)
@@ -193,7 +193,7 @@ class _LevelTasks:
         context = TaskContext.get()
         assert context is not None
         task = SectionTask(process, prepared, self.level, number, context.taskAttemptId())
-        return task.run(parcels)
+        return task.run_task(parcels)
 
 
 @attrs.frozen
@@ -206,8 +206,8 @@ class _GatherTask:
     def __call__(self, parcels: Parcels) -> Iterator[bytes]:
         inbox = SectionInbox(Path(os.devnull), sys.maxsize)
         for parcel in parcels:
-            inbox.take(parcel)
-        inbox.check(self.last_level, self.sources)
+            inbox.store_parcel(parcel)
+        inbox.check_parcels(self.last_level, self.sources)
         yield encode_reply(merge_replies(inbox.replies))
 
 

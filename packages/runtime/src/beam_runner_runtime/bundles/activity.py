@@ -26,7 +26,7 @@ class ActivityCounter:
         self._counts: Counter[WorkerActivity] = Counter()
 
     @contextmanager
-    def of(self, doing: WorkerActivity) -> Iterator[None]:
+    def track_activity(self, doing: WorkerActivity) -> Iterator[None]:
         """Counts an activity of the calling thread until the ``with`` block ends."""
         with self._lock:
             self._counts[doing] += 1
@@ -36,7 +36,7 @@ class ActivityCounter:
             with self._lock:
                 self._counts[doing] -= 1
 
-    def now(self) -> WorkerActivity:
+    def current_activity(self) -> WorkerActivity:
         """Returns the current activity with the highest priority."""
         with self._lock:
             return next((doing for doing in _FIRST if self._counts[doing]), WorkerActivity.IDLE)

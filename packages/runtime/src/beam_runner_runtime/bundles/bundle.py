@@ -181,7 +181,7 @@ class LocalBundle:
         if joint is None:
             kept, given = self._apply_sdk_split(split, keep)
         else:
-            kept, given = joint.split(split.first_residual)
+            kept, given = joint.split_before_group(split.first_residual)
         if not given:
             return nothing
         return SplitReply(SplitDone(attempt.bundle, attempt.attempt, kept, given))

@@ -54,7 +54,7 @@ class CommittedFiles:
         self._known: set[str] = set()
         self._in_loop = False
 
-    def begin(self, order: RunBundle | RunLoop) -> None:
+    def begin_order(self, order: RunBundle | RunLoop) -> None:
         """Notes the files that an order names as committed.
 
         Raises:
@@ -72,7 +72,7 @@ class CommittedFiles:
         held = frozenset(self._known) if self._in_loop else frozenset()
         self._wait(lambda: self._cache.fetch_files(held))
 
-    def need(self, order: RunBundle) -> None:
+    def fetch_inputs(self, order: RunBundle) -> None:
         """Fetches all files that a bundle can read.
 
         Raises:
@@ -83,7 +83,7 @@ class CommittedFiles:
         self._stage = order.bundle.stage
         self._wait(lambda: self._cache.fetch_references(_list_input_files(order)))
 
-    def synced(self, reply: BundleReply | BundleFailure) -> BundleReply | BundleFailure:
+    def persist_reply(self, reply: BundleReply | BundleFailure) -> BundleReply | BundleFailure:
         """Returns the reply after its files are persisted, or the record of a failure to persist them.
 
         If the job has no location for such files, the failure is permanent. The record then names
@@ -91,7 +91,7 @@ class CommittedFiles:
         """
         if isinstance(reply, BundleReply):
             try:
-                self.sync((reply,))
+                self.persist_entries((reply,))
             except NoStoreError as error:
                 has_state = reply.state is not None and reply.state.segments
                 reason = NoStoreError(_STATE) if has_state else error
@@ -102,16 +102,18 @@ class CommittedFiles:
                 return describe_failed_attempt(reply.attempt, error, self._cache.folder)
         return reply
 
-    def before(self, send: Callable[[LoopMessage], None]) -> Callable[[LoopMessage], None]:
+    def persist_before_send(
+        self, send: Callable[[LoopMessage], None]
+    ) -> Callable[[LoopMessage], None]:
         """Returns a send function that persists the files of a loop's message before it sends the message."""
 
         def send_synced(message: LoopMessage) -> None:
-            self.sync(message.entries)
+            self.persist_entries(message.entries)
             send(message)
 
         return send_synced
 
-    def sync(self, entries: Iterable[Entry]) -> None:
+    def persist_entries(self, entries: Iterable[Entry]) -> None:
         """Waits until the files that entries name are persisted.
 
         Raises:

@@ -36,7 +36,7 @@ def start_heartbeat(
 
     def beat() -> None:
         for number in itertools.count():
-            vitals.beat()
+            vitals.count_heartbeat()
             if number % per_message == 0:
                 send(now())
             time.sleep(LIMITS.beat_seconds)

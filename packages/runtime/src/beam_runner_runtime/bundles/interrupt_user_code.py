@@ -23,13 +23,13 @@ class UserCodeInterrupter:
         self.has_begun = False
         """Whether the process refuses new bundles for external SDKs."""
 
-    def begin(self) -> None:
+    def refuse_new_bundles(self) -> None:
         """Refuses new bundles for external SDKs; otherwise a loop would continue with the residuals of
         the interrupted bundle.
         """
         self.has_begun = True
 
-    def stop(self) -> None:
+    def split_running_bundle(self) -> None:
         """Splits off the remainder of the current bundle.
 
         The split is retried for up to `give_up_seconds`, because the SDK can't split a bundle that

@@ -42,7 +42,9 @@ class JointShards:
         """Ascending numbers of the groups before which the bundle can be split."""
         return tuple(sorted(set(self._ends) - {0, self.groups}))
 
-    def split(self, first_residual: int) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
+    def split_before_group(
+        self, first_residual: int
+    ) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
         """Splits the bundle before a group, and returns the retained inputs and the residuals.
 
         Raises:

@@ -134,7 +134,7 @@ class TaskLoop:
         self._is_left = False
         self._is_over = threading.Event()
 
-    def run(self) -> BundleReply | BundleFailure | None:
+    def run_loop(self) -> BundleReply | BundleFailure | None:
         """Runs bundles until the loop ends.
 
         Returns:
@@ -174,11 +174,11 @@ class TaskLoop:
                 self._is_over.set()
                 raise
 
-    def ask_to_leave(self) -> None:
+    def request_end(self) -> None:
         """Requests the end of the loop, which the watch thread carries out; thread-safe and non-blocking."""
         self._is_asked_to_leave.set()
 
-    def leave(self, *, outgrown: bool = False) -> None:
+    def end_loop(self, *, outgrown: bool = False) -> None:
         """Ends the loop now; a running bundle continues as a bundle of the lane.
 
         Raises:
@@ -204,11 +204,11 @@ class TaskLoop:
             self._send_pending_report()
         running = self._running
         if self._is_asked_to_leave.is_set():
-            self.leave()
+            self.end_loop()
         elif running is not None:
             longest = self._limits.max_duration(awaited=running.stage in self._awaited)
             if _elapsed_ms(self._since) > longest:
-                self.leave(outgrown=True)
+                self.end_loop(outgrown=True)
 
     def _send_pending_report(self) -> None:
         if self._pending_report is not None:

@@ -83,13 +83,13 @@ class _MergeResultPort:
         assert isinstance(chunk, ElementChunk)
         reader = _MergeResultReader(self._coder, bytes(chunk.data))
         for _ in range(chunk.count):
-            answer = self._answers[reader.nonce()]
+            answer = self._answers[reader.read_key_index()]
             for _ in reader.items():
-                reader.window()
+                reader.read_window()
             for _ in reader.items():
-                result = reader.window()
+                result = reader.read_window()
                 for _ in reader.items():
-                    answer[reader.window()] = result
+                    answer[reader.read_window()] = result
 
 
 class _MergeResultReader:
@@ -100,7 +100,7 @@ class _MergeResultReader:
         self._data = data
         self._position = 0
 
-    def nonce(self) -> int:
+    def read_key_index(self) -> int:
         """Starts the next result and returns the index of its key."""
         _, self._position = decode_pane(self._data, self._position + WINDOWS_AT)
         size = self._read_varint()
@@ -108,7 +108,7 @@ class _MergeResultReader:
         self._position += size
         return place
 
-    def window(self) -> Window:
+    def read_window(self) -> Window:
         """Reads the next window."""
         window, self._position = decode_window_at(self._coder, self._data, self._position)
         return window

@@ -49,7 +49,7 @@ class NeighbourRetry:
             NeighbourUnavailable: A neighbour stayed unavailable for too long, or the job has ended.
             Exception: ``work`` failed for another reason.
         """
-        with self._activity.of(WorkerActivity.NEIGHBOUR):
+        with self._activity.track_activity(WorkerActivity.NEIGHBOUR):
             return self._retry_until_success(work)
 
     def _retry_until_success(self, work: Callable[[], Result]) -> Result:

@@ -103,7 +103,7 @@ class WorkerProcess:
         )
         self.channel.attach(hello, self._handle_command, self._handle_lost_server)
         self.work = self.channel.job_work()
-        self.clock = ProcessingClock.showing(self.work.now)
+        self.clock = ProcessingClock.synchronized_with(self.work.now)
         streaming = self.work.plan.streaming
         self._wait = NeighbourRetry(
             self.channel.send,
@@ -130,7 +130,9 @@ class WorkerProcess:
             lambda: start_heartbeat(
                 self.scratch,
                 self.channel.send,
-                lambda: Heartbeat(self._activity.now(), self._begun.take_untold()),
+                lambda: Heartbeat(
+                    self._activity.current_activity(), self._begun.take_unreported_counts()
+                ),
             )
         )
         self.progress: Callable[[LocalBundle], BundleProgressed | None] = LocalBundle.progress
@@ -148,11 +150,11 @@ class WorkerProcess:
         """Runs the bundles that the server assigns to a lane, until the server closes the lane."""
         self.channel.send(LaneOpened(lane))
         while not isinstance(order := self._orders.get(), CloseLane):
-            with self._activity.of(WorkerActivity.ORDER):
+            with self._activity.track_activity(WorkerActivity.ORDER):
                 if isinstance(order, RunLoop):
                     self._execute_loop_order(order)
                 else:
-                    self._files.begin(order)
+                    self._files.begin_order(order)
                     self._send_reply(self.run_bundle(order, self._stores))
 
     def close(self) -> None:
@@ -161,7 +163,7 @@ class WorkerProcess:
         with self._busy:
             if not self._closed:
                 self._closed = True
-                self.channel.send(WorkerClosed(self._begun.all()))
+                self.channel.send(WorkerClosed(self._begun.list_counts()))
 
     def run_with(
         self, order: RunBundle, stores: KeyedStoreProvider, data: BundleData
@@ -169,7 +171,7 @@ class WorkerProcess:
         """Runs a bundle with separate rows and state, and persists the files that its reply names."""
         reply = self.run_bundle(order, stores, data=data)
         self._running = None
-        return self._files.synced(reply)
+        return self._files.persist_reply(reply)
 
     def run_bundle(
         self,
@@ -183,13 +185,13 @@ class WorkerProcess:
         ``data`` contains the rows of a section's bundle; None for a bundle of a lane.
         """
         attempt = order.attempt
-        with self._busy, self._activity.of(WorkerActivity.BUNDLE):
+        with self._busy, self._activity.track_activity(WorkerActivity.BUNDLE):
             try:
-                self._files.need(order)
+                self._files.fetch_inputs(order)
                 stage = self.stages.get(order.bundle.stage)
                 stage.side_inputs.set_visible_data(order.bundle.side_inputs)
                 running = LocalBundle(
-                    stage.work if data is None else stage.work.in_section(),
+                    stage.work if data is None else stage.work.for_section(),
                     order,
                     stage.harness,
                     stores,
@@ -198,7 +200,7 @@ class WorkerProcess:
                     stage.truncation,
                     # Spark can retry a task of a section, and such a retry is not a new attempt at
                     # the section.
-                    self._begun.note if data is None else None,
+                    self._begun.count_started_bundle if data is None else None,
                 )
             except Exception as error:
                 loopback = is_loopback(self.work.plan.context.options_json)
@@ -208,8 +210,8 @@ class WorkerProcess:
                 return describe_failed_attempt(
                     attempt, InterruptedError("the job has ended"), self.folder
                 )
-            self._vitals.works_on(order.bundle.stage)
-            self._teller.begins(order.bundle.stage)
+            self._vitals.record_stage(order.bundle.stage)
+            self._teller.notify_bundle_start(order.bundle.stage)
             reply = running.run()
             if isinstance(reply, BundleReply) and reply.done.finalize:
                 self._finalizers.keep(running.attempt, (stage.harness, running.bundle_id))
@@ -234,17 +236,20 @@ class WorkerProcess:
         self._running = None
 
     def _run_loop(self, order: RunLoop) -> BundleReply | BundleFailure | None:
-        self._files.begin(order)
-        sources, send = self.work.plan.source_stage_ids(), self._files.before(self.channel.send)
+        self._files.begin_order(order)
+        sources, send = (
+            self.work.plan.source_stage_ids(),
+            self._files.persist_before_send(self.channel.send),
+        )
         loop = TaskLoop(order, self.folder, self, send, sources, self.clock, self._wait)
         self._looping = loop
         if self._leaves_loop:  # The request to leave arrived before the loop existed.
-            loop.ask_to_leave()
-        with self._activity.of(WorkerActivity.LOOP):
-            return loop.run()
+            loop.request_end()
+        with self._activity.track_activity(WorkerActivity.LOOP):
+            return loop.run_loop()
 
     def _send_reply(self, reply: BundleReply | BundleFailure) -> None:
-        reply = self._files.synced(reply)
+        reply = self._files.persist_reply(reply)
         # The server must learn of a split's residuals before it commits the remainder.
         with self._splitting:
             self._running = None
@@ -258,7 +263,7 @@ class WorkerProcess:
                     with self._splitting:
                         self.channel.send(self._split_running_bundle(request))
                 case AbandonBundle():
-                    self._giving_up.stop()
+                    self._giving_up.split_running_bundle()
                 case FinalizeBundles(bundles):
                     for attempt in bundles:
                         self._run_callbacks(attempt)
@@ -291,18 +296,20 @@ class WorkerProcess:
         elif isinstance(command, LeaveLoop | AbandonBundle | ExitProcess):
             self._leaves_loop = True
             if looping := self._looping:
-                looping.ask_to_leave()
+                looping.request_end()
         match command:
             case RunBundle() | RunLoop() | CloseLane():
                 self._orders.put(command)
             case SplitRequest() | FinalizeBundles() | TearDownDoFns() | EndJob():
                 self._requests.put(command)
             case AbandonBundle():
-                self._giving_up.begin()
+                self._giving_up.refuse_new_bundles()
                 self._requests.put(command)
             case ExitProcess():
-                self._giving_up.begin()
-                start_helper_thread(self._giving_up.stop, "giving up").join(LIMITS.give_up_seconds)
+                self._giving_up.refuse_new_bundles()
+                start_helper_thread(self._giving_up.split_running_bundle, "giving up").join(
+                    LIMITS.give_up_seconds
+                )
                 self._exit_process(1)
             case ConfirmExit():
                 self._exit_process(0)

@@ -43,7 +43,7 @@ class _SourceReports:
     seen: float
 
     @classmethod
-    def beginning(cls, running: LocalBundle, least: float) -> _SourceReports:
+    def start_reports(cls, running: LocalBundle, least: float) -> _SourceReports:
         """Returns the state of a bundle at its first check; ``least`` is the minimum duration (ms) of
         a source's bundle.
         """
@@ -86,7 +86,7 @@ class ProgressReporter:
         self._source_reports: _SourceReports | None = None
         self._slowness = CpuSlowdown()
 
-    def begins(self, stage_id: str) -> None:
+    def notify_bundle_start(self, stage_id: str) -> None:
         """Called when a bundle of a stage starts."""
         if stage_id in self._sources:
             self._begun.set()
@@ -103,7 +103,7 @@ class ProgressReporter:
                 self._begun.clear()
             elif running is not None and running is self._running():
                 try:
-                    self.look(running)
+                    self.report_if_due(running)
                 except Exception:
                     # The bundle's own thread reports its failure.
                     _LOGGER.debug(
@@ -115,7 +115,7 @@ class ProgressReporter:
         is_source = running is not None and running.stage_id in self._sources
         return TUNING.source_look_seconds if is_source else TUNING.progress_seconds
 
-    def look(self, running: LocalBundle) -> None:
+    def report_if_due(self, running: LocalBundle) -> None:
         """Sends a progress report of the current bundle if a report is due."""
         if running.stage_id in self._sources:
             self._report_source(running)
@@ -127,10 +127,10 @@ class ProgressReporter:
             self._send(progress)
 
     def _report_source(self, running: LocalBundle) -> None:
-        elapsed, least = running.elapsed, 1000 * self._slowness.turn(0.0)
+        elapsed, least = running.elapsed, 1000 * self._slowness.compute_bundle_seconds(0.0)
         turn = self._source_reports
         if turn is None:
-            turn = self._source_reports = _SourceReports.beginning(running, least)
+            turn = self._source_reports = _SourceReports.start_reports(running, least)
         embedded = running.embedded
         if not turn.reports.is_due(elapsed, least, lambda: embedded and _is_busy(turn)):
             return

@@ -50,7 +50,9 @@ class StageWork:
         return InputWindows(source.strategy.window_coder, told=source.windows)
 
     @classmethod
-    def of(cls, work: JobWork, stage_id: str, clock: ProcessingClock | None = None) -> StageWork:
+    def for_stage(
+        cls, work: JobWork, stage_id: str, clock: ProcessingClock | None = None
+    ) -> StageWork:
         """Returns the shared data of a job's stage."""
         stage = work.plan.stages[stage_id]
         buffers = work.plan.buffers
@@ -61,11 +63,11 @@ class StageWork:
             output_buffers={t: buffers[b] for t, b in stage.outputs.items()},
             shards=work.shards,
             hides_elements=work.hides_elements,
-            clock=ProcessingClock.showing(work.now) if clock is None else clock,
+            clock=ProcessingClock.synchronized_with(work.now) if clock is None else clock,
             checks_watermarks=work.checks_watermarks,
             is_loopback=not stage.embedded and is_loopback(work.plan.context.options_json),
         )
 
-    def in_section(self) -> StageWork:
+    def for_section(self) -> StageWork:
         """Returns a copy for bundles of a section, which group within the memory of a task."""
         return attrs.evolve(self, budget=compute_section_budget())

@@ -14,20 +14,20 @@ class StartedBundleCounts:
         self._counts: Counter[str] = Counter()
         self._untold: set[str] = set()
 
-    def note(self, stage: str) -> None:
+    def count_started_bundle(self, stage: str) -> None:
         """Counts a started bundle of a stage."""
         with self._lock:
             self._counts[stage] += 1
             self._untold.add(stage)
 
-    def take_untold(self) -> tuple[tuple[str, int], ...]:
+    def take_unreported_counts(self) -> tuple[tuple[str, int], ...]:
         """Returns the pairs of stage and count that changed since the last call."""
         with self._lock:
             untold = tuple((stage, self._counts[stage]) for stage in sorted(self._untold))
             self._untold.clear()
             return untold
 
-    def all(self) -> tuple[tuple[str, int], ...]:
+    def list_counts(self) -> tuple[tuple[str, int], ...]:
         """Returns all pairs of stage and count."""
         with self._lock:
             return tuple(sorted(self._counts.items()))

@@ -52,9 +52,11 @@ class ElementsWriter:
         Raises:
             OSError: The files can't be written.
         """
-        return self.write_at((MIN_TIMESTAMP, element) for element in elements)
+        return self.write_timestamped_elements((MIN_TIMESTAMP, element) for element in elements)
 
-    def write_at(self, elements: Iterable[tuple[int, bytes]]) -> tuple[Output, ...]:
+    def write_timestamped_elements(
+        self, elements: Iterable[tuple[int, bytes]]
+    ) -> tuple[Output, ...]:
         """Writes pairs of event time (ms) and element, as `write` does."""
         writers = [
             RowBufferWriter(buffer, self.pieces, self.files.folder, f"{self.name}-{place}")

@@ -16,7 +16,7 @@ class Attempt:
     attempt: int
 
     @classmethod
-    def of(cls, bundle: Bundle) -> Attempt:
+    def of_bundle(cls, bundle: Bundle) -> Attempt:
         """Returns the current attempt of `bundle`."""
         return cls(bundle.number, bundle.attempt)
 

@@ -41,7 +41,7 @@ class TokenIssuer:
         digest = hmac.new(self._secret, opens.encode(), hashlib.sha256).hexdigest()
         return f"{digest}.{opens}"
 
-    def opened_by(self, token: str) -> str | None:
+    def verify_token(self, token: str) -> str | None:
         """Returns the scope of a token, or None if this server didn't issue the token. Compares in constant time."""
         opens = token.partition(".")[2]
         genuine = hmac.compare_digest(token.encode(), self.make(opens).encode())

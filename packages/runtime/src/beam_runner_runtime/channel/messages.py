@@ -276,7 +276,7 @@ class RunBundle:
     @property
     def attempt(self) -> Attempt:
         """Attempt that the order belongs to."""
-        return Attempt.of(self.bundle)
+        return Attempt.of_bundle(self.bundle)
 
 
 @attrs.frozen

@@ -38,7 +38,7 @@ class ChannelAddress:
         return is_loopback(self.host) and is_loopback(self.advertised_host or self.host)
 
     @property
-    def binding(self) -> str:
+    def listen_address(self) -> str:
         """Address to listen at, as `HOST:PORT`."""
         return join_host_port(self.host, self.port)
 

@@ -101,23 +101,23 @@ class WorkerLink:
         doesn't exit after `ExitProcess` is therefore killed after a delay.
         """
         if isinstance(command, RunBundle | RunLoop):
-            self._life.take(StateEvent.WORK_SENT)
+            self._life.apply_cause(StateEvent.WORK_SENT)
         elif message := _SHUTDOWN_MESSAGES.get(type(command).__name__):
-            self._life.take(message)
+            self._life.apply_cause(message)
         self._commands.put(command)
         if isinstance(command, ExitProcess):
             killer = threading.Timer(LIMITS.kill_seconds, self._kill_if_alive)
             killer.daemon = True
             killer.start()
 
-    def closed(self) -> None:
+    def handle_closed(self) -> None:
         """Records `WorkerClosed`, and lets the process exit."""
-        self._life.take(ShutdownMessage.WorkerClosed)
+        self._life.apply_cause(ShutdownMessage.WorkerClosed)
         self.send(ConfirmExit())
 
-    def gone(self) -> None:
+    def handle_exit(self) -> None:
         """Records the exit or loss of the process. Reports an unexpected loss."""
-        before = self._life.take(StateEvent.EXITED)
+        before = self._life.apply_cause(StateEvent.EXITED)
         if before not in (WorkerState.CLOSED, WorkerState.ABORTING):
             log_detection(Detector.CHANNEL, f"{self.name}, {before.name}")
 
@@ -126,7 +126,7 @@ class WorkerLink:
             log_detection(Detector.ABORT, self.name)
             self.kill()
 
-    def beats(self, beat: Heartbeat) -> None:
+    def record_heartbeat(self, beat: Heartbeat) -> None:
         """Records the activity in a heartbeat."""
         if beat.doing is not self.doing:
             self.doing, self.doing_since = beat.doing, time.monotonic()
@@ -139,7 +139,7 @@ class WorkerLink:
         """Ends the stream of commands."""
         self._commands.put(None)
 
-    def commands(self) -> Iterator[bytes]:
+    def iterate_commands(self) -> Iterator[bytes]:
         """Yields the encoded commands until the stream is closed."""
         while (command := self._commands.get()) is not None:
             yield pickle.dumps(command)
@@ -205,12 +205,14 @@ class ChannelServer:
     def _open_port(self, place: ChannelAddress, identity: ServerIdentity | None) -> int:
         try:
             if identity is None:
-                return self._server.add_insecure_port(place.binding)
+                return self._server.add_insecure_port(place.listen_address)
             pair = ((identity.key, identity.certificate),)
-            return self._server.add_secure_port(place.binding, grpc.ssl_server_credentials(pair))
+            return self._server.add_secure_port(
+                place.listen_address, grpc.ssl_server_credentials(pair)
+            )
         except RuntimeError as error:
             raise ChannelError(
-                f"Can't listen for executors at {place.binding}: the port is taken, or"
+                f"Can't listen for executors at {place.listen_address}: the port is taken, or"
                 " the address belongs to another machine. Change --channel-host or"
                 " --channel-port"
             ) from error
@@ -238,7 +240,7 @@ class ChannelServer:
         )
 
     def _check_token_scope(self, wanted: str, context: grpc.ServicerContext) -> None:
-        opens = self.endpoints.tokens.opened_by(_read_token(context.invocation_metadata()))
+        opens = self.endpoints.tokens.verify_token(_read_token(context.invocation_metadata()))
         if opens != wanted:
             context.abort(
                 grpc.StatusCode.PERMISSION_DENIED,
@@ -281,7 +283,7 @@ class ChannelServer:
         link = WorkerLink(hello)
         job.attached(link)
         self._threads.submit(self._receive_messages, job, link, requests)
-        yield from link.commands()
+        yield from link.iterate_commands()
 
     def _receive_messages(self, job: JobPeer, link: WorkerLink, requests: Iterator[bytes]) -> None:
         try:
@@ -289,11 +291,11 @@ class ChannelServer:
                 message = decode_message(request)
                 link.heard = time.monotonic()
                 if isinstance(message, Heartbeat):
-                    link.beats(message)
+                    link.record_heartbeat(message)
                 if not isinstance(message, Heartbeat) or message.begun:
                     job.received(link, message)
                 if isinstance(message, WorkerClosed):
-                    link.closed()
+                    link.handle_closed()
         except grpc.RpcError:
             _LOGGER.debug("the stream of worker process %s is closed", link.hello.pid)
         except RecordFormatError as error:
@@ -303,7 +305,7 @@ class ChannelServer:
                 error,
             )
         finally:
-            link.gone()
+            link.handle_exit()
             job.detached(link)
             link.close()
             # Kill an unreachable process, because its file descriptors may be broken.
@@ -347,7 +349,7 @@ class _TokenCheck(grpc.ServerInterceptor):
     ) -> grpc.RpcMethodHandler | None:
         handler = continuation(handler_call_details)
         shown = _read_token(handler_call_details.invocation_metadata)
-        if handler is None or self._tokens.opened_by(shown) is not None:
+        if handler is None or self._tokens.verify_token(shown) is not None:
             return handler
         return _REFUSAL
 

@@ -51,12 +51,12 @@ class VitalsWriter:
         # Bind the function now, because user code can replace it in its module later.
         self._pack = _BEATS.pack_into
 
-    def beat(self) -> None:
+    def count_heartbeat(self) -> None:
         """Increments the heartbeat counter."""
         self._beats += 1
         self._pack(self._page, 0, self._beats)
 
-    def works_on(self, stage: str) -> None:
+    def record_stage(self, stage: str) -> None:
         """Records the stage of a bundle that starts."""
         _STAGE.pack_into(self._page, _BEATS.size, stage.encode()[: _STAGE.size])
 

@@ -16,9 +16,9 @@ def find_lost_bundles(coordinator: JobCoordinator) -> list[Bundle]:
     """Returns the open bundles that neither run nor wait for a lane."""
     if not coordinator.is_settled:
         return []
-    held = coordinator.lanes.held()
-    in_sections = coordinator.sections.runs
-    found = [(Attempt.of(one), one) for one in coordinator.ledger.open_bundles]
+    held = coordinator.lanes.list_held_attempts()
+    in_sections = coordinator.sections.is_running
+    found = [(Attempt.of_bundle(one), one) for one in coordinator.ledger.open_bundles]
     return [one for attempt, one in found if attempt not in held and not in_sections(attempt)]
 
 
@@ -35,7 +35,7 @@ def check_bundle_placement(coordinator: JobCoordinator) -> None:
     problems = []
     if lost := find_lost_bundles(coordinator):
         problems.append(f"open, but neither run nor wait: {[one.number for one in lost]}")
-    held = coordinator.lanes.held()
+    held = coordinator.lanes.list_held_attempts()
     in_sections = {section.attempt for section in coordinator.sections.running()}
     if twice := held & in_sections:
         problems.append(f"on a lane and in a section: {_format_bundle_numbers(twice)}")

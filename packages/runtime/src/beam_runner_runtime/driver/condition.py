@@ -130,7 +130,7 @@ class JobMonitor:
         self.waits: tuple[Wait, ...] = ()
         self.still = 0.0
 
-    def metrics(self) -> tuple[MetricCell, ...]:
+    def list_metrics(self) -> tuple[MetricCell, ...]:
         """Returns the metrics of all stages as of the last check. After the end of the job, returns only totals."""
         seen = self._seen
         if not seen.time:
@@ -149,7 +149,9 @@ class JobMonitor:
             MetricCell(LOSSES, metric_urns.SUM_INT64_TYPE, losses, {}),
         )
 
-    def look(self, ledger: JobLedger, coordinator: JobCoordinator, *, asked: bool = False) -> None:
+    def check_job(
+        self, ledger: JobLedger, coordinator: JobCoordinator, *, asked: bool = False
+    ) -> None:
         """Checks the job after an event, but at most once per `LIMITS.condition_look_seconds`.
 
         Args:
@@ -171,18 +173,22 @@ class JobMonitor:
         )
         # Skip the failure that ends the job, because the end of the job reports it.
         if not isinstance(ledger.end, FailJob):
-            for line in self._failures.look(ledger, now, skips=first):
+            for line in self._failures.make_new_messages(ledger, now, skips=first):
                 self._reporter.message(line.importance, line.text, record=line.record)
-        self.tell_outage(coordinator.lane_failures.outage)
+        self.report_outage(coordinator.lane_failures.outage)
         if ledger.end is None:
-            for text in self._worker_outages.look(coordinator.outages.current(), moment):
+            for text in self._worker_outages.make_new_messages(
+                coordinator.outages.list_outages(), moment
+            ):
                 self._reporter.message(Importance.WARNING, text)
-        self.history.look(time.time(), self._seen.stages or ledger.reports(), ledger.tallies)
+        self.history.record_stages(
+            time.time(), self._seen.stages or ledger.report_stages(), ledger.tallies
+        )
         silent = self._processes.look()
         still = moment - coordinator.moved
         tells = still >= self._pause and ledger.end is None
         if asked or tells:
-            waits = ledger.waits()
+            waits = ledger.list_waits()
             self.waits = find_job_waits(coordinator, self._plan, silent, waits)
             is_idle = still < STILL_SECONDS or is_waiting_for_clock(ledger, waits)
             self.still = 0.0 if is_idle else still
@@ -201,7 +207,7 @@ class JobMonitor:
             return _JobSnapshot(now)
         return _JobSnapshot(
             now,
-            tuple(ledger.reports()),
+            tuple(ledger.report_stages()),
             {} if self._plan.sets_clock else ledger.opened(),
         )
 
@@ -243,7 +249,7 @@ class JobMonitor:
     def _make_labels(self, stage: str) -> dict[str, str]:
         return {"STAGE": stage, "PTRANSFORM": self._plan.stages[stage].spec.name}
 
-    def tell_outage(self, outage: Outage | None) -> None:
+    def report_outage(self, outage: Outage | None) -> None:
         """Reports an outage that blocks the complete job, first at its start and then at doubling intervals."""
         begins = outage is not None and (self._outage is None or self._outage.since != outage.since)
         self._outage = outage

@@ -119,8 +119,8 @@ class JobCoordinator:
         orders = OrderFactory(ledger, self.clock, settings)
         self.lanes = LaneDispatcher(
             start_lane,
-            orders.bundle,
-            lambda: orders.loop(self._loop.number),
+            orders.make_bundle_order,
+            lambda: orders.make_loop_order(self._loop.number),
             settings.cores,
             settings.most_lanes,
             slots,
@@ -130,7 +130,7 @@ class JobCoordinator:
         self.sections = SectionRunner(
             host,
             ledger.plan,
-            orders.bundle,
+            orders.make_bundle_order,
             orders.work,
             on_section_end,
             min(ledger.shards, settings.cores),
@@ -148,7 +148,7 @@ class JobCoordinator:
         self._suspended = False
         self._kills = OutOfMemoryDetector()
 
-    def begin(self) -> None:
+    def resume_job(self) -> None:
         """Resumes the job from its committed state."""
         self.open(self.ledger.open_bundles)
 
@@ -158,38 +158,40 @@ class JobCoordinator:
         if self._loop.is_out:
             return None
         wait = self._driver.time_until_wake(self.clock.now())
-        alarms = (None if wait is None else wait / 1000, self.lanes.seconds_to_give_way)
+        alarms = (None if wait is None else wait / 1000, self.lanes.seconds_to_next_yield)
         return min((alarm for alarm in alarms if alarm is not None), default=None)
 
-    def heard(self, link: WorkerLink, message: FromWorker) -> None:
+    def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
         """Handles a message of a worker process."""
         match message:
             case LaneOpened(lane):
-                self.lane_failures.end()
-                self.lose(self.lanes.opened(lane, link), LostProcess().text, LostProcess())
-            case BundleProgressed(attempt) if self.sections.runs(attempt):
-                self._metrics.progressed(attempt, message.metrics, link.hello.folder)
+                self.lane_failures.reset_count()
+                self.handle_loss(
+                    self.lanes.handle_opened_lane(lane, link), LostProcess().text, LostProcess()
+                )
+            case BundleProgressed(attempt) if self.sections.is_running(attempt):
+                self._metrics.record_progress(attempt, message.metrics, link.hello.folder)
             case BundleProgressed(attempt, starts=True):
-                self.lanes.starts(link, attempt)
+                self.lanes.record_harness_start(link, attempt)
             case BundleProgressed(attempt, fraction, elapsed, metrics, waits, lingers):
-                if self.lanes.progressed(link, attempt, fraction, waits=waits):
+                if self.lanes.record_progress(link, attempt, fraction, waits=waits):
                     self.moved = time.monotonic()
                 if self.ledger.is_open(attempt) and not self._loop.is_out:
-                    self._metrics.progressed(attempt, metrics)
+                    self._metrics.record_progress(attempt, metrics)
                     in_turns = self._takes_turns and waits is False
                     bundle = (attempt.bundle, attempt.attempt)
                     self._waiting.append(Progress(*bundle, fraction, elapsed, in_turns, lingers))
             case BundleReply():
-                self.lanes.finished(link, message.attempt)
+                self.lanes.record_bundle_end(link, message.attempt)
                 if self.ledger.is_open(message.attempt):
-                    self._finalizers.remember(link, message)
-                self._waiting += self.lanes.placed(link, (message,))
+                    self._finalizers.record_process(link, message)
+                self._waiting += self.lanes.add_lane_to_entries(link, (message,))
             case BundleFailure(attempt):
-                self.lanes.finished(link, attempt)
-                self._waiting += self.lanes.placed(link, (message.to_event(),))
+                self.lanes.record_bundle_end(link, attempt)
+                self._waiting += self.lanes.add_lane_to_entries(link, (message.to_event(),))
             case SplitReply(done):
                 if not done.residuals:
-                    self.lanes.stays(Attempt(done.bundle, done.attempt))
+                    self.lanes.record_failed_yield(Attempt(done.bundle, done.attempt))
                 self._waiting.append(done)
             case LoopProgress():
                 self._commit_loop_progress(link, message)
@@ -198,41 +200,41 @@ class JobCoordinator:
             case LoopFailure():
                 self._handle_failed_loop(link, message)
             case NeighbourWaitStatus():
-                self.outages.told(link, message, time.monotonic())
+                self.outages.handle_wait_message(link, message, time.monotonic())
 
-    def lost(self, link: WorkerLink) -> None:
+    def handle_process_exit(self, link: WorkerLink) -> None:
         """Handles the exit of a worker process."""
-        self._orphan_files.process_lost(link.hello)
-        self.outages.gone(link)
+        self._orphan_files.schedule_process_folder(link.hello)
+        self.outages.remove_process(link)
         process = LostProcess(link.hello.host, link.hello.pid)
-        self.lose(self.lanes.lost(link), process.text, process)
+        self.handle_loss(self.lanes.handle_process_exit(link), process.text, process)
 
-    def lane_ended(self, number: int, error: str) -> None:
+    def handle_lane_end(self, number: int, error: str) -> None:
         """Handles the end of a lane. `error` is empty after a normal end."""
-        self.lose(self.lanes.ended(number), f"its lane failed: {error}")
+        self.handle_loss(self.lanes.handle_lane_end(number), f"its lane failed: {error}")
         if not error:
             return
         _LOGGER.warning("job %s: lane failed: %s", self._job_id, error)
-        pause = self.lane_failures.add(error, time.monotonic())
+        pause = self.lane_failures.count_failure(error, time.monotonic())
         if pause is None:
             reason = f"failed to start worker processes; the last error: {error}"
             self._end_job(Abort(reason, EndingKind.PROCESSES))
         else:
-            self.lanes.start_none(pause)
+            self.lanes.pause_lane_starts(pause)
 
-    def section_ended(self, end: SectionEnd) -> None:
+    def handle_section_end(self, end: SectionEnd) -> None:
         """Handles the result of a section attempt."""
-        self._waiting.append(self.sections.ended(end))
+        self._waiting.append(self.sections.handle_end(end))
 
-    def cancel(self) -> None:
+    def cancel_job(self) -> None:
         """Cancels the job."""
         self._end_job(Cancel())
 
-    def drain(self) -> None:
+    def drain_job(self) -> None:
         """Drains the job: its sources end."""
-        if self._loop.is_out and not self.lanes.leave_loop():
+        if self._loop.is_out and not self.lanes.request_loop_end():
             # The loop starts soon and needs the open bundles. The drain waits 1 s for its end.
-            self.lanes.run_loop()
+            self.lanes.queue_loop()
         self._waiting.append(Drain())
 
     def _end_job(self, event: Abort | Cancel) -> None:
@@ -241,37 +243,37 @@ class JobCoordinator:
             self._loop.end()
         self._waiting.append(event)
 
-    def suspend(self) -> None:
+    def suspend_job(self) -> None:
         """Suspends the job at shutdown: starts no bundle, lets bundles finish, and leaves the loop."""
-        if self._loop.is_out and not self.lanes.leave_loop():
+        if self._loop.is_out and not self.lanes.request_loop_end():
             self._loop.end()
         self._suspended = True
 
     @property
     def is_suspended(self) -> bool:
         """Whether a `suspend` is complete: no loop is active, and no bundle runs in a lane."""
-        return self._suspended and not self._loop.is_out and not any(self.lanes.busy())
+        return self._suspended and not self._loop.is_out and not any(self.lanes.list_busy_lanes())
 
-    def work(self) -> None:
+    def run_round(self) -> None:
         """Commits the events since the last call, and starts all bundles that can run."""
         if not self._loop.is_out:
-            for attempt in self.lanes.take_giving_way():
+            for attempt in self.lanes.take_yielding_bundles():
                 self._waiting.append(GiveWay(attempt.bundle, attempt.attempt))
             entries, self._waiting = self._waiting, []
             self._driver.record_entries(entries, self.clock.now())
-        if self.sections.look():
+        if self.sections.poll_progress():
             self.moved = time.monotonic()
         if (cores := self._slots.cores) is not None:
-            self.lanes.resize(cores, cores * TUNING.lanes_per_core)
+            self.lanes.set_core_count(cores, cores * TUNING.lanes_per_core)
         if not self._suspended:
-            self.lanes.dispatch()
+            self.lanes.assign_bundles()
         # Spark doesn't preempt tasks, so an idle lane blocks a slot that a section's task needs.
-        self.lanes.close_idle(at_once=self.sections.alive)
-        self._orphan_files.remove(self.ledger.files)
+        self.lanes.close_idle_lanes(at_once=self.sections.has_sections)
+        self._orphan_files.delete_due_files(self.ledger.list_needed_files)
 
-    def lose(self, loss: LostWork, reason: str, process: LostProcess | None = None) -> None:
+    def handle_loss(self, loss: LostWork, reason: str, process: LostProcess | None = None) -> None:
         """Handles the loss of uncommitted work in a lane. `process` is the lost process."""
-        reason += self._kills.hint() if loss.loop or loss.bundle is not None else ""
+        reason += self._kills.describe_recent_kill() if loss.loop or loss.bundle is not None else ""
         if loss.loop and self._loop.is_out:
             self.take_loop_back(reason)
         if (bundle := loss.bundle) is not None:
@@ -281,7 +283,7 @@ class JobCoordinator:
     @property
     def is_loop_lost(self) -> bool:
         """Whether the loop owns the scheduler, but no lane runs the loop."""
-        return self._loop.is_out and not self.lanes.have_loop
+        return self._loop.is_out and not self.lanes.has_loop
 
     @property
     def is_settled(self) -> bool:
@@ -292,7 +294,7 @@ class JobCoordinator:
         """Returns the scheduler from the loop to the server. The loop's bundles run again."""
         self.broken_loops += 1
         self._loop.end_broken(time.monotonic())
-        self._orphan_files.loop_lost(self._loop.number)
+        self._orphan_files.schedule_loop_files(self._loop.number)
         _LOGGER.warning("job %s: loop failed, and its bundles run again: %s", self._job_id, reason)
         self._waiting.append(AttemptsLost())
 
@@ -312,21 +314,21 @@ class JobCoordinator:
                 self.moved = time.monotonic()
                 attempt = entry.attempt
                 if self.ledger.is_open(attempt):
-                    self._metrics.committed(attempt, entry.metrics)
-                if self.sections.committed(attempt):
-                    self._orphan_files.section_committed(attempt)
+                    self._metrics.record_commit(attempt, entry.metrics)
+                if self.sections.record_commit(attempt):
+                    self._orphan_files.schedule_section_files(attempt)
             if isinstance(entry, BundleFailed | SectionRefused):
                 attempt = Attempt(entry.bundle, entry.attempt)
-                self._orphan_files.attempt_failed(attempt)
-                self._metrics.failed(attempt)
-            commands += self.ledger.apply(entry)
+                self._orphan_files.schedule_attempt_files(attempt)
+                self._metrics.record_failure(attempt)
+            commands += self.ledger.apply_entry(entry)
         if overtaken := find_overtaken_data(self.ledger):
             commands += self.record((Abort(overtaken, EndingKind.SERVER),))
         self._settings.files.remove(self.ledger.take_garbage())
         self._since_snapshot += len(entries)
         if self._since_snapshot >= _ENTRIES_PER_SNAPSHOT:
             self._since_snapshot = 0
-            self._journal.snapshot(self.ledger.snapshot())
+            self._journal.snapshot(self.ledger.encode_snapshot())
         return commands
 
     def open(self, bundles: Sequence[Bundle]) -> None:
@@ -340,17 +342,17 @@ class JobCoordinator:
             and not self.ledger.plan.needs_stable_input
             and not self.ledger.plan.has_tables
             and self.lanes.is_quiet
-            and not self.sections.alive
+            and not self.sections.has_sections
             and self._loop.can_start(now)
         ):
             self._loop.begin(now)
-            self.lanes.run_loop()
+            self.lanes.queue_loop()
         else:
-            self.place(bundles)
+            self.start_bundles(bundles)
 
     def split(self, bundle: int, attempt: int, fraction: float) -> None:
         """Requests a split of a running bundle. Records an empty split if the bundle doesn't run."""
-        link = self.lanes.link_of(Attempt(bundle, attempt))
+        link = self.lanes.find_process(Attempt(bundle, attempt))
         if link is not None:
             link.send(SplitRequest(Attempt(bundle, attempt), fraction))
         else:
@@ -358,15 +360,15 @@ class JobCoordinator:
 
     def stop(self, bundles: Sequence[tuple[int, int]]) -> None:
         """Removes waiting bundles. Running bundles end with the job."""
-        self.lanes.forget([Attempt(*bundle) for bundle in bundles])
+        self.lanes.remove_waiting_attempts([Attempt(*bundle) for bundle in bundles])
 
     def finalize(self, bundles: Sequence[int]) -> None:
         """Runs the finalization callbacks of committed bundles in the bundles' processes."""
-        self._finalizers.run(bundles)
+        self._finalizers.run_callbacks(bundles)
 
-    def place(self, bundles: Sequence[Bundle]) -> None:
+    def start_bundles(self, bundles: Sequence[Bundle]) -> None:
         """Starts bundles on lanes or in sections."""
-        mine = self.sections.are_for
+        mine = self.sections.is_section
         self.lanes.run([bundle for bundle in bundles if not mine(bundle)])
         self.sections.run([bundle for bundle in bundles if mine(bundle)])
 
@@ -377,14 +379,14 @@ class JobCoordinator:
 
     def _record_loop_entries(self, link: WorkerLink, entries: Sequence[Entry]) -> list[Command]:
         """Commits entries of a loop. Drops commands to open bundles, because the loop runs them."""
-        self._finalizers.remember_all(link, entries)
-        commands = self.record(self.lanes.placed(link, entries))
+        self._finalizers.record_processes(link, entries)
+        commands = self.record(self.lanes.add_lane_to_entries(link, entries))
         return [c for c in commands if not isinstance(c, OpenBundles)]
 
     def _handle_failed_loop(self, link: WorkerLink, broken: LoopFailure) -> None:
         """Handles a failed loop in a live process. Its uncommitted results are lost."""
         if self._loop.is_held_by(broken.loop):
-            self.lanes.loop_left(link, None)
+            self.lanes.handle_loop_end(link, None)
             self.take_loop_back(broken.reason)
 
     def _handle_ended_loop(self, link: WorkerLink, reply: LoopReply) -> None:
@@ -398,7 +400,9 @@ class JobCoordinator:
             self._loop.end()
         commands = self._record_loop_entries(link, reply.entries)
         running = reply.running
-        self.lanes.loop_left(link, None if running is None else self.ledger.bundle(running))
+        self.lanes.handle_loop_end(
+            link, None if running is None else self.ledger.get_open_bundle(running)
+        )
         self._driver.execute(commands)
         # Include the bundles of the loop that it didn't start.
         open_bundles = self.ledger.open_bundles

@@ -40,7 +40,7 @@ class FailureMessages:
         self._plan = plan
         self._told: set[tuple[int, int]] = set()
 
-    def look(self, ledger: JobLedger, now: int, *, skips: bool) -> list[MessageLine]:
+    def make_new_messages(self, ledger: JobLedger, now: int, *, skips: bool) -> list[MessageLine]:
         """Returns messages for the failures since the last check.
 
         Args:
@@ -48,7 +48,7 @@ class FailureMessages:
             now: processing time (ms).
             skips: whether to skip all known failures, because an earlier server reported them.
         """
-        retries = {retry.bundle.number: retry for retry in ledger.retries()}
+        retries = {retry.bundle.number: retry for retry in ledger.list_retries()}
         failures = [retry.last for retry in retries.values()]
         last = ledger.last_failure
         if last is not None and last.bundle not in retries:
@@ -81,7 +81,7 @@ class OutageMessages:
     def __init__(self) -> None:
         self._told: dict[str, float] = {}
 
-    def look(self, outages: Iterable[Outage], now: float) -> list[str]:
+    def make_new_messages(self, outages: Iterable[Outage], now: float) -> list[str]:
         """Returns messages for the changes since the last check, at time `now` (``time.monotonic``)."""
         away = {one.away.neighbour: one for one in outages}
         over = [name for name in self._told if name not in away]
@@ -97,7 +97,7 @@ class OutageMessages:
 
 def describe_failed_bundles(ledger: JobLedger, plan: JobPlan, now: int) -> tuple[FailedBundle, ...]:
     """Returns the records of failed bundles at processing time `now` (ms), most attempts first."""
-    retries = sorted(ledger.retries(), key=lambda retry: -retry.attempts)
+    retries = sorted(ledger.list_retries(), key=lambda retry: -retry.attempts)
     return tuple(describe_failed_bundle(retry, plan, now) for retry in retries[:_MOST_RECORDS])
 
 

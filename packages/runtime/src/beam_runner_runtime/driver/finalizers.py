@@ -15,18 +15,18 @@ class FinalizationCallbacks:
     def __init__(self) -> None:
         self._known: dict[int, tuple[WorkerLink, Attempt]] = {}
 
-    def remember(self, link: WorkerLink, reply: BundleReply) -> None:
+    def record_process(self, link: WorkerLink, reply: BundleReply) -> None:
         """Records the process that ran a bundle, if the bundle has callbacks."""
         if reply.done.finalize:
             self._known[reply.done.bundle] = (link, reply.attempt)
 
-    def remember_all(self, link: WorkerLink, entries: Iterable[Entry]) -> None:
+    def record_processes(self, link: WorkerLink, entries: Iterable[Entry]) -> None:
         """Records the process that ran the bundles among `entries`."""
         for entry in entries:
             if isinstance(entry, BundleReply):
-                self.remember(link, entry)
+                self.record_process(link, entry)
 
-    def run(self, bundles: Iterable[int]) -> None:
+    def run_callbacks(self, bundles: Iterable[int]) -> None:
         """Runs the callbacks of committed bundles in their processes. Callbacks of lost processes are lost."""
         for number in bundles:
             known = self._known.pop(number, None)

@@ -16,11 +16,11 @@ class EventQueue:
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._seen: deque[Item] = deque()
 
-    def put(self, item: Item) -> None:
+    def add_event(self, item: Item) -> None:
         """Adds an event."""
         self._queue.put(item)
 
-    def next(self, seconds: float) -> Item | None:
+    def wait_for_event(self, seconds: float) -> Item | None:
         """Returns the next event, or None if no event arrives within `seconds`."""
         if self._seen:
             return self._seen.popleft()
@@ -29,9 +29,9 @@ class EventQueue:
         except queue.Empty:
             return None
 
-    def all(self, seconds: float) -> list[Item]:
+    def take_events(self, seconds: float) -> list[Item]:
         """Returns all queued events. Waits up to `seconds` for the first event."""
-        first = self.next(seconds)
+        first = self.wait_for_event(seconds)
         items = [] if first is None else [first, *self._seen]
         self._seen.clear()
         try:
@@ -41,7 +41,7 @@ class EventQueue:
             pass
         return items
 
-    def is_quiet(self, seconds: float) -> bool:
+    def wait_without_end_request(self, seconds: float) -> bool:
         """Waits for `seconds`. Returns False as soon as the queue contains a request to cancel or
         suspend the job.
 

@@ -116,7 +116,7 @@ class RunningJob:
             self._metrics,
             lambda number: placement.start_lane(number, self._queue_lane_end),
             placement,
-            lambda end: self._inbox.put(SectionEnded(end)),
+            lambda end: self._inbox.add_event(SectionEnded(end)),
             slots,
             settings,
         )
@@ -138,7 +138,7 @@ class RunningJob:
             self._run_thread, f"job-{self.job_id}", self._fail_job
         )
 
-    def join(self, seconds: float) -> bool:
+    def wait_for_end(self, seconds: float) -> bool:
         """Waits up to `seconds` for the end of the job's thread. Returns whether the thread has ended."""
         if self._thread is None:
             return True
@@ -149,25 +149,25 @@ class RunningJob:
 
     def cancel(self) -> None:
         """Cancels the job, even during user code."""
-        self._inbox.put(CancelRequested())
+        self._inbox.add_event(CancelRequested())
 
     def drain(self) -> None:
         """Ends the job's sources. The job ends after it has processed their output."""
-        self._inbox.put(DrainRequested())
+        self._inbox.add_event(DrainRequested())
 
     def suspend(self) -> None:
         """Stops the job's work but not the job, so that another server can resume the job."""
-        self._inbox.put(SuspendRequested())
+        self._inbox.add_event(SuspendRequested())
 
     def metrics(self) -> JobMetrics:
         """Returns all metrics up to now, including the metrics of the stages."""
         if self._last_metrics is not None:
             return self._last_metrics
-        self._observing.touch()
-        return self._add_stage_metrics(self._metrics.totals())
+        self._observing.record_request()
+        return self._add_stage_metrics(self._metrics.compute_totals())
 
     def _add_stage_metrics(self, totals: JobMetrics) -> JobMetrics:
-        return attrs.evolve(totals, attempted=(*totals.attempted, *self._condition.metrics()))
+        return attrs.evolve(totals, attempted=(*totals.attempted, *self._condition.list_metrics()))
 
     def execution(self) -> Execution:
         """Returns the current activity of the job."""
@@ -193,12 +193,12 @@ class RunningJob:
 
     def attached(self, link: WorkerLink) -> None:
         """Handles a new worker process."""
-        self._processes.attached(link)
+        self._processes.add_process(link)
 
     def detached(self, link: WorkerLink) -> None:
         """Handles the exit of a worker process."""
-        self._processes.detached(link)
-        self._inbox.put(ProcessLost(link))
+        self._processes.remove_process(link)
+        self._inbox.add_event(ProcessLost(link))
 
     def received(self, link: WorkerLink, message: FromWorker) -> None:
         """Handles a message of a worker process."""
@@ -207,12 +207,14 @@ class RunningJob:
                 worker = f"{link.hello.host}:{link.hello.pid}"
                 report_logs(self._reporter, records, worker)
             case StackDump():
-                self._observing.answered(link, message)
-            case _ if not (self._processes.heard(link, message) or self._placement.heard(message)):
-                self._inbox.put(ProcessMessage(link, message))
+                self._observing.handle_stacks(link, message)
+            case _ if not (
+                self._processes.handle_message(link, message) or self._placement.heard(message)
+            ):
+                self._inbox.add_event(ProcessMessage(link, message))
 
     def _queue_lane_end(self, number: int, error: str) -> None:
-        self._inbox.put(LaneEnded(number, error))
+        self._inbox.add_event(LaneEnded(number, error))
 
     # Methods of the job's thread.
 
@@ -230,17 +232,17 @@ class RunningJob:
         reason = f"the server failed: {type(error).__name__}: {error}"
         end = self._ledger.end = self._ledger.end or FailJob(reason, kind=EndingKind.SERVER)
         try:
-            gone = self._processes.end(abort=True, seconds=LIMITS.abort_seconds)
+            gone = self._processes.end_processes(abort=True, seconds=LIMITS.abort_seconds)
             self._placement.cancel()
             self._placement.close(workers_gone=gone)
-            self._slots.forget()
+            self._slots.release_all_slots()
         finally:
             self._report_end(end)
 
     def _run_until_end(self) -> None:
         try:
             self._wait_for_start_permission()
-            self._life.take(StateEvent.BEGUN)
+            self._life.apply_cause(StateEvent.BEGUN)
             self._reporter.state(JobState.RUNNING)
             self._run_rounds()
         except JournalFenced as fenced:
@@ -260,15 +262,15 @@ class RunningJob:
 
     def _wait_for_start_permission(self) -> None:
         """Waits until the job may start, or until another event, such as a cancellation, arrives."""
-        while not self._slots.take_turn(lambda: self._inbox.put(StartPossible())):
-            item = self._inbox.next(LIMITS.job_turn_seconds)
+        while not self._slots.try_start_job(lambda: self._inbox.add_event(StartPossible())):
+            item = self._inbox.wait_for_event(LIMITS.job_turn_seconds)
             if item is not None and not isinstance(item, StartPossible):
-                self._inbox.put(item)
+                self._inbox.add_event(item)
                 return
 
     def _run_rounds(self) -> None:
         """Runs the job from its committed state until it ends."""
-        self._coordinator.begin()
+        self._coordinator.resume_job()
         while self._ledger.end is None and not self._is_suspended():
             taken = time.monotonic()
             items = self._take_events()
@@ -276,15 +278,15 @@ class RunningJob:
                 return
             for item in items:
                 self._handle_event(item)
-            self._coordinator.work()
-            self._observing.awaits(None)
+            self._coordinator.run_round()
+            self._observing.show_wait(None)
             self._enforce_cancel()
-            asked = self._observing.is_asked
-            self._condition.look(self._ledger, self._coordinator, asked=asked)
+            asked = self._observing.has_recent_request
+            self._condition.check_job(self._ledger, self._coordinator, asked=asked)
             if asked:
                 condition = self._condition
-                self._observing.look(self._coordinator, condition.waits, condition.still)
-            self._watch.look(self._coordinator, taken)
+                self._observing.take_snapshot(self._coordinator, condition.waits, condition.still)
+            self._watch.run_check_if_due(self._coordinator, taken)
 
     def _end_if_placement_lost(self) -> bool:
         """Returns whether the placement is lost, and ends or suspends the job if so."""
@@ -301,14 +303,14 @@ class RunningJob:
     def _wait_for_disk(self, outage: Outage) -> bool:
         """Waits while the journal is unavailable. Returns False if the job must end or stop."""
         wait = make_neighbour_wait(outage, self._coordinator.clock.now())
-        self._condition.tell_outage(outage)
-        self._observing.awaits(wait)
-        goes_on = self._inbox.is_quiet(max(0.0, outage.next_try - time.monotonic()))
+        self._condition.report_outage(outage)
+        self._observing.show_wait(wait)
+        goes_on = self._inbox.wait_without_end_request(max(0.0, outage.next_try - time.monotonic()))
         return goes_on and self._placement.is_alive
 
     def _end_without_journal(self, away: JournalUnavailable) -> None:
         """Ends or suspends the job while the journal is unavailable. Uncommitted work is lost."""
-        wishes = self._inbox.all(0.0)
+        wishes = self._inbox.take_events(0.0)
         if any(isinstance(item, CancelRequested) for item in wishes):
             self._ledger.end = self._ledger.end or FinishJob(Outcome.CANCELLED)
         elif any(isinstance(item, SuspendRequested) for item in wishes):
@@ -335,28 +337,28 @@ class RunningJob:
     def _take_events(self) -> list[Item]:
         """Returns the new events. Waits for the first event, up to the next scheduled work."""
         alarm, longest = self._coordinator.seconds_to_alarm, LIMITS.job_look_seconds
-        return self._inbox.all(longest if alarm is None else min(alarm, longest))
+        return self._inbox.take_events(longest if alarm is None else min(alarm, longest))
 
     def _handle_event(self, item: Item) -> None:
         match item:
             case ProcessMessage(link, message):
-                self._coordinator.heard(link, message)
+                self._coordinator.handle_message(link, message)
             case ProcessLost(link):
-                self._coordinator.lost(link)
+                self._coordinator.handle_process_exit(link)
             case LaneEnded(number, error):
-                self._coordinator.lane_ended(number, error)
+                self._coordinator.handle_lane_end(number, error)
             case SectionEnded(end):
-                self._coordinator.section_ended(end)
+                self._coordinator.handle_section_end(end)
             case CancelRequested():
                 self._cancelled_at = time.monotonic()
-                self._life.take(StateEvent.CANCEL_REQUESTED)
-                self._coordinator.cancel()
+                self._life.apply_cause(StateEvent.CANCEL_REQUESTED)
+                self._coordinator.cancel_job()
             case DrainRequested():
-                self._coordinator.drain()
+                self._coordinator.drain_job()
             case SuspendRequested():
                 self._suspended_at = time.monotonic()
-                self._life.take(StateEvent.SUSPEND_REQUESTED)
-                self._coordinator.suspend()
+                self._life.apply_cause(StateEvent.SUSPEND_REQUESTED)
+                self._coordinator.suspend_job()
 
     # End of the job.
 
@@ -364,13 +366,13 @@ class RunningJob:
         end = self._ledger.end
         finished = end.outcome if isinstance(end, FinishJob) else None
         in_order = finished is not Outcome.CANCELLED and self._suspended_at is None
-        self._life.take(StateEvent.IN_ORDER if in_order else StateEvent.AT_ONCE)
+        self._life.apply_cause(StateEvent.IN_ORDER if in_order else StateEvent.AT_ONCE)
         busy = self._coordinator.lanes.close()
-        in_sections = self._processes.links() if self._coordinator.sections.alive else ()
+        in_sections = self._processes.links() if self._coordinator.sections.has_sections else ()
         for link in {*busy, *in_sections}:
             link.send(AbandonBundle())
         if in_order:
-            self._processes.tear_down()
+            self._processes.request_tear_down()
         if self._placement.is_alive:
             # Give processes time to stop remote SDK harnesses: a killed process can't stop them.
             grace = LIMITS.give_up_seconds if self._plan.needs_sdks else 0.0
@@ -380,23 +382,23 @@ class RunningJob:
         for link in busy:
             link.send(ExitProcess())
         # Sum up now: later messages don't count, and processes tear down in parallel.
-        totals = self._metrics.totals()
+        totals = self._metrics.compute_totals()
         gone = end_processes(self._processes, self._life)
         # Processes report their number of started bundles at exit, so add it after their end.
         self._last_metrics = self._add_stage_metrics(totals)
         self._placement.close(workers_gone=gone)
-        self._slots.forget()
+        self._slots.release_all_slots()
         # A server shutdown records no end, so that the next server resumes the job from the
         # journal.
         if end is not None:
-            if kept := self._retention.prepare(end):
+            if kept := self._retention.mark_or_free_space(end):
                 self._reporter.message(Importance.BASIC, kept)
             if self._report_end(end):
-                self._retention.leave()
+                self._retention.delete_unretained_data()
 
     def _report_end(self, end: FinishJob | FailJob) -> bool:
         if isinstance(end, FinishJob):
             return self._reporter.state(_STATES[end.outcome])
         last = self._ledger.last_failure
-        ending = describe_ending(end, last, self._plan, self._ledger.waits)
+        ending = describe_ending(end, last, self._plan, self._ledger.list_waits)
         return self._reporter.state(JobState.FAILED, format_ending(end, last, self._plan), ending)

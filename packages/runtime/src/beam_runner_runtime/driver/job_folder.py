@@ -57,7 +57,7 @@ class JobFolder:
         for name in gone:
             remove_indexes(self.folder, name)
 
-    def remove_like(self, pattern: re.Pattern[str], needed: Iterable[str]) -> None:
+    def delete_matching_files(self, pattern: re.Pattern[str], needed: Iterable[str]) -> None:
         """Deletes all files whose full name matches a pattern, except needed files, possibly later on
         another thread.
         """
@@ -66,7 +66,7 @@ class JobFolder:
             lambda: [n for n in self._list_files() if pattern.fullmatch(n) and n not in kept]
         )
 
-    def remove_process(self, folder: str) -> None:
+    def delete_process_folder(self, folder: str) -> None:
         """Deletes the folder of an exited process.
 
         With a remote store, the folder is on the machine of the process, and the next process on it
@@ -74,7 +74,7 @@ class JobFolder:
         """
         shutil.rmtree(self.folder / folder, ignore_errors=True)
 
-    def sweep(self, needed: Iterable[str]) -> None:
+    def delete_leftovers(self, needed: Iterable[str]) -> None:
         """Deletes leftovers of an earlier server, which are all files except `needed`, before the job
         starts or after it ends.
         """
@@ -86,12 +86,12 @@ class JobFolder:
         for folder in self.folder.glob("*/") if self._in_place else (self.folder,):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def make_room(self) -> None:
+    def free_disk_space(self) -> None:
         """Deletes all files of a local store, to free space on a disk that the server possibly uses too."""
         if self._in_place:
-            self.remove_all()
+            self.delete_all_files()
 
-    def remove_all(self) -> None:
+    def delete_all_files(self) -> None:
         """Deletes everything. Waits for the deletion in a remote store for up to 20 s."""
         if not self._in_place:
             self._work.put(self._list_files)

@@ -32,7 +32,7 @@ class JobRetention:
         self._settings = settings
         self._is_kept = False
 
-    def prepare(self, end: FinishJob | FailJob) -> str:
+    def mark_or_free_space(self, end: FinishJob | FailJob) -> str:
         """Marks the state for retention, or frees space on the disk. Call this method before the
         report of the end.
 
@@ -47,7 +47,7 @@ class JobRetention:
             return self._mark_for_retention(seconds)
         if self._may_lack_disk_space(end) and self._owns_journal():
             # Otherwise, the disk can be too full for the report.
-            self._settings.files.make_room()
+            self._settings.files.free_disk_space()
         return ""
 
     def _mark_for_retention(self, seconds: float) -> str:
@@ -80,7 +80,7 @@ class JobRetention:
             return False
         return True
 
-    def leave(self) -> None:
+    def delete_unretained_data(self) -> None:
         """Deletes all data that isn't retained. Call this method after the report of the end."""
         if self._is_kept:
             self._delete_unneeded_files()
@@ -90,7 +90,7 @@ class JobRetention:
     def _delete_unneeded_files(self) -> None:
         """Retains the ledger and the files that it needs, and deletes the rest."""
         try:
-            self._journal.store_snapshot(self._ledger.snapshot())
+            self._journal.store_snapshot(self._ledger.encode_snapshot())
         except JournalFenced:
             raise
         except JournalError as error:
@@ -98,7 +98,7 @@ class JobRetention:
             _LOGGER.warning(
                 "Can't write the last snapshot of job %s: %s", self._journal.job_id, error
             )
-        self._settings.files.sweep(self._ledger.files())
+        self._settings.files.delete_leftovers(self._ledger.list_needed_files())
 
     def _delete_journal_and_files(self) -> None:
         """Deletes the journal first, because only the owner of the job can delete it. Then deletes all data."""
@@ -108,9 +108,9 @@ class JobRetention:
             raise
         except JournalError:
             # The journal's disk can be full too. Free space on it: data uses most of the disk.
-            self._settings.files.remove_all()
+            self._settings.files.delete_all_files()
             self._journal.delete_journal()
-        self._settings.files.remove_all()
+        self._settings.files.delete_all_files()
 
 
 def _has_ended_early(end: FinishJob | FailJob) -> bool:

@@ -46,10 +46,10 @@ def shut_down_job(
     lanes, sections = coordinator.lanes, coordinator.sections
     began = time.monotonic()
     again = began + grace
-    while (lanes.alive or sections.alive) and time.monotonic() < began + seconds:
+    while (lanes.alive or sections.has_sections) and time.monotonic() < began + seconds:
         # A lane without a slot never opens, and therefore can't be closed.
-        stuck = lanes.are_busy or time.monotonic() > began + LIMITS.lane_close_seconds
-        if (cancel or stuck or sections.alive) and time.monotonic() >= again:
+        stuck = lanes.has_only_busy_lanes or time.monotonic() > began + LIMITS.lane_close_seconds
+        if (cancel or stuck or sections.has_sections) and time.monotonic() >= again:
             again = time.monotonic() + LIMITS.job_look_seconds
             try:
                 placement.cancel()
@@ -58,13 +58,13 @@ def shut_down_job(
                 why = str(failure).partition("\n")[0]
                 _LOGGER.warning("Can't cancel the lanes of a job: %s", why)
                 return
-        match inbox.next(LIMITS.job_look_seconds):
+        match inbox.wait_for_event(LIMITS.job_look_seconds):
             case LaneEnded(number, _):
-                lanes.ended(number)
+                lanes.handle_lane_end(number)
             case SectionEnded(end):
-                sections.ended(end)
+                sections.handle_end(end)
             case ProcessMessage(link, LaneOpened(lane)):
-                lanes.opened(lane, link)
+                lanes.handle_opened_lane(lane, link)
             case _:
                 pass
 
@@ -74,11 +74,11 @@ def end_processes(processes: JobProcesses, life: StateMachine[JobPhase]) -> bool
     if life.state is JobPhase.TEARING_DOWN:
         # Tear down even if the job failed, because callbacks of committed bundles still have to
         # run.
-        gone = processes.end(abort=False, seconds=LIMITS.teardown_seconds)
-        life.take(StateEvent.ALL_GONE if gone else StateEvent.LATE)
+        gone = processes.end_processes(abort=False, seconds=LIMITS.teardown_seconds)
+        life.apply_cause(StateEvent.ALL_GONE if gone else StateEvent.LATE)
         if gone:
             return True
         log_detection(Detector.TEARDOWN, f"processes of {life.name}")
-    gone = processes.end(abort=True, seconds=LIMITS.abort_seconds)
-    life.take(StateEvent.ALL_GONE if gone else StateEvent.LATE)
+    gone = processes.end_processes(abort=True, seconds=LIMITS.abort_seconds)
+    life.apply_cause(StateEvent.ALL_GONE if gone else StateEvent.LATE)
     return gone

@@ -139,7 +139,7 @@ class DecodedJournal:
         """Whether the layout equals the layout of this version, so that entries can be appended."""
         return self._layout == REGISTRY.layout
 
-    def entries(self, blob: bytes) -> tuple[Entry, ...]:
+    def decode_entries(self, blob: bytes) -> tuple[Entry, ...]:
         """Decodes entries that follow the snapshot.
 
         Raises:

@@ -22,7 +22,7 @@ class Lane(Slot):
         """Whether the lane still starts."""
         return self.link is None
 
-    def is_at(self, attempt: Attempt) -> bool:
+    def runs_attempt(self, attempt: Attempt) -> bool:
         """Returns whether the lane runs this attempt."""
         return self.runs(attempt.bundle, attempt.attempt)
 

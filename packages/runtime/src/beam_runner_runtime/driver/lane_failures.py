@@ -28,7 +28,7 @@ class LaneFailures:
         self._count = 0
         self.outage: Outage | None = None
 
-    def add(self, error: str, now: float) -> float | None:
+    def count_failure(self, error: str, now: float) -> float | None:
         """Counts a failure. Returns the seconds until the next start, or None if the job must fail."""
         self._count += 1
         if not self._is_patient:
@@ -38,6 +38,6 @@ class LaneFailures:
         self.outage = Outage(NeighbourUnavailable(_NEIGHBOUR, error), since, now + pause)
         return pause
 
-    def end(self) -> None:
+    def reset_count(self) -> None:
         """Resets the count after a successful start."""
         self._count, self.outage = 0, None

@@ -97,7 +97,7 @@ class LaneDispatcher:
     def run(self, bundles: Iterable[Bundle]) -> None:
         """Queues bundles, and runs them in order as lanes become free."""
         self._waiting.add(bundles, time.monotonic())
-        self.dispatch()
+        self.assign_bundles()
 
     @property
     def is_quiet(self) -> bool:
@@ -107,25 +107,25 @@ class LaneDispatcher:
         )
 
     @property
-    def jobs_without_folder(self) -> int:
+    def bundles_awaiting_lane_start(self) -> int:
         """Number of bundles that wait for a lane while requested lanes still start; 0 if no lane starts."""
         starting = any(lane.is_starting for lane in self._lanes.values())
         return len(self._waiting) + self._loop_waits if starting else 0
 
-    def resize(self, cores: int, most: int) -> None:
+    def set_core_count(self, cores: int, most: int) -> None:
         """Sets the number of cores and the maximum number of lanes. Surplus lanes stay until they are idle."""
         self._parallelism = attrs.evolve(self._parallelism, cores=cores, most=most)
 
-    def start_none(self, seconds: float) -> None:
+    def pause_lane_starts(self, seconds: float) -> None:
         """Starts no lane for `seconds`, because the last start failed."""
         self._not_before = time.monotonic() + seconds
 
-    def run_loop(self) -> None:
+    def queue_loop(self) -> None:
         """Runs the loop in a lane as soon as no bundle runs."""
         self._loop_waits = True
-        self.dispatch()
+        self.assign_bundles()
 
-    def loop_left(self, link: WorkerLink, running: Bundle | None) -> None:
+    def handle_loop_end(self, link: WorkerLink, running: Bundle | None) -> None:
         """Handles the end of a loop. `running` is the bundle that continues in its lane, if any."""
         lane = self._by_link.get(link)
         if lane is not None:
@@ -136,11 +136,11 @@ class LaneDispatcher:
         """Ends the process that runs the loop. Returns False if no process runs it; the loop then never starts."""
         return self._send_to_loop(ExitProcess())
 
-    def leave_loop(self) -> bool:
+    def request_loop_end(self) -> bool:
         """Requests the end of the loop. Returns False if no process runs it; the loop then never starts."""
         return self._send_to_loop(LeaveLoop())
 
-    def opened(self, number: int, link: WorkerLink) -> LostWork:
+    def handle_opened_lane(self, number: int, link: WorkerLink) -> LostWork:
         """Handles a lane that opened in a process. Closes the lane at once if it isn't needed anymore.
 
         Returns the work of the lane in an earlier process. The placement can retry a lane before
@@ -157,7 +157,7 @@ class LaneDispatcher:
         self._by_link[link] = lane
         return loss
 
-    def progressed(
+    def record_progress(
         self, link: WorkerLink, attempt: Attempt, fraction: float, *, waits: bool | None = None
     ) -> bool:
         """Records the progress of a lane's bundle. Returns whether the bundle has advanced.
@@ -171,18 +171,18 @@ class LaneDispatcher:
         takes_turns = self._parallelism.takes_turns
         return lane.record_progress(fraction, waits, time.monotonic(), takes_turns=takes_turns)
 
-    def starts(self, link: WorkerLink, attempt: Attempt) -> None:
+    def record_harness_start(self, link: WorkerLink, attempt: Attempt) -> None:
         """Records that the bundle of a lane waits for its SDK harness to start."""
         if lane := self._find_lane(link, attempt):
             lane.prepares = True
 
-    def finished(self, link: WorkerLink, attempt: Attempt) -> None:
+    def record_bundle_end(self, link: WorkerLink, attempt: Attempt) -> None:
         """Records the end of a lane's bundle, so that the lane can take the next bundle."""
         if lane := self._find_lane(link, attempt):
             lane.running = None
             lane.changed = time.monotonic()
 
-    def lost(self, link: WorkerLink) -> LostWork:
+    def handle_process_exit(self, link: WorkerLink) -> LostWork:
         """Handles an exited or unreachable process: abandons its lane, and returns the lost work.
 
         The placement retries the lane only if it notices the loss too. Therefore, another lane
@@ -194,12 +194,12 @@ class LaneDispatcher:
         del self._lanes[lane.number]
         return self._detach_lane(lane)
 
-    def give_up(self, link: WorkerLink) -> LostWork:
+    def abandon_process(self, link: WorkerLink) -> LostWork:
         """Ends a process, abandons its lane at once, and returns the lost work."""
         link.send(ExitProcess())
-        return self.lost(link)
+        return self.handle_process_exit(link)
 
-    def ended(self, number: int) -> LostWork:
+    def handle_lane_end(self, number: int) -> LostWork:
         """Handles the end of a lane, on request or after too many failures, and returns the lost work.
 
         This call can come before the server notices the loss of the process.
@@ -209,7 +209,7 @@ class LaneDispatcher:
         lane = self._lanes.pop(number, None)
         return LostWork() if lane is None else self._detach_lane(lane)
 
-    def claims(self) -> list[tuple[WorkerLink, AssignedWork]]:
+    def list_assignments(self) -> list[tuple[WorkerLink, AssignedWork]]:
         """Returns the bundles and loops that should run, by process."""
         found = []
         for link, lane in self._by_link.items():
@@ -219,32 +219,34 @@ class LaneDispatcher:
         return found
 
     @property
-    def have_loop(self) -> bool:
+    def has_loop(self) -> bool:
         """Whether the loop runs in a lane or waits for a lane."""
         return self._loop_waits or any(lane.loop for lane in self._lanes.values())
 
-    def held(self) -> set[Attempt]:
+    def list_held_attempts(self) -> set[Attempt]:
         """Returns the attempts that run in a lane or wait for a lane."""
         running = (lane.running for lane in self._lanes.values() if lane.running is not None)
-        return {Attempt.of(one) for one in (*running, *self._waiting)}
+        return {Attempt.of_bundle(one) for one in (*running, *self._waiting)}
 
-    def busy(self) -> Iterator[Lane]:
+    def list_busy_lanes(self) -> Iterator[Lane]:
         """Returns the lanes that run a bundle or the loop."""
         return (lane for lane in self._lanes.values() if lane.is_busy)
 
-    def link_of(self, attempt: Attempt) -> WorkerLink | None:
+    def find_process(self, attempt: Attempt) -> WorkerLink | None:
         """Returns the process that runs an attempt, or None."""
-        return next((lane.link for lane in self._lanes.values() if lane.is_at(attempt)), None)
+        return next(
+            (lane.link for lane in self._lanes.values() if lane.runs_attempt(attempt)), None
+        )
 
-    def place_of(self, link: WorkerLink) -> LanePlace | None:
+    def find_lane_record(self, link: WorkerLink) -> LanePlace | None:
         """Returns the lane of a process, or None if the process has no lane."""
         lane = self._by_link.get(link)
         hello = link.hello
         return None if lane is None else LanePlace(lane.number, hello.host, hello.pid)
 
-    def placed(self, link: WorkerLink, entries: Iterable[Entry]) -> list[Entry]:
+    def add_lane_to_entries(self, link: WorkerLink, entries: Iterable[Entry]) -> list[Entry]:
         """Returns entries of a process, with its lane added to commits and to failures of user code."""
-        place = self.place_of(link)
+        place = self.find_lane_record(link)
         found: list[Entry] = []
         for entry in entries:
             if isinstance(entry, BundleReply):
@@ -255,14 +257,14 @@ class LaneDispatcher:
                 )
         return found
 
-    def forget(self, attempts: Iterable[Attempt]) -> None:
+    def remove_waiting_attempts(self, attempts: Iterable[Attempt]) -> None:
         """Removes waiting attempts. Running attempts end with the processes that `close` returns."""
         for attempt in attempts:
             self._waiting.discard(attempt.bundle, attempt.attempt)
 
-    def dispatch(self) -> None:
+    def assign_bundles(self) -> None:
         """Assigns waiting bundles to idle lanes, and opens more lanes if necessary."""
-        if self._slots.is_wanted:
+        if self._slots.owes_slot:
             self._release_slot()
         idle = [lane for lane in self._lanes.values() if lane.is_idle]
         if self._loop_waits and idle:
@@ -285,14 +287,14 @@ class LaneDispatcher:
             self._start(lane.number)
 
     @property
-    def seconds_to_give_way(self) -> float | None:
+    def seconds_to_next_yield(self) -> float | None:
         """Seconds until `take_giving_way` returns a source; None if no source must yield."""
         until = min(
             (self._compute_yield_time(lane) for lane in self._find_yielding_lanes()), default=None
         )
         return None if until is None else max(0.0, until - time.monotonic())
 
-    def take_giving_way(self) -> list[Attempt]:
+    def take_yielding_bundles(self) -> list[Attempt]:
         """Returns the source bundles that must end so that other bundles can run. Returns each bundle once."""
         now = time.monotonic()
         lanes = [
@@ -301,15 +303,15 @@ class LaneDispatcher:
         for lane in lanes:
             lane.giving_way, lane.asked = True, now
         running = [lane.running for lane in lanes if lane.running is not None]
-        return [Attempt.of(bundle) for bundle in running]
+        return [Attempt.of_bundle(bundle) for bundle in running]
 
-    def stays(self, attempt: Attempt) -> None:
+    def record_failed_yield(self, attempt: Attempt) -> None:
         """Handles a source bundle that couldn't split. The bundle gets the next request after another turn."""
         for lane in self._lanes.values():
-            if lane.is_at(attempt):
+            if lane.runs_attempt(attempt):
                 lane.giving_way = False
 
-    def close_idle(self, *, at_once: bool = False) -> None:
+    def close_idle_lanes(self, *, at_once: bool = False) -> None:
         """Closes lanes that are idle for `TUNING.lane_idle_seconds`, or all idle lanes if `at_once` is true."""
         limit = time.monotonic() - (0.0 if at_once else TUNING.lane_idle_seconds)
         for lane in find_idle_slots(self._lanes.values(), limit):
@@ -330,14 +332,14 @@ class LaneDispatcher:
         return list(self._by_link)
 
     @property
-    def are_busy(self) -> bool:
+    def has_only_busy_lanes(self) -> bool:
         """Whether, after `close`, the only remaining lanes are those that run a bundle or the loop."""
         return self.alive <= self._lanes.keys()
 
     def _find_lane(self, link: WorkerLink, attempt: Attempt) -> Lane | None:
         """Returns the lane of a process if the lane runs this attempt."""
         lane = self._by_link.get(link)
-        return lane if lane is not None and lane.is_at(attempt) else None
+        return lane if lane is not None and lane.runs_attempt(attempt) else None
 
     def _send_to_loop(self, command: FromServer) -> bool:
         self._loop_waits = False
@@ -354,7 +356,7 @@ class LaneDispatcher:
             lane.send(LeaveLoop())
         elif lane is not None:
             self._close_lane(lane)
-            self._slots.gave()
+            self._slots.record_released_slot()
 
     def _detach_lane(self, lane: Lane) -> LostWork:
         """Detaches a lane from its process, and returns the work of the lane."""
@@ -371,7 +373,7 @@ class LaneDispatcher:
 
     def _compute_yield_time(self, lane: Lane) -> float:
         """Returns the time until which a source keeps its lane. The turn is longer on an overloaded machine."""
-        return compute_turn_end(lane, self._slowness.turn(TUNING.yield_seconds))
+        return compute_turn_end(lane, self._slowness.compute_bundle_seconds(TUNING.yield_seconds))
 
     def _find_yielding_lanes(self) -> list[Lane]:
         return select_yielding_slots(
@@ -391,6 +393,6 @@ class LaneDispatcher:
         return self._parallelism.count_missing_slots(
             self._lanes.values(),
             len(self._waiting) + self._loop_waits,
-            self._slots.spare,
+            self._slots.free_slots,
             time.monotonic(),
         )

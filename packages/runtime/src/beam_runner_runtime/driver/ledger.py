@@ -91,7 +91,7 @@ class JobLedger:
         self._segments: dict[tuple[str, int], tuple[Segment, ...]] = {}
         self._garbage: list[str] = []
 
-    def apply(self, entry: Entry) -> tuple[Command, ...]:
+    def apply_entry(self, entry: Entry) -> tuple[Command, ...]:
         """Applies an entry, and returns the commands that follow from it.
 
         The commit of an attempt that isn't open changes nothing.
@@ -135,15 +135,15 @@ class JobLedger:
         """Number of the next bundle."""
         return self._scheduler.state.next_bundle
 
-    def reports(self) -> Iterator[StageReport]:
+    def report_stages(self) -> Iterator[StageReport]:
         """Yields a status report for each stage."""
         return map(self._scheduler.report, self.plan.stages)
 
-    def waits(self) -> tuple[Wait, ...]:
+    def list_waits(self) -> tuple[Wait, ...]:
         """Returns the conditions that incomplete stages wait for."""
         return self._scheduler.waits()
 
-    def retries(self) -> tuple[Retry, ...]:
+    def list_retries(self) -> tuple[Retry, ...]:
         """Returns the open bundles with a failed attempt, oldest first."""
         return self._scheduler.retries()
 
@@ -157,19 +157,19 @@ class JobLedger:
                 )
         return oldest
 
-    def scheduler_snapshot(self) -> bytes:
+    def pickle_scheduler(self) -> bytes:
         """Returns the pickled scheduler, for the loop inside a task."""
         return pickle.dumps(self._scheduler)
 
-    def all_segments(self) -> dict[tuple[str, int], tuple[Segment, ...]]:
+    def list_all_segments(self) -> dict[tuple[str, int], tuple[Segment, ...]]:
         """Returns the state segments of all key shards with state, by stage and shard."""
         return dict(self._segments)
 
-    def bundle(self, attempt: Attempt) -> Bundle:
+    def get_open_bundle(self, attempt: Attempt) -> Bundle:
         """Returns an open bundle. Raises KeyError if the bundle isn't open."""
         return self._open[attempt.bundle]
 
-    def segments(self, bundle: Bundle) -> tuple[Segment, ...]:
+    def list_segments(self, bundle: Bundle) -> tuple[Segment, ...]:
         """Returns the state segments that a bundle reads."""
         if bundle.shard is None:
             return ()
@@ -185,14 +185,14 @@ class JobLedger:
         garbage, self._garbage = self._garbage, []
         return garbage
 
-    def files(self) -> Iterator[str]:
+    def list_needed_files(self) -> Iterator[str]:
         """Yields all files (relative to the job's folder) that are still needed."""
         yield from self._uses
         for segments in self._segments.values():
             for segment in segments:
                 yield segment.path
 
-    def snapshot(self) -> bytes:
+    def encode_snapshot(self) -> bytes:
         """Encodes the complete ledger as a snapshot, which `DecodedJournal` decodes."""
         state = LedgerState(
             plan=self.plan,
@@ -211,7 +211,7 @@ class JobLedger:
         return encode_ledger(state)
 
     @classmethod
-    def of_state(cls, state: LedgerState) -> JobLedger:
+    def from_state(cls, state: LedgerState) -> JobLedger:
         """Returns the ledger with this state."""
         ledger = cls.__new__(cls)
         ledger.plan, ledger.shards = state.plan, state.shards

@@ -29,26 +29,26 @@ class MetricsTally:
         self._attempts: dict[Attempt, dict[str, tuple[MonitoringInfo, ...]]] = {}
         self._given_up = Totals()
 
-    def progressed(
+    def record_progress(
         self, attempt: Attempt, metrics: tuple[MonitoringInfo, ...], process: str = ""
     ) -> None:
         """Records the latest metrics of a running bundle. A section reports separately for each of its processes."""
         with self._lock:
             self._attempts.setdefault(attempt, {})[process] = metrics
 
-    def committed(self, attempt: Attempt, metrics: Iterable[MonitoringInfo]) -> None:
+    def record_commit(self, attempt: Attempt, metrics: Iterable[MonitoringInfo]) -> None:
         """Adds the metrics of a committed bundle, and removes its earlier progress."""
         with self._lock:
             self._committed.add(metrics)
             self._attempts.pop(attempt, None)
 
-    def failed(self, attempt: Attempt) -> None:
+    def record_failure(self, attempt: Attempt) -> None:
         """Records the latest metrics of a failed attempt as attempted metrics."""
         with self._lock:
             for infos in self._attempts.pop(attempt, {}).values():
                 self._given_up.add(infos)
 
-    def totals(self) -> JobMetrics:
+    def compute_totals(self) -> JobMetrics:
         """Returns all metrics up to now."""
         with self._lock:
             committed = self._committed.infos()

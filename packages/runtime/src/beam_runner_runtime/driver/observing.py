@@ -59,20 +59,22 @@ class JobSnapshots:
         self._stacks: dict[WorkerLink, tuple[ThreadStack, ...]] = {}
 
     @property
-    def is_asked(self) -> bool:
+    def has_recent_request(self) -> bool:
         """Whether a client sent a request in the last `ASKED_SECONDS`."""
         return time.monotonic() < self._asked + ASKED_SECONDS
 
-    def touch(self) -> None:
+    def record_request(self) -> None:
         """Records a client's request."""
         self._asked = time.monotonic()
 
     def execution(self) -> Execution:
         """Returns the activity of the job at the latest snapshot."""
-        self.touch()
+        self.record_request()
         return self._seen
 
-    def look(self, coordinator: JobCoordinator, waits: tuple[Wait, ...], still: float) -> None:
+    def take_snapshot(
+        self, coordinator: JobCoordinator, waits: tuple[Wait, ...], still: float
+    ) -> None:
         """Takes a snapshot of the running bundles.
 
         Args:
@@ -82,7 +84,7 @@ class JobSnapshots:
         """
         now = time.monotonic()
         found = []
-        for lane in coordinator.lanes.busy():
+        for lane in coordinator.lanes.list_busy_lanes():
             bundle = lane.running
             if bundle is None or lane.link is None:
                 continue
@@ -114,7 +116,7 @@ class JobSnapshots:
             self._interface(),
         )
 
-    def awaits(self, wait: Wait | None) -> None:
+    def show_wait(self, wait: Wait | None) -> None:
         """Shows a condition that blocks the job's thread, until the next snapshot. None removes the condition."""
         waits = () if wait is None else (wait,)
         if waits or self._is_kept:
@@ -153,7 +155,7 @@ class JobSnapshots:
             # process.
             return tuple(dict.fromkeys(found))
 
-    def answered(self, link: WorkerLink, stacks: StackDump) -> None:
+    def handle_stacks(self, link: WorkerLink, stacks: StackDump) -> None:
         """Handles the response of a worker process with its stacks."""
         with self._answered:
             if stacks.request == self._request:

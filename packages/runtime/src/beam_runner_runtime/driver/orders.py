@@ -25,18 +25,18 @@ class OrderFactory:
     clock: ProcessingClock
     settings: JobSettings
 
-    def bundle(self, bundle: Bundle) -> RunBundle:
+    def make_bundle_order(self, bundle: Bundle) -> RunBundle:
         """Returns the order to run a bundle."""
         name = f"{self.settings.epoch}-{bundle.number}-{bundle.attempt}"
-        return RunBundle(bundle, name, self.ledger.segments(bundle))
+        return RunBundle(bundle, name, self.ledger.list_segments(bundle))
 
-    def loop(self, number: int) -> RunLoop:
+    def make_loop_order(self, number: int) -> RunLoop:
         """Returns the order to run the loop with this number."""
         return RunLoop(
             number,
             f"{self.settings.epoch}-loop{number}",
-            self.ledger.scheduler_snapshot(),
-            self.ledger.all_segments(),
+            self.ledger.pickle_scheduler(),
+            self.ledger.list_all_segments(),
         )
 
     def work(self) -> JobWork:

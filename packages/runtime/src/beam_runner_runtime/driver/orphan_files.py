@@ -30,11 +30,11 @@ class OrphanFiles:
         self._due: deque[tuple[float, str]] = deque()
         self._folders: deque[tuple[float, str]] = deque()
 
-    def attempt_failed(self, attempt: Attempt) -> None:
+    def schedule_attempt_files(self, attempt: Attempt) -> None:
         """Schedules the files of a failed attempt, which ran in a lane or in a loop."""
         self._schedule_files(rf"(-loop\d+)?-{attempt.bundle}-{attempt.attempt}")
 
-    def section_committed(self, attempt: Attempt) -> None:
+    def schedule_section_files(self, attempt: Attempt) -> None:
         """Schedules the unused files of a committed section, because Spark can run a task more than
         once.
 
@@ -42,29 +42,29 @@ class OrphanFiles:
         """
         self._schedule_files(f"-{attempt.bundle}-{attempt.attempt}")
 
-    def loop_lost(self, loop: int) -> None:
+    def schedule_loop_files(self, loop: int) -> None:
         """Schedules the uncommitted files of a failed loop inside a task."""
         self._schedule_files(f"-loop{loop}")
 
-    def process_lost(self, hello: WorkerHello) -> None:
+    def schedule_process_folder(self, hello: WorkerHello) -> None:
         """Schedules the folder of an exited or lost worker process."""
         self._folders.append((time.monotonic() + QUIET_SECONDS, hello.folder))
 
-    def remove(self, needed: Callable[[], Iterable[str]]) -> None:
+    def delete_due_files(self, needed: Callable[[], Iterable[str]]) -> None:
         """Deletes the scheduled files whose delay is over, except the ``needed`` files.
 
         The needed files include files that a lost loop had already committed.
         """
         now = time.monotonic()
         while self._folders and self._folders[0][0] <= now:
-            self._files.remove_process(self._folders.popleft()[1])
+            self._files.delete_process_folder(self._folders.popleft()[1])
         names: list[str] = []
         while self._due and self._due[0][0] <= now:
             names.append(self._due.popleft()[1])
         if not names:
             return
         pattern = re.compile(rf"{self._epoch}({'|'.join(names)})([-.].*)?")
-        self._files.remove_like(pattern, needed())
+        self._files.delete_matching_files(pattern, needed())
 
     def _schedule_files(self, name: str) -> None:
         self._due.append((time.monotonic() + QUIET_SECONDS, name))

@@ -71,14 +71,14 @@ class JobProcesses:
         self._ended = False
         self._aborted = False
 
-    def attached(self, link: WorkerLink) -> None:
+    def add_process(self, link: WorkerLink) -> None:
         """Adds a process. Ends the process at once if the job has already ended."""
         with self._changed:
             self._links.add(link)
             if self._ended:
                 link.send(ExitProcess())
 
-    def detached(self, link: WorkerLink) -> None:
+    def remove_process(self, link: WorkerLink) -> None:
         """Removes an exited process."""
         with self._changed:
             self._links.discard(link)
@@ -109,7 +109,7 @@ class JobProcesses:
         with self._changed:
             return tuple(self._links)
 
-    def heard(self, link: WorkerLink, message: FromWorker) -> bool:
+    def handle_message(self, link: WorkerLink, message: FromWorker) -> bool:
         """Handles a message about the process itself. Returns False for all other messages."""
         with self._changed:
             match message:
@@ -149,12 +149,12 @@ class JobProcesses:
                     link.kill()
         return found
 
-    def tear_down(self) -> None:
+    def request_tear_down(self) -> None:
         """Orders all processes to tear down early, because no bundle follows."""
         with self._changed:
             self._send_to_all(TearDownDoFns())
 
-    def end(self, *, abort: bool, seconds: float) -> bool:
+    def end_processes(self, *, abort: bool, seconds: float) -> bool:
         """Ends all processes, with an orderly teardown or at once.
 
         Returns:

@@ -30,13 +30,13 @@ def recover_ledger(
     """
     recovered = journal.read_committed_data()
     kept = DecodedJournal(recovered.snapshot or b"")
-    ledger = JobLedger.of_state(kept.ledger)
+    ledger = JobLedger.from_state(kept.ledger)
     for blob in recovered.entries:
-        for entry in kept.entries(blob):
-            ledger.apply(entry)
+        for entry in kept.decode_entries(blob):
+            ledger.apply_entry(entry)
     if limits is not None and not kept.is_of_this_version:
         # Set the limits after all entries, because the old limits applied to these entries.
         ledger.limits = limits(ledger)
-    ledger.apply(AttemptsLost())
-    journal.store_snapshot(ledger.snapshot())
+    ledger.apply_entry(AttemptsLost())
+    journal.store_snapshot(ledger.encode_snapshot())
     return ledger

@@ -49,7 +49,7 @@ class JobSlots:
         self._slots = slots
         self._job_id = job_id
 
-    def take_turn(self, wake: Callable[[], None]) -> bool:
+    def try_start_job(self, wake: Callable[[], None]) -> bool:
         """Returns whether the job may start now. If not, the job must ask again.
 
         Args:
@@ -77,12 +77,12 @@ class JobSlots:
         with self._slots.lock:
             self._slots.places.remove_slot(self._job_id, lane)
 
-    def gave(self) -> None:
+    def record_released_slot(self) -> None:
         """Records that a lane of this job is about to release its slot for another job."""
         with self._slots.lock:
             self._slots.places.record_release(self._job_id, time.monotonic())
 
-    def forget(self) -> None:
+    def release_all_slots(self) -> None:
         """Releases all slots of an ended job, and wakes jobs that can start now."""
         slots = self._slots
         with slots.lock:
@@ -94,7 +94,7 @@ class JobSlots:
             wake()
 
     @property
-    def is_wanted(self) -> bool:
+    def owes_slot(self) -> bool:
         """Whether this job must release a slot for another job."""
         with self._slots.lock:
             return self._slots.places.owes_slot(self._job_id, time.monotonic())
@@ -106,7 +106,7 @@ class JobSlots:
             return self._slots.places.can_request(self._job_id)
 
     @property
-    def spare(self) -> float:
+    def free_slots(self) -> float:
         """Number of slots that no job uses or has requested."""
         with self._slots.lock:
             return self._slots.total - self._slots.places.taken

@@ -36,7 +36,7 @@ class StageHistory:
         self._points: dict[str, deque[tuple[float, int, int, int, int]]] = {}
         self._next_point = 0.0
 
-    def look(
+    def record_stages(
         self, now: float, reports: Iterable[StageReport], tallies: Mapping[str, Tally]
     ) -> None:
         """Records the progress of the stages at wall-clock time `now` (seconds)."""

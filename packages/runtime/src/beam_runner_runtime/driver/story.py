@@ -50,11 +50,11 @@ def reconstruct_bundle_story(journal: Journal, bundle: int) -> BundleStory:
     if recovered.snapshot is None:
         return BundleStory(bundle, StoryStatus.NO_JOURNAL)
     kept = DecodedJournal(recovered.snapshot)
-    teller = _StoryReplay(JobLedger.of_state(kept.ledger), bundle, recovered.first)
+    teller = _StoryReplay(JobLedger.from_state(kept.ledger), bundle, recovered.first)
     for number, blob in enumerate(recovered.entries, recovered.first):
-        for entry in kept.entries(blob):
-            teller.apply(number, entry)
-    return teller.told()
+        for entry in kept.decode_entries(blob):
+            teller.apply_entry(number, entry)
+    return teller.make_story()
 
 
 class _StoryReplay:
@@ -66,7 +66,7 @@ class _StoryReplay:
         self._first = first
         self._known_before = ledger.next_bundle
         self._steps: list[StoryStep] = []
-        paused = (retry.bundle for retry in ledger.retries())
+        paused = (retry.bundle for retry in ledger.list_retries())
         found = (one for one in (*ledger.open_bundles, *paused) if one.number == number)
         self._bundle: Bundle | None = next(found, None)
         if self._bundle is not None:
@@ -74,17 +74,17 @@ class _StoryReplay:
                 StoryKind.SNAPSHOT, first, self._bundle.attempt, reads=self._list_reads()
             )
 
-    def apply(self, entry: int, event: Entry) -> None:
+    def apply_entry(self, entry: int, event: Entry) -> None:
         """Applies an event of a journal entry."""
         before = self._bundle
         counts = before is not None and self._is_current_attempt(event)
-        commands = self._ledger.apply(event)
+        commands = self._ledger.apply_entry(event)
         if counts:
             self._add_event(entry, event)
         for command in commands:
             self._add_command(entry, command)
 
-    def told(self) -> BundleStory:
+    def make_story(self) -> BundleStory:
         """Returns the history of the bundle."""
         bundle, ledger = self._bundle, self._ledger
         if bundle is None:
@@ -187,7 +187,7 @@ class _StoryReplay:
             found += [
                 _describe_data(side.name, data) for side in part.side_inputs for data in side.data
             ]
-        found += map(_describe_segment, self._ledger.segments(bundle))
+        found += map(_describe_segment, self._ledger.list_segments(bundle))
         return tuple(found)
 
 

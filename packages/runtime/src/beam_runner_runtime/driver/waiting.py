@@ -85,16 +85,16 @@ def _find_runner_waits(
             pid=process.pid,
             seconds=round(one.seconds, 1),
         )
-    for outage in (coordinator.lane_failures.outage, *coordinator.outages.current()):
+    for outage in (coordinator.lane_failures.outage, *coordinator.outages.list_outages()):
         if outage is not None:
             yield make_neighbour_wait(outage, coordinator.clock.now())
     tasks = coordinator.sections.tasks
     for section in coordinator.sections.running():
         stage, steps = section.bundle.stage, _list_step_names(plan, list_stage_ids(section.bundle))
         yield Wait(WaitKind.TASKS, stage, steps, count=tasks.known, done=tasks.done)
-    if waiting := coordinator.lanes.jobs_without_folder:
+    if waiting := coordinator.lanes.bundles_awaiting_lane_start:
         yield Wait(WaitKind.SLOT, count=waiting)
-    if starting := [lane for lane in coordinator.lanes.busy() if lane.prepares]:
+    if starting := [lane for lane in coordinator.lanes.list_busy_lanes() if lane.prepares]:
         seconds = time.monotonic() - min(lane.began for lane in starting)
         yield Wait(WaitKind.HARNESS, count=len(starting), seconds=round(seconds, 1))
 

@@ -45,7 +45,7 @@ class JobWatchdog:
         self._loop_is_lost = ConditionTimer()
         self._bundles_are_lost = ConditionTimer()
 
-    def look(self, coordinator: JobCoordinator, taken: float) -> None:
+    def run_check_if_due(self, coordinator: JobCoordinator, taken: float) -> None:
         """Runs the check if it is due. Abandons and reruns bundles that no process works on.
 
         The job's thread can block for minutes, for example during a journal outage. The messages of
@@ -62,27 +62,27 @@ class JobWatchdog:
         self._looked = now
         limit = LIMITS.watchdog_seconds
         for link in watchdog.find_abandoned_work(
-            coordinator.lanes.claims(), coordinator.moved, now
+            coordinator.lanes.list_assignments(), coordinator.moved, now
         ):
             where = f"Python worker {link.hello.pid} on {link.hello.host}"
             what = f"{where} got a bundle, but {link.doing.value}"
             self._report_defect(what, "the server replaces the process and reruns the bundle")
             log_detection(Detector.WATCHDOG, where)
-            loss = coordinator.lanes.give_up(link)
+            loss = coordinator.lanes.abandon_process(link)
             process = LostProcess(link.hello.host, link.hello.pid)
-            coordinator.lose(loss, f"{what} for more than {limit:g} s", process)
-        if self._loop_is_lost.seconds(is_so=coordinator.is_loop_lost, now=listened) > limit:
+            coordinator.handle_loss(loss, f"{what} for more than {limit:g} s", process)
+        if self._loop_is_lost.measure_seconds(is_so=coordinator.is_loop_lost, now=listened) > limit:
             self._report_defect(
                 "no process runs the loop of this job", "the server reruns its bundles"
             )
             coordinator.take_loop_back("no process ran it")
         # Search for lost bundles only if the job makes no progress.
         lost = find_lost_bundles(coordinator) if now - coordinator.moved > limit / 2 else []
-        if self._bundles_are_lost.seconds(is_so=bool(lost), now=listened) > limit:
+        if self._bundles_are_lost.measure_seconds(is_so=bool(lost), now=listened) > limit:
             self._report_defect(
                 f"open bundles without a process: {len(lost)}", "the server runs them now"
             )
-            coordinator.place(lost)
+            coordinator.start_bundles(lost)
 
     def _report_defect(self, what: str, then: str) -> None:
         text = (

@@ -62,7 +62,7 @@ class ConditionTimer:
 
     _began: float | None = None
 
-    def seconds(self, *, is_so: bool, now: float) -> float:
+    def measure_seconds(self, *, is_so: bool, now: float) -> float:
         """Returns the seconds since the condition became true, or 0 if `is_so` is false."""
         if not is_so:
             self._began = None

@@ -15,7 +15,9 @@ class WorkerOutages:
     def __init__(self) -> None:
         self._awaited: dict[WorkerLink, Outage] = {}
 
-    def told(self, link: WorkerLink, message: NeighbourWaitStatus, now: float) -> None:
+    def handle_wait_message(
+        self, link: WorkerLink, message: NeighbourWaitStatus, now: float
+    ) -> None:
         """Handles a message of a process about the start or the end of its wait."""
         if not message.neighbour:
             self._awaited.pop(link, None)
@@ -26,11 +28,11 @@ class WorkerOutages:
         away = NeighbourUnavailable(message.neighbour, message.reason)
         self._awaited[link] = Outage(away, since, now)
 
-    def gone(self, link: WorkerLink) -> None:
+    def remove_process(self, link: WorkerLink) -> None:
         """Removes an exited process."""
         self._awaited.pop(link, None)
 
-    def current(self) -> tuple[Outage, ...]:
+    def list_outages(self) -> tuple[Outage, ...]:
         """Returns an outage for each external system, with the time at which the first process started to wait."""
         found: dict[str, Outage] = {}
         for outage in sorted(self._awaited.values(), key=lambda one: one.since):

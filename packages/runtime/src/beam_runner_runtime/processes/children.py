@@ -72,11 +72,11 @@ class WorkerProcesses:
             self.kill()
             raise Unavailable(f"the process that workers are forked from did not start: {why}")
 
-    def fork(self, number: int, endpoint: Endpoint) -> None:
+    def fork_worker(self, number: int, endpoint: Endpoint) -> None:
         """Forks the process with this number, which connects to the endpoint."""
         self._send_command(f"fork {number} {json.dumps(attrs.asdict(endpoint))}", number)
 
-    def kill_one(self, number: int) -> None:
+    def kill_worker(self, number: int) -> None:
         """Kills a process if it exists."""
         self._send_command(f"kill {number}")
 
@@ -103,7 +103,7 @@ class WorkerProcesses:
         """Prevents the start of another fork server, and returns the current one."""
         with self._writing:
             self._stopped = True
-            self._life.take(StateEvent.STOP_REQUESTED)
+            self._life.apply_cause(StateEvent.STOP_REQUESTED)
             return self._parent
 
     def _send_command(self, line: str, forks: int | None = None) -> None:
@@ -143,7 +143,7 @@ class WorkerProcesses:
             False if `stop` or `kill` ended the previous one.
         """
         with self._writing:
-            self._life.take(StateEvent.EXITED)
+            self._life.apply_cause(StateEvent.EXITED)
             if self._stopped:
                 return False
             log_detection(Detector.FORK_SERVER, "the fork server")
@@ -167,7 +167,7 @@ class WorkerProcesses:
     def _mark_lost(self, why: str) -> None:
         """Prevents the start of another fork server, so that the server stops."""
         self._lost = why
-        self._life.take(StateEvent.LATE)
+        self._life.apply_cause(StateEvent.LATE)
 
     def _read_reports(self, parent: subprocess.Popen[str] | Zygote) -> bool:
         """Reads the reports of a fork server until it exits, and returns whether it was ready."""
@@ -178,7 +178,7 @@ class WorkerProcesses:
                 word, *numbers = line.split()
                 if word == READY:
                     is_ready = True
-                    self._life.take(StateEvent.BEGUN)
+                    self._life.apply_cause(StateEvent.BEGUN)
                     self._ready.set()
                     continue
                 number, code = map(int, numbers)

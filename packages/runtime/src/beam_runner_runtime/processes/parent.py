@@ -35,7 +35,7 @@ class _ForkServer:
     def __init__(self) -> None:
         self._pids: dict[int, int] = {}
 
-    def obey(self, order: str, number: int, told: str) -> None:
+    def execute_command(self, order: str, number: int, told: str) -> None:
         """Executes one command line."""
         # Block SIGCHLD, so that the signal handler doesn't run while the table of workers changes.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -52,7 +52,7 @@ class _ForkServer:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def bury(self, signal_number: int, frame: FrameType | None) -> None:
+    def report_exited_workers(self, signal_number: int, frame: FrameType | None) -> None:
         """Reports the exited workers."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -97,11 +97,11 @@ def serve_commands() -> None:
     prefer_as_out_of_memory_victim()
     _write_report(READY)
     parent = _ForkServer()
-    signal.signal(signal.SIGCHLD, parent.bury)
+    signal.signal(signal.SIGCHLD, parent.report_exited_workers)
     for line in iter(sys.stdin.readline, ""):
         order, _, rest = line.partition(" ")
         number, _, told = rest.partition(" ")
-        parent.obey(order, int(number), told)
+        parent.execute_command(order, int(number), told)
 
 
 def main() -> None:

@@ -66,7 +66,7 @@ class ProcessPlacement(SingleMachinePlacement):
     def order(self, number: int) -> StandByOrder:
         with self._changed:
             worker = self._workers.get(number)
-            done = None if worker is None else worker.take_done()
+            done = None if worker is None else worker.take_finished_lane()
             if done is not None:
                 self._assign_lanes()
         if done is not None:
@@ -74,9 +74,9 @@ class ProcessPlacement(SingleMachinePlacement):
         if worker is None:
             return EndStandBy()
         with self._changed:
-            self._changed.wait_for(lambda: worker.order is not None, LIMITS.stand_by_seconds)
-            worker.begun = isinstance(worker.order, ServeLane)
-            return worker.order
+            self._changed.wait_for(lambda: worker.next_order is not None, LIMITS.stand_by_seconds)
+            worker.begun = isinstance(worker.next_order, ServeLane)
+            return worker.next_order
 
     def job(self, job_id: str, name: str) -> ProcessJob:
         return ProcessJob(self, job_id)
@@ -124,7 +124,7 @@ class ProcessPlacement(SingleMachinePlacement):
 
     def _kill_worker(self, worker: _Worker) -> None:
         worker.is_killed = True
-        self._children.kill_one(worker.number)
+        self._children.kill_worker(worker.number)
 
     def _assign_lanes(self) -> None:
         """Assigns waiting lanes to idle processes of their jobs, or to other processes, and keeps one
@@ -136,7 +136,7 @@ class ProcessPlacement(SingleMachinePlacement):
             idle = [worker for worker in self._workers.values() if worker.is_free(lane.job_id)]
             # Prefer a process that has served the job to the stand-by process.
             worker = max(idle, key=lambda worker: worker.job_id or "", default=None)
-            (worker or self._fork_worker()).take(lane)
+            (worker or self._fork_worker()).assign_lane(lane)
         if self._stands_by and not any(w.job_id is None for w in self._workers.values()):
             self._fork_worker()
         self._changed.notify_all()
@@ -145,7 +145,9 @@ class ProcessPlacement(SingleMachinePlacement):
         assert self._endpoints is not None
         worker = _Worker(next(self._numbers))
         self._workers[worker.number] = worker
-        self._children.fork(worker.number, self._endpoints.of(make_stand_by_scope(worker.number)))
+        self._children.fork_worker(
+            worker.number, self._endpoints.of(make_stand_by_scope(worker.number))
+        )
         return worker
 
     def _dismiss_workers(self, which: Callable[[_Worker], bool]) -> None:
@@ -221,7 +223,7 @@ class _Worker:
     is_killed: bool = False
 
     @property
-    def order(self) -> StandByOrder:
+    def next_order(self) -> StandByOrder:
         """Next order for the process; None if it must wait."""
         if self.lane is not None:
             return ServeLane(self.lane.job_id, self.lane.number)
@@ -231,12 +233,12 @@ class _Worker:
         """Returns True if the process can serve a lane of the job."""
         return self.lane is None and not self.leaves and self.job_id in (None, job_id)
 
-    def take(self, lane: _RequestedLane) -> None:
+    def assign_lane(self, lane: _RequestedLane) -> None:
         """Assigns a lane to the process."""
         self.job_id, self.lane, self.begun = lane.job_id, lane, False
         lane.attempts += 1
 
-    def take_done(self) -> _RequestedLane | None:
+    def take_finished_lane(self) -> _RequestedLane | None:
         """Removes and returns the finished lane, when the process requests another one."""
         if not self.begun:
             return None

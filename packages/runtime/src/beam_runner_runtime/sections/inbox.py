@@ -79,7 +79,7 @@ class SectionInbox:
         self._found: dict[int, dict[int, bytes | None]] = {}
         self.replies: list[SectionReply] = []
 
-    def take(self, parcel: bytes) -> None:
+    def store_parcel(self, parcel: bytes) -> None:
         """Stores a parcel.
 
         Raises:
@@ -103,7 +103,7 @@ class SectionInbox:
         found[head.number] = xxhash.xxh3_64_digest(parcel)
         self._store_parcel(head, parcel)
 
-    def check(self, level: str, sources: int) -> None:
+    def check_parcels(self, level: str, sources: int) -> None:
         """Checks and orders the parcels after all of them have arrived.
 
         Args:
@@ -123,12 +123,12 @@ class SectionInbox:
             self._file = RowFile(self._path, self._writer.close())
 
     @property
-    def digest(self) -> int:
+    def input_digest(self) -> int:
         """Digest of all output of the previous level, for this task and all other tasks."""
         return combine_source_digests(self._told)
 
     @property
-    def broken(self) -> bool:
+    def is_incomplete(self) -> bool:
         """Whether input is missing because the section must end."""
         return any(one.broken for one in self._told.values())
 

@@ -86,7 +86,7 @@ class SectionOutbox:
         elif self._bytes > self._most:
             self._send_all_parcels()
 
-    def finish(self, reply: SectionReply | None, *, broken: bool) -> None:
+    def send_remaining(self, reply: SectionReply | None, *, broken: bool) -> None:
         """Sends the waiting rows, then the reply to one shard, and a declaration to each shard.
 
         Args:

@@ -52,7 +52,7 @@ class SectionPlan:
     readers: Mapping[str, SectionStage]
 
     @classmethod
-    def of(cls, plan: JobPlan, parts: Sequence[SectionPart], shards: int) -> SectionPlan:
+    def from_parts(cls, plan: JobPlan, parts: Sequence[SectionPart], shards: int) -> SectionPlan:
         """Returns the plan of these parts; each part must come after the parts that it reads."""
         stages = [plan.stages[part.stage] for part in parts]
         written = {buffer for stage in stages for buffer in stage.outputs.values()}

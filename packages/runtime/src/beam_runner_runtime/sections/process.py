@@ -26,7 +26,7 @@ class SectionProcess:
     def __init__(self, process: WorkerProcess) -> None:
         self._process = process
         self._progress = SectionProgress(process.channel.send)
-        process.progress = self._progress.of
+        process.progress = self._progress.read_progress
         self.work = process.work
         self.data = process.data
         self.scratch = process.scratch
@@ -36,7 +36,7 @@ class SectionProcess:
         self, order: RunBundle, stores: KeyedStoreProvider, data: BundleData
     ) -> BundleReply | BundleFailure:
         """Runs a bundle in this thread, and persists the files that the reply names."""
-        return self._progress.ended(self._process.run_with(order, stores, data))
+        return self._progress.record_bundle_end(self._process.run_with(order, stores, data))
 
     def tell(self, end: BundleFailure | SectionRefusal) -> None:
         """Reports to the server that a section must end, before Spark reports the end."""

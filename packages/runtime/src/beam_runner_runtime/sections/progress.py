@@ -34,7 +34,7 @@ class SectionProgress:
         self._ended = Totals()
         self._told = time.monotonic()
 
-    def of(self, running: LocalBundle) -> BundleProgressed | None:
+    def read_progress(self, running: LocalBundle) -> BundleProgressed | None:
         """Returns the progress of a bundle, inside or outside of a section; None if unknown."""
         # Read the earlier totals first. Then a bundle that finishes meanwhile is reported late, but
         # not twice.
@@ -48,7 +48,7 @@ class SectionProgress:
         together.add(progress.metrics)
         return attrs.evolve(progress, metrics=together.infos())
 
-    def ended(self, reply: BundleReply | BundleFailure) -> BundleReply | BundleFailure:
+    def record_bundle_end(self, reply: BundleReply | BundleFailure) -> BundleReply | BundleFailure:
         """Called when a bundle of a section finishes.
 
         Sends a progress report at most every ``progress_seconds``, because most bundles finish

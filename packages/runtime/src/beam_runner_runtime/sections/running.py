@@ -43,7 +43,7 @@ class RunningSection:
     @property
     def attempt(self) -> Attempt:
         """Number of the bundle and of the attempt."""
-        return Attempt.of(self.bundle)
+        return Attempt.of_bundle(self.bundle)
 
 
 class SectionRunner:
@@ -93,7 +93,7 @@ class SectionRunner:
         self.tasks = TaskCounts()
         self.begun: Counter[str] = Counter()
 
-    def are_for(self, bundle: Bundle) -> bool:
+    def is_section(self, bundle: Bundle) -> bool:
         """Returns True if a bundle is a section or a bundle of a Spark table, and not a lane's bundle."""
         return bool(bundle.parts) or self._plan.stages[bundle.stage].table is not None
 
@@ -108,13 +108,13 @@ class SectionRunner:
             self._running[section.attempt] = section
             for place in places:
                 self._slots.started(place)
-            title = f"{self.name(bundle)}, attempt {bundle.attempt}"
+            title = f"{self.format_title(bundle)}, attempt {bundle.attempt}"
             # Log micro-batches of a stream at DEBUG level, because they occur every second.
             level = logging.DEBUG if bundle.stage in self._sources else logging.INFO
             _LOGGER.log(level, "job %s: %s", self._job_id, title)
             self._host.start_section(self._order(bundle), self._work(), title, self._on_end)
 
-    def ended(self, end: SectionEnd) -> Entry:
+    def handle_end(self, end: SectionEnd) -> Entry:
         """Called when an attempt at a section ends; returns its journal entry."""
         section = self._running.pop(end.attempt, None)
         if section is not None:
@@ -133,25 +133,27 @@ class SectionRunner:
                 if end.failure is None and section is not None and section.bundle.parts:
                     # Name the section in the reason. Otherwise the message would name only the
                     # first stage.
-                    end = attrs.evolve(end, reason=f"{self.name(section.bundle)}: {end.reason}")
+                    end = attrs.evolve(
+                        end, reason=f"{self.format_title(section.bundle)}: {end.reason}"
+                    )
                 return end.to_event()
             case SectionRefusal(attempt, reason, ran):
                 level = logging.WARNING if ran else logging.INFO
                 _LOGGER.log(level, "job %s: no section, but bundles: %s", self._job_id, reason)
                 return SectionRefused(attempt.bundle, attempt.attempt, reason, ran)
 
-    def committed(self, attempt: Attempt) -> bool:
+    def record_commit(self, attempt: Attempt) -> bool:
         """Called when an attempt is committed; returns whether it was a section or a bundle of a Spark table."""
         was_here = attempt in self._done
         self._done.discard(attempt)
         return was_here
 
     @property
-    def alive(self) -> bool:
+    def has_sections(self) -> bool:
         """Whether any section is running."""
         return bool(self._running)
 
-    def runs(self, attempt: Attempt) -> bool:
+    def is_running(self, attempt: Attempt) -> bool:
         """Returns True if the attempt belongs to a running section."""
         return attempt in self._running
 
@@ -159,7 +161,7 @@ class SectionRunner:
         """Yields the running sections."""
         return iter(self._running.values())
 
-    def look(self) -> bool:
+    def poll_progress(self) -> bool:
         """Polls the progress if a check is due, and returns whether the progress changed since the last check."""
         now = time.monotonic()
         if not self._running or now < self._looked + LOOK_SECONDS:
@@ -181,7 +183,7 @@ class SectionRunner:
         for place in places[: self.tasks.running]:
             self._slots.opened(place)
 
-    def name(self, bundle: Bundle) -> str:
+    def format_title(self, bundle: Bundle) -> str:
         """Returns the title of a section, or of a Spark table's bundle."""
         if not bundle.parts:
             return self._plan.stages[bundle.stage].spec.title

@@ -58,9 +58,9 @@ class PreparedSection:
     inputs: dict[int, list[list[Input]]]
 
     @classmethod
-    def of(cls, plan: JobPlan, section: SectionOrder) -> PreparedSection:
+    def prepare_section(cls, plan: JobPlan, section: SectionOrder) -> PreparedSection:
         """Returns the shared data for a section of a job."""
-        stages = SectionPlan.of(plan, section.order.bundle.parts, section.shards)
+        stages = SectionPlan.from_parts(plan, section.order.bundle.parts, section.shards)
         heads = [one for level in stages.levels for one in level if not one.inner]
         inputs = {one.place: distribute_input(plan, one, stages.tasks[one.level]) for one in heads}
         return cls(section, stages, inputs)
@@ -74,7 +74,7 @@ def prepare_section_once(
 ) -> PreparedSection:
     """Returns the shared data of the section with this name; caches only the latest section."""
     if name not in _prepared:
-        made = PreparedSection.of(*make())
+        made = PreparedSection.prepare_section(*make())
         _prepared.clear()
         _prepared[name] = made
     return _prepared[name]
@@ -110,7 +110,7 @@ class SectionTask:
         self._name = f"{section.order.name}-{level}-{source}-{attempt}"
         self._attempt = section.order.attempt
 
-    def run(self, parcels: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    def run_task(self, parcels: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         """Yields pairs of target shard and output parcel, computed from the parcels for this task.
 
         Raises:
@@ -121,10 +121,10 @@ class SectionTask:
         try:
             with self._report_unavailable_neighbours():
                 for parcel in parcels:
-                    inbox.take(parcel)
+                    inbox.store_parcel(parcel)
                 if self._level:
                     before = self._level - 1
-                    inbox.check(self._plan.name(before), self._plan.tasks[before])
+                    inbox.check_parcels(self._plan.name(before), self._plan.tasks[before])
 
             def produce(push: Callable[[tuple[int, bytes]], None]) -> None:
                 with self._report_unavailable_neighbours():
@@ -153,12 +153,12 @@ class SectionTask:
     def _process_level(self, inbox: SectionInbox, send: Send) -> None:
         shards = 1 if self._is_last_level else self._section.shards
         outbox = SectionOutbox(self._source, shards, send, self._budget // _WAITING_SHARE)
-        seen = (InputDigestCount(self._level, inbox.digest, 1),) if self._level else ()
+        seen = (InputDigestCount(self._level, inbox.input_digest, 1),) if self._level else ()
         own = SectionReply(((self._level, 1),), seen)
-        if not inbox.broken:
+        if not inbox.is_incomplete:
             own = merge_replies((own, self._run_bundles(inbox, outbox)))
         reply = merge_replies((*inbox.replies, own))
-        outbox.finish(reply, broken=inbox.broken or reply.end is not None)
+        outbox.send_remaining(reply, broken=inbox.is_incomplete or reply.end is not None)
 
     def _run_bundles(self, inbox: SectionInbox, outbox: SectionOutbox) -> SectionReply:
         """Runs the bundles of this task, and forwards the rows for later levels."""
@@ -174,7 +174,9 @@ class SectionTask:
             elif (rows := received.pop(stage.place, None)) is not None:
                 inputs.append((stage, (self._make_input(stage, rows),)))
         bundle = self._section.order.bundle
-        reply = TaskBundleRunner(host, bundle, self._name, inputs, data, lambda: self._wanted).run()
+        reply = TaskBundleRunner(
+            host, bundle, self._name, inputs, data, lambda: self._wanted
+        ).run_bundles()
         if reply.end is None:
             for place in received:  # Rows for later levels
                 for kind, count, row in inbox.rows(place):

@@ -87,7 +87,7 @@ class TaskBundleRunner:
         self._replies: list[SectionReply] = []
         self._end: BundleFailure | SectionRefusal | None = None
 
-    def run(self) -> SectionReply:
+    def run_bundles(self) -> SectionReply:
         """Runs bundles until none is left, or until a bundle ends the section.
 
         Raises:
@@ -168,7 +168,7 @@ class TaskBundleRunner:
         return ""
 
     def _refuse_section(self, reason: str) -> None:
-        self._end = SectionRefusal(Attempt.of(self._section), reason, ran=True)
+        self._end = SectionRefusal(Attempt.of_bundle(self._section), reason, ran=True)
         self._host.tell(self._end)
 
     def _handle_failure(self, stage: SectionStage, broken: BundleFailure) -> None:

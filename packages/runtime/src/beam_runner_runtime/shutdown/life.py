@@ -41,7 +41,7 @@ class StateMachine(Generic[Kind]):
         """Current state."""
         return self._state
 
-    def take(self, cause: Cause) -> Kind:
+    def apply_cause(self, cause: Cause) -> Kind:
         """Changes the state because of ``cause``, and returns the previous state.
 
         Without a transition the state doesn't change, and the log gets an error.
