@@ -225,7 +225,7 @@ class Server:
         return self.wait()
 
     def wait(self) -> JobState:
-        assert self.job.join(SECONDS), "the job hangs"
+        assert self.job.wait_for_end(SECONDS), "the job hangs"
         assert self.ended == [self.job]
         return self.reporter.states[-1][0]
 

@@ -54,12 +54,12 @@ def test_jobs_of_version_with_records_are_continued(store: JournalStore) -> None
         (3, 2, "end"),
         (4, 2, "end"),
     ]
-    assert sorted(bounded.files()) == ["f", "g"]
+    assert sorted(bounded.list_needed_files()) == ["f", "g"]
     assert [(b.number, b.stage, b.shard) for b in keyed.open_bundles] == [
         (1, "more", None),
         (2, "count", 3),
     ]
-    assert sorted(keyed.files()) == ["f"]
+    assert sorted(keyed.list_needed_files()) == ["f"]
     for ledger in (bounded, keyed):
         ledger.apply_entry(Tick(1_000_000))
         assert ledger.end is None
@@ -99,7 +99,7 @@ def test_changed_layout_starts_with_snapshot(
     recovered = journal.read_committed_data()
     again = DecodedJournal(recovered.snapshot or b"")
     assert again.ledger.open == {bundle.number: bundle for bundle in ledger.open_bundles}
-    assert [again.entries(blob) for blob in recovered.entries] == [(Tick(5),)]
+    assert [again.decode_entries(blob) for blob in recovered.decode_entries] == [(Tick(5),)]
     store.close()
 
 
