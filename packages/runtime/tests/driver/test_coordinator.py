@@ -155,7 +155,9 @@ def test_workers_that_always_die_end_job(tmp_path: Path, how: str, loop_bytes: i
 def test_job_with_workers_killed_by_system_reports_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(OutOfMemoryDetector, "describe_recent_kill", lambda watch: "; killed for want of memory")
+    monkeypatch.setattr(
+        OutOfMemoryDetector, "describe_recent_kill", lambda watch: "; killed for want of memory"
+    )
     rig = rig_of(tmp_path)
     while rig.ledger.end is None:
         rig.open_lanes()
