@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Set
 
-from beam_runner_model.threads import start_helper
+from beam_runner_model.threads import start_helper_thread
 
 from beam_runner_storage.stores.ownership import StateOwnership
 from beam_runner_storage.stores.ports import FileStore, StoreError
@@ -59,7 +59,7 @@ class Heartbeat:
 
     def start(self) -> None:
         """Starts the heartbeats, and removes the last heartbeats of previous servers."""
-        self._thread = start_helper(self._send_heartbeats, "state-heartbeat")
+        self._thread = start_helper_thread(self._send_heartbeats, "state-heartbeat")
 
     def stop(self) -> None:
         """Stops the heartbeats, and removes the last one, so that a standby server needn't wait; idempotent."""
