@@ -38,7 +38,7 @@ that detects each failure. The script `tools/shutdown_page.py` generates this pa
 
 The table of transitions controls the states of a job (`RunningJob`), of a worker process in the server (`WorkerLink`), and of the fork server
 (`Children`). If the table has no transition for an event, the server logs an error with a stack. In tests, the environment variable
-`BEAM_RUNNER_CHECK_SHUTDOWN` raises an exception instead. The states of other kinds of process are descriptive.
+`BEAM_RUNNER_CHECK_SHUTDOWN` raises an exception instead. The tables of all other states are documentation only.
 """
 _DETECTIONS = """\
 ## Detection of failures
