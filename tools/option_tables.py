@@ -12,6 +12,7 @@ from pathlib import Path
 
 from beam_runner_server.extensions import find
 from beam_runner_server.flags import _parser
+from beam_runner_server.job_commands import commands, describe_command
 from beam_runner_server.plain import PlainProgram
 from beam_spark_executor import BeamSparkOptions
 from beam_spark_executor.program import SparkProgram
@@ -37,12 +38,12 @@ def _rows(parser: argparse.ArgumentParser, *, skipped: frozenset[str]) -> Iterat
     """Yields a row for each option of a parser that isn't skipped."""
     formatter = parser._get_formatter()
     for action in parser._actions:
-        name = action.option_strings[-1] if action.option_strings else action.dest
-        if name in skipped or action.help == argparse.SUPPRESS:
+        name = action.option_strings[-1] if action.option_strings else ""
+        if (name or action.metavar) in skipped or action.help == argparse.SUPPRESS:
             continue
         value = formatter._format_args(action, str(action.metavar or action.dest.upper()))
-        shown = f"`{name} {value}`" if value else f"`{name}`"
-        yield f"| {_cell(shown)} | {_cell(formatter._expand_help(action) if action.help else '')} |"
+        shown = " ".join(filter(None, (name, value)))
+        yield f"| `{_cell(shown)}` | {_cell(formatter._expand_help(action) if action.help else '')} |"
 
 
 def _names(parser: argparse.ArgumentParser) -> frozenset[str]:
@@ -81,12 +82,19 @@ def page() -> str:
         extension.add_flags(web)
     pipeline = argparse.ArgumentParser(add_help=False)
     BeamSparkOptions._add_argparse_args(pipeline)
+    shared = describe_command.COMMAND.parser(spark.prog)
     tables = (
         ("Flags of both servers", spark, _names(spark) - common | {"--help"}),
         ("Flags of `beam-spark-jobserver` only", spark, common),
         ("Flags of `beam-runner-jobserver` only", plain, common),
         ("Flags of the web interface", web, frozenset[str]()),
         ("Options of a pipeline", pipeline, frozenset[str]()),
+        ("Arguments of all commands for jobs", shared, frozenset({"--help"})),
+        *(
+            (f"Arguments of the command `{one.name}`", one.parser(spark.prog), _names(shared))
+            for one in commands.ALL
+            if one.name not in ("jobs", "describe")
+        ),
     )
     lines: list[str] = []
     for title, parser, skipped in tables:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import attrs
-from beam_runner_server import flag_values, story_command
+from beam_runner_server import flag_values
+from beam_runner_server.job_commands import commands
 from beam_runner_server.plain import PlainProcesses, version_of
 from beam_runner_server.ports import Platform
 
@@ -43,13 +44,12 @@ class SparkProgram:
         "Serves the Beam Job API and runs jobs on Apache Spark. `pack -o FILE.tar.gz`"
         " writes an archive of this Python and its packages for executors without them."
         " `share-classes` writes a file that halves the CPU time of Spark's start."
-        " `story JOB BUNDLE` prints the journal's records of a bundle of a job."
-    )
+    ) + commands.HELP
     commands: Mapping[str, Callable[[Sequence[str]], int]] = attrs.field(
         factory=lambda: {
             "pack": pack.main,
             "share-classes": share_classes.main,
-            story_command.NAME: story_command.command_of("beam-spark-jobserver"),
+            **commands.commands_of("beam-spark-jobserver"),
         }
     )
 

@@ -16,8 +16,8 @@ def add_credential_flags(flag: Callable[..., Any], prefix: str = "") -> None:
     """Adds the flags with `flag`, which is a parser's ``add_argument``.
 
     Args:
-        prefix: the start of each flag's name, for a command that also has credentials of its own
-            server; for example ``job-``.
+        prefix: the start of each flag's name, such as ``job-``, for a command that also has flags for
+            the credentials of another server.
     """
     flag(
         f"--{prefix}token-file",

@@ -116,7 +116,7 @@ def settings_of(arguments: Sequence[str], program: Program) -> ServerSettings:
     spelt = [_with_dashes(argument, known) for argument in arguments]
     found, unknown = parser.parse_known_args(spelt)
     if unknown:
-        parser.error(_unknown(unknown[0], parser, program.distribution))
+        parser.error(_unknown(unknown[0], parser, program))
     try:
         for extension in extensions:
             extension.configure(found)
@@ -337,13 +337,15 @@ def _long(name: str) -> str:
     return "--" + name.lstrip("-").replace("_", "-")
 
 
-def _unknown(argument: str, parser: argparse.ArgumentParser, distribution: str) -> str:
+def _unknown(argument: str, parser: argparse.ArgumentParser, program: Program) -> str:
     name = argument.partition("=")[0]
     if not name.startswith("-"):
-        return f"unexpected argument {argument!r}: all settings are flags"
+        near = difflib.get_close_matches(name, program.commands, n=1, cutoff=0.5)
+        hint = f"did you mean the command {near[0]}?" if near else "all settings are flags"
+        return f"unexpected argument {argument!r}: {hint}"
     long = _long(name)
     if long in _ELSEWHERE:
-        return f"{long} needs {_ELSEWHERE[long].format(distribution=distribution)}"
+        return f"{long} needs {_ELSEWHERE[long].format(distribution=program.distribution)}"
     known = [option for action in parser._actions for option in action.option_strings]
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"unknown flag {name}" + (f": did you mean {nearest[0]}?" if nearest else "")

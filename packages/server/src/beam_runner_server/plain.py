@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from beam_runner_server import flag_values, story_command
+from beam_runner_server import flag_values
+from beam_runner_server.job_commands import commands
 
 if TYPE_CHECKING:
     from beam_runner_runtime.processes.placement import ProcessPlacement
@@ -80,10 +81,9 @@ class PlainProgram:
     distribution: str = "beam-runner-server"
     description: str = (
         "Serves the Beam Job API and runs jobs in plain processes on this machine."
-        " `story JOB BUNDLE` prints the journal's records of a bundle of a job."
-    )
+    ) + commands.HELP
     commands: Mapping[str, Callable[[Sequence[str]], int]] = attrs.field(
-        factory=lambda: {story_command.NAME: story_command.command_of("beam-runner-jobserver")}
+        factory=lambda: commands.commands_of("beam-runner-jobserver")
     )
 
     @property

@@ -15,6 +15,7 @@ from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_jobservices.figures.samples import URN as SAMPLES
 from beam_runner_jobservices.figures.samples import decode_samples
 from beam_runner_jobservices.figures.step_tree import StepTree
+from beam_runner_jobservices.figures.texts import is_end
 from beam_runner_jobservices.metric_values import (
     Distribution,
     LatestValue,
@@ -51,8 +52,8 @@ class StageFigures:
 
     Attributes:
         steps: the ids of the pipeline's steps in the stage.
-        paused: the number of failed bundles that will run again after a pause.
-        waits: what the stage is waiting for, except a free worker.
+        paused: the number of failed bundles that wait for their next attempt.
+        waits: the waits of the stage, except for a free worker.
     """
 
     id: str
@@ -72,6 +73,11 @@ class StageFigures:
     dropped: int | None = None
     waits: tuple[Wait, ...] = ()
     paused: int | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the stage has processed all of its input. False if the runner doesn't report it."""
+        return is_end(self.output_watermark) and not self.open_bundles
 
     @property
     def anchor(self) -> str:

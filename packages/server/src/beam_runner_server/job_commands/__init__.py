@@ -1,0 +1,1 @@
+"""The commands for jobs: a terminal's view of any job server."""

@@ -1,0 +1,233 @@
+"""The command ``describe``: prints the state of a job, its stages, steps, waits and counters."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from beam_runner_server.job_commands.connecting import Command, print_json, print_lines
+from beam_runner_server.job_commands.jobs_command import (
+    describe_times,
+    run_seconds,
+    times_of_jobs,
+)
+from beam_runner_server.job_commands.naming import add_job_argument, find_job
+
+if TYPE_CHECKING:
+    from beam_runner_jobservices.client import JobClient
+    from beam_runner_jobservices.figures.step_metrics import Figures, StageFigures
+    from beam_runner_jobservices.figures.step_tree import StepTree
+    from beam_runner_model.jobs import JobInfo, JobMetrics
+    from beam_runner_model.observation import Execution, JobTimes
+
+_NOT_REPORTED = ("UNIMPLEMENTED", "FAILED_PRECONDITION", "NOT_FOUND")
+"""The codes with which a server answers if a job doesn't run, or if the server has no such call."""
+
+
+@attrs.frozen
+class _Description:
+    """A job as the server reports it now."""
+
+    job: JobInfo
+    times: JobTimes | None
+    tree: StepTree
+    figures: Figures
+    execution: Execution | None
+
+    def is_finished(self, stage: StageFigures) -> bool:
+        """Returns whether a stage has processed all of its input."""
+        return stage.is_finished or self.job.state.name in ("DONE", "DRAINED")
+
+
+def _act(client: JobClient, found: argparse.Namespace) -> int:
+    described = _describe(client, find_job(client, found))
+    if found.json:
+        print_json(_plain(described))
+    else:
+        print_lines(_lines(described))
+    return 0
+
+
+def _describe(client: JobClient, job: JobInfo) -> _Description:
+    from beam_runner_jobservices.figures.step_metrics import figures_of
+    from beam_runner_jobservices.figures.step_tree import StepTree
+    from beam_runner_jobservices.wire.descriptions import describe_pipeline
+
+    tree = StepTree(describe_pipeline(client.pipeline(job.job_id)))
+    execution = _execution(client, job)
+    waits = execution.waits if execution else ()
+    figures = figures_of(_metrics(client, job), tree, waits)
+    times = times_of_jobs(client).get(job.job_id)
+    return _Description(job, times, tree, figures, execution)
+
+
+def _execution(client: JobClient, job: JobInfo) -> Execution | None:
+    from beam_runner_jobservices.errors import JobApiError
+
+    try:
+        return client.execution(job.job_id)
+    except JobApiError as error:
+        if error.code not in _NOT_REPORTED:
+            raise
+        return None
+
+
+def _metrics(client: JobClient, job: JobInfo) -> JobMetrics:
+    from beam_runner_jobservices.errors import JobApiError
+    from beam_runner_model.jobs import JobMetrics
+
+    try:
+        return client.metrics(job.job_id)
+    except JobApiError as error:
+        if error.code not in _NOT_REPORTED:
+            raise
+        return JobMetrics()
+
+
+def _plain(described: _Description) -> dict[str, Any]:
+    """Returns the description as values that JSON supports."""
+    from beam_runner_model.rendering import render
+
+    figures, tree, execution = described.figures, described.tree, described.execution
+    return {
+        **describe_times(described.job, described.times),
+        "stages": [
+            {
+                "id": one.id,
+                "name": one.name,
+                "finished": described.is_finished(one),
+                "open_bundles": one.open_bundles,
+                "committed_bundles": one.committed,
+                "failed_attempts": one.failed,
+                "backlog_bytes": one.backlog_bytes,
+                "output_watermark_ms": one.output_watermark,
+            }
+            for one in figures.stages
+        ],
+        "steps": [
+            {"name": tree.steps[key].name, **attrs.asdict(one)}
+            for key, one in figures.steps.items()
+        ],
+        "counters": [
+            {
+                "step": tree.label_of(one.step),
+                "namespace": one.namespace,
+                "name": one.name,
+                "attempted": _value(one.attempted),
+                "committed": _value(one.committed),
+            }
+            for one in figures.user
+        ],
+        "waits": [render(one) for one in execution.waits] if execution else [],
+        "failed_bundles": [attrs.asdict(one) for one in execution.failed] if execution else [],
+    }
+
+
+def _value(value: Any) -> Any:
+    if attrs.has(type(value)):
+        return attrs.asdict(value)
+    return sorted(value) if isinstance(value, frozenset) else value
+
+
+def _lines(described: _Description) -> Iterator[str]:
+    from beam_runner_jobservices.figures.texts import harmless
+    from beam_runner_model.rendering import render, render_waits
+
+    yield from _head(described)
+    if described.figures.stages:
+        yield ""
+        yield from _stage_table(described)
+    if any(one.elements_out is not None for one in described.figures.steps.values()):
+        yield ""
+        yield from _step_table(described)
+    if described.figures.user:
+        yield ""
+        yield from _counter_table(described)
+    execution = described.execution
+    if execution and (execution.failed or execution.still):
+        yield ""
+        yield from (harmless(render(one)) for one in execution.failed)
+        if execution.still:
+            waits = render_waits(execution.waits, now=execution.now)
+            yield harmless(f"no progress for {execution.still:.0f} s: {waits}")
+
+
+def _head(described: _Description) -> Iterator[str]:
+    from beam_runner_jobservices.figures.texts import clock, duration, harmless
+
+    job, times = described.job, described.times
+    yield f"id         {harmless(job.job_id)}"
+    yield f"name       {harmless(job.job_name)}"
+    yield f"state      {job.state.name}"
+    if times is None:
+        return
+    for name, moment in (
+        ("submitted", times.submitted),
+        ("started", times.started),
+        ("ended", times.ended),
+        ("kept until", times.kept_until),
+    ):
+        if moment is not None:
+            yield f"{name:10} {clock(moment)} UTC"
+    yield f"run time   {duration(run_seconds(times, time.time()))}"
+    if times.error:
+        yield f"error      {harmless(times.error)}"
+
+
+def _stage_table(described: _Description) -> Iterator[str]:
+    from beam_runner_jobservices.figures.texts import exact, size, watermark
+
+    from beam_runner_server.job_commands.tables import format_table
+
+    now = time.time()
+    rows = [
+        (
+            one.name,
+            "finished" if described.is_finished(one) else exact(one.open_bundles),
+            exact(one.committed),
+            exact(one.failed),
+            size(one.backlog_bytes),
+            watermark(one.output_watermark, now),
+        )
+        for one in described.figures.stages
+    ]
+    head = ("STAGE", "OPEN BUNDLES", "COMMITTED", "FAILED", "BACKLOG", "WATERMARK")
+    return format_table(head, rows, flexible=0, numbers=frozenset(range(1, 6)))
+
+
+def _step_table(described: _Description) -> Iterator[str]:
+    from beam_runner_jobservices.figures.texts import duration, exact
+
+    from beam_runner_server.job_commands.tables import format_table
+
+    rows = []
+    for key in described.tree.top:
+        one = described.figures.steps[key]
+        seconds = None if one.wall is None else one.wall / 1000
+        name = described.tree.steps[key].name
+        rows.append((name, exact(one.elements_in), exact(one.elements_out), duration(seconds)))
+    head = ("STEP", "ELEMENTS IN", "ELEMENTS OUT", "TIME")
+    return format_table(head, rows, flexible=0, numbers=frozenset((1, 2, 3)))
+
+
+def _counter_table(described: _Description) -> Iterator[str]:
+    from beam_runner_server.job_commands.tables import format_table
+
+    rows = []
+    for one in described.figures.user:
+        value = one.committed if one.committed is not None else one.attempted
+        name = f"{one.namespace}.{one.name}"
+        rows.append((name, described.tree.label_of(one.step), str(_value(value))))
+    return format_table(("COUNTER", "STEP", "VALUE"), rows, flexible=1)
+
+
+COMMAND = Command(
+    "describe",
+    "Prints the state of a job, and the metrics of its stages, steps and user code.",
+    _act,
+    add_job_argument,
+)

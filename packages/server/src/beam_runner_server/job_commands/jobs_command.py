@@ -1,0 +1,86 @@
+"""The command ``jobs``: lists the jobs of a server."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from beam_runner_server.job_commands.connecting import Command, print_json, print_lines
+
+if TYPE_CHECKING:
+    from beam_runner_jobservices.client import JobClient
+    from beam_runner_model.jobs import JobInfo
+    from beam_runner_model.observation import JobTimes
+
+
+def times_of_jobs(client: JobClient) -> dict[str, JobTimes]:
+    """Returns the times of jobs by their ids; none if the server doesn't report times."""
+    from beam_runner_jobservices.errors import JobApiError
+
+    try:
+        return {one.job_id: one for one in client.job_times()}
+    except JobApiError as error:
+        if error.code != "UNIMPLEMENTED":
+            raise
+        return {}
+
+
+def describe_times(job: JobInfo, times: JobTimes | None) -> dict[str, Any]:
+    """Returns a job and its times as values that JSON supports; times are seconds since the epoch."""
+    return {
+        "job_id": job.job_id,
+        "job_name": job.job_name,
+        "state": job.state.name,
+        "submitted": times and times.submitted,
+        "started": times and times.started,
+        "ended": times and times.ended,
+        "error": times.error if times else "",
+        "kept_until": times and times.kept_until,
+    }
+
+
+def run_seconds(times: JobTimes | None, now: float) -> float | None:
+    """Returns the run time of a job in seconds; None if it is unknown."""
+    if times is None or (times.started or times.submitted) is None:
+        return None
+    return (times.ended or now) - (times.started or times.submitted or 0.0)
+
+
+def _act(client: JobClient, found: argparse.Namespace) -> int:
+    jobs = client.jobs()
+    times = times_of_jobs(client)
+
+    def submission(job: JobInfo) -> float:
+        known = times.get(job.job_id)
+        return (known.submitted if known else None) or 0.0
+
+    newest_first = sorted(jobs, key=submission, reverse=True)
+    if found.json:
+        print_json([describe_times(job, times.get(job.job_id)) for job in newest_first])
+    elif not jobs:
+        print(f"the server at {found.job_endpoint} has no jobs")
+    else:
+        print_lines(_table(newest_first, times))
+    return 0
+
+
+def _table(jobs: list[JobInfo], times: dict[str, JobTimes]) -> Iterator[str]:
+    from beam_runner_jobservices.figures.texts import clock, duration
+
+    from beam_runner_server.job_commands.tables import format_table
+
+    now = time.time()
+    rows = []
+    for job in jobs:
+        known = times.get(job.job_id)
+        submitted = known.submitted if known else None
+        lasted = duration(run_seconds(known, now))
+        begun = clock(submitted) if submitted else "–"
+        rows.append((job.job_id, job.job_name, job.state.name, begun, lasted))
+    head = ("ID", "NAME", "STATE", "SUBMITTED (UTC)", "RUN TIME")
+    return format_table(head, rows, flexible=1)
+
+
+COMMAND = Command("jobs", "Lists the jobs of a job server, the newest first.", _act)

@@ -1,0 +1,138 @@
+"""A job server whose jobs do nothing until a test reports their states and messages."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.ports import JobReporter
+from beam_runner_jobservices.server import JobServer
+from beam_runner_model.failures import FailedBundle
+from beam_runner_model.jobs import JobMetrics, JobSpec, JobState, MetricCell
+from beam_runner_model.observation import Execution, StageSeries, ThreadStack
+from beam_runner_model.stories import BundleStory, StoryStatus, StoryStep
+from beam_runner_model.waits import Wait, WaitKind
+
+from beam_runner_server import cli
+from beam_runner_server.plain import PlainProgram
+
+STORY = BundleStory(
+    7, StoryStatus.COMMITTED, "s", ("Count",), None, (StoryStep("committed", 9, 1, 5, 0, "h", 3),)
+)
+END = 9_223_371_950_454_775
+"""The end of the global window in ms."""
+
+
+def varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*found, value))
+
+
+def stage_cells(stage: str, name: str, watermark: int, committed: int) -> tuple[MetricCell, ...]:
+    labels = {"STAGE": stage, "PTRANSFORM": name}
+    names = name.split(" + ")
+    texts = b"".join(varint(len(one)) + one.encode() for one in names)
+
+    def cell(urn: str, kind: str, payload: bytes) -> MetricCell:
+        return MetricCell(f"beam_spark:stage:{urn}:v1", f"beam:metrics:{kind}:v1", payload, labels)
+
+    return (
+        cell("output_watermark", "latest_int64", varint(1) + varint(watermark)),
+        cell("open_bundles", "latest_int64", varint(1) + varint(0 if watermark == END else 2)),
+        cell("transforms", "set_string", struct.pack(">i", len(names)) + texts),
+        cell("bundles_committed", "sum_int64", varint(committed)),
+    )
+
+
+class FakeJob:
+    """A running job, and the reporter by which a test moves the job."""
+
+    def __init__(self, spec: JobSpec, reporter: JobReporter) -> None:
+        self.job_id = spec.job_id
+        self.reporter = reporter
+        self.given = JobMetrics()
+        self.doing = Execution()
+
+    def cancel(self) -> None:
+        self.reporter.state(JobState.CANCELLED)
+
+    def drain(self) -> None:
+        """Does nothing: the job stays DRAINING."""
+
+    def metrics(self) -> JobMetrics:
+        return self.given
+
+    def execution(self) -> Execution:
+        return self.doing
+
+    def series(self) -> tuple[StageSeries, ...]:
+        return ()
+
+    def stacks(self) -> tuple[ThreadStack, ...]:
+        return ()
+
+
+class FakeServer:
+    """A job server with fake jobs, and the command line of a program."""
+
+    def __init__(self, folder: Path) -> None:
+        self._jobs: dict[str, FakeJob] = {}
+        self._server = JobServer(
+            self._start, artifacts_dir=folder / "a", port=0, tell_story=self._tell
+        )
+        self.address = self._server.address
+        self._server.start()
+
+    def _start(self, spec: JobSpec, reporter: JobReporter) -> FakeJob:
+        job = self._jobs[spec.job_id] = FakeJob(spec, reporter)
+        reporter.state(JobState.RUNNING)
+        return job
+
+    def _tell(self, job_id: str, bundle: int) -> BundleStory:
+        return STORY if bundle == 7 else BundleStory(bundle, StoryStatus.UNKNOWN, next_bundle=8)
+
+    def submit(self, name: str) -> FakeJob:
+        """Runs a job that counts."""
+        pipeline = beam.Pipeline()
+        _ = pipeline | "Make" >> beam.Create([1]) | "Double" >> beam.Map(lambda x: 2 * x)
+        with JobClient(self.address) as client:
+            job_id = client.submit(pipeline.to_runner_api().SerializeToString(), {}, name)
+        return self._jobs[job_id]
+
+    def ids(self) -> list[str]:
+        """Returns the ids of all jobs."""
+        return list(self._jobs)
+
+    def run(self, command: str, *arguments: str) -> int:
+        """Runs a command for jobs of this server; returns the exit code."""
+        words = [command, "--job-endpoint", self.address, *arguments]
+        return cli.main(words, PlainProgram())
+
+    def stop(self) -> None:
+        """Stops the server."""
+        self._server.stop()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[FakeServer]:
+    server = FakeServer(tmp_path)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def stuck(server: FakeServer) -> FakeJob:
+    """A job with one finished stage, one stage that waits, and a failed bundle."""
+    job = server.submit("stuck")
+    job.given = JobMetrics((*stage_cells("s1", "Make", END, 5), *stage_cells("s2", "Double", 0, 1)))
+    failed = FailedBundle("s2", 3, ("Double",), 2, "user_code", error="ValueError: \x1b[31mno")
+    wait = Wait(WaitKind.RETRY, "s2", ("Double",), 1)
+    job.doing = Execution((), (failed,), (wait,), 12.0, 1)
+    return job

@@ -1,0 +1,156 @@
+"""Tests of the commands that list, describe, cancel and drain the jobs of a server."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+from beam_runner_model.jobs import JobState
+
+from beam_runner_server import cli
+from beam_runner_server.plain import PlainProgram
+
+from .conftest import FakeJob, FakeServer
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a program that accepts connections and never responds."""
+    with socket.create_server(("localhost", 0)) as listening:
+        yield f"localhost:{listening.getsockname()[1]}"
+
+
+def test_jobs_are_listed_newest_first(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert server.run("jobs") == 0
+    assert "has no jobs" in capsys.readouterr().out
+    first, second = server.submit("first"), server.submit("second")
+    first.reporter.state(JobState.FAILED, "ValueError: no")
+    assert server.run("jobs") == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split()[:3] == ["ID", "NAME", "STATE"]
+    assert [row.split()[:3] for row in rows] == [
+        [second.job_id, "second", "RUNNING"],
+        [first.job_id, "first", "FAILED"],
+    ]
+    assert server.run("jobs", "--json") == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [(one["job_id"], one["state"]) for one in listed] == [
+        (second.job_id, "RUNNING"),
+        (first.job_id, "FAILED"),
+    ]
+    assert listed[1]["error"] == "ValueError: no"
+    assert listed[1]["ended"] >= listed[1]["started"] > 0
+
+
+def test_job_is_found_by_id_part_of_id_and_unique_name(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = server.submit("alone")
+    server.submit("twin")
+    server.submit("twin")
+    part = next(
+        job.job_id[at : at + 8]
+        for at in range(len(job.job_id) - 8)
+        if not any(job.job_id[at : at + 8] in one for one in server.ids() if one != job.job_id)
+    )
+    for name in (job.job_id, part, "alone"):
+        assert server.run("describe", name) == 0
+        assert job.job_id in capsys.readouterr().out
+    assert server.run("cancel", "twin") == 1
+    assert "matches 2 jobs" in capsys.readouterr().err
+    assert server.run("cancel", "aloen") == 1
+    error = capsys.readouterr().err
+    assert "did you mean alone?" in error
+    assert error.count("\n") == 1
+
+
+def test_description_contains_stages_waits_and_failures(
+    server: FakeServer, stuck: FakeJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert server.run("describe", "stuck") == 0
+    shown = capsys.readouterr().out
+    stages = [line.split() for line in shown.splitlines() if line.startswith(("Make", "Double"))]
+    assert stages[0][:3] == ["Make", "finished", "5"]
+    assert stages[1][:3] == ["Double", "2", "1"]
+    assert "no progress for 12 s" in shown
+    assert "ValueError: no" in shown
+    assert "\x1b" not in shown
+    assert server.run("describe", "stuck", "--json") == 0
+    described = json.loads(capsys.readouterr().out)
+    assert [one["finished"] for one in described["stages"]] == [True, False]
+    assert described["failed_bundles"][0]["attempts"] == 2
+    stuck.reporter.state(JobState.CANCELLED)
+    assert server.run("describe", "stuck") == 0
+    assert "CANCELLED" in capsys.readouterr().out
+
+
+def test_cancel_command_ends_job(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    job = server.submit("one")
+    assert server.run("cancel", "one", "--wait", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "job_id": job.job_id,
+        "job_name": "one",
+        "state": "CANCELLED",
+    }
+    assert server.run("cancel", "one") == 0
+    assert server.run("drain", "one") == 1
+    assert "has already ended: CANCELLED" in capsys.readouterr().err
+
+
+def test_drain_command_returns_while_job_drains(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = server.submit("one")
+    assert server.run("drain", "one") == 0
+    assert capsys.readouterr().out == f"job {job.job_id} is DRAINING\n"
+    job.reporter.state(JobState.FAILED, "no")
+    assert server.run("drain", "one") == 1
+
+
+def test_commands_without_server_fail_within_limit(
+    silent: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("localhost", 0)) as taken:
+        closed = f"localhost:{taken.getsockname()[1]}"
+    for address, text in (
+        (closed, "no job server responds at"),
+        ("no-such-host.invalid:1", "no job server responds at"),
+        (silent, ""),
+    ):
+        began = time.monotonic()
+        assert cli.main(["jobs", "--job-endpoint", address], PlainProgram()) == 1
+        assert time.monotonic() - began < 60
+        error = capsys.readouterr().err
+        assert text in error
+        assert address in error
+        assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["jobs", "--job-endpoint", "localhost"], "expected HOST:PORT"),
+        (["jobs", "--all"], "--all"),
+        (["describe"], "JOB"),
+        (["logs", "one", "--tail", "0"], "1 or more"),
+    ],
+)
+def test_wrong_command_line_fails_with_one_line(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(arguments, PlainProgram())
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1
+
+
+def test_misspelled_command_names_nearest_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["canel", "job"], PlainProgram())
+    assert "did you mean the command cancel?" in capsys.readouterr().err
