@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from beam_runner_server.extensions import find
-from beam_runner_server.flags import _parser
+from beam_runner_server.extensions import find_extensions
+from beam_runner_server.flags import _make_parser
 from beam_runner_server.job_commands import commands, describe_command
 from beam_runner_server.plain import PlainProgram
 from beam_spark_executor import BeamSparkOptions
@@ -75,10 +75,10 @@ def variables(root: Path) -> dict[str, str]:
 
 def page() -> str:
     """Returns the page as it must be."""
-    spark, plain = _parser(SparkProgram()), _parser(PlainProgram())
+    spark, plain = _make_parser(SparkProgram()), _make_parser(PlainProgram())
     common = _names(spark) & _names(plain)
     web = argparse.ArgumentParser(add_help=False)
-    for extension in find():
+    for extension in find_extensions():
         extension.add_flags(web)
     pipeline = argparse.ArgumentParser(add_help=False)
     BeamSparkOptions._add_argparse_args(pipeline)

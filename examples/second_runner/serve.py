@@ -7,7 +7,7 @@ import sys
 
 import attrs
 from beam_runner_server.cli import main
-from beam_runner_server.plain import PlainProgram, StartedLater
+from beam_runner_server.plain import DeferredPlatform, PlainProgram
 
 
 @attrs.frozen
@@ -17,11 +17,11 @@ class DaskProgram(PlainProgram):
     name: str = "beam-dask-jobserver"
     description: str = "Serves the Beam Job API and runs the jobs on Dask."
 
-    def platform(self, found: argparse.Namespace) -> StartedLater:
+    def platform(self, found: argparse.Namespace) -> DeferredPlatform:
         """Returns Dask with the number of cores of ``--cores``."""
         from dask_placement import DaskPlacement
 
-        return StartedLater(lambda: DaskPlacement(found.cores))
+        return DeferredPlatform(lambda: DaskPlacement(found.cores))
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ import sys
 import time
 
 from beam_runner_server.job_folders import JobFolders
-from beam_runner_server.job_server import Server
+from beam_runner_server.job_server import RunnerServer
 from beam_runner_storage.stores.ports import StoreError
 from beam_spark_executor.cli import main
 
 _SECONDS = 2
 
-stop = Server.stop
+stop = RunnerServer.stop
 
 
 def check(place: JobFolders) -> None:
@@ -21,12 +21,12 @@ def check(place: JobFolders) -> None:
     raise StoreError("there is no place for data")
 
 
-def stop_later(server: Server) -> None:
+def stop_later(server: RunnerServer) -> None:
     """Delays the exit, so that jobs receive the error."""
     time.sleep(_SECONDS)
     stop(server)
 
 
-JobFolders.check = check  # type: ignore[method-assign]
-Server.stop = stop_later  # type: ignore[method-assign]
+JobFolders.check_store = check  # type: ignore[method-assign]
+RunnerServer.stop = stop_later  # type: ignore[method-assign]
 sys.exit(main())

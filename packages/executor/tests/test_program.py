@@ -21,7 +21,7 @@ def no_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def parse(arguments: Sequence[str]) -> ServerSettings:
-    return flags.parse(arguments, SparkProgram())
+    return flags.parse_command_line(arguments, SparkProgram())
 
 
 def spark_of(*arguments: str) -> SparkSettings:

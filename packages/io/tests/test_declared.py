@@ -9,14 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beam_spark_io.declared import asked
-from beam_spark_io.schemas import spark_of_arrow
+from beam_spark_io.declared import dataframe_columns
+from beam_spark_io.schemas import convert_arrow_to_spark
 
 COLUMNS = pa.schema([("id", pa.int64())])
 
 
 def frame_of(session: Any) -> Any:
-    return SimpleNamespace(schema=SimpleNamespace(json=lambda: spark_of_arrow(session.columns)))
+    return SimpleNamespace(
+        schema=SimpleNamespace(json=lambda: convert_arrow_to_spark(session.columns))
+    )
 
 
 def test_session_of_another_thread_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,9 +31,9 @@ def test_session_of_another_thread_is_used(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "pyspark", core)
     monkeypatch.setitem(sys.modules, "pyspark.sql", sql)
     monkeypatch.setitem(sys.modules, "pyspark.sql.session", sql)
-    assert asked(frame_of) == COLUMNS
+    assert dataframe_columns(frame_of) == COLUMNS
 
 
 def test_declaration_without_session_calls_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "pyspark.sql.session", raising=False)
-    assert asked(frame_of) is None
+    assert dataframe_columns(frame_of) is None

@@ -18,7 +18,7 @@ from beam_runner_planner.table_specs import VIEW, InvalidTableSpec, TableSource
 from beam_runner_storage.temporary import remove_stale_folders
 
 from beam_spark_io import frames, from_dataframe, to_dataframe
-from beam_spark_io.spark.frames import frame_of
+from beam_spark_io.spark.frames import read_frame
 
 
 class Ends(PipelineRunner):
@@ -123,4 +123,4 @@ def test_dataframe_of_another_spark_is_refused_in_one_sentence() -> None:
     catalog = SimpleNamespace(tableExists=lambda name: False)
     session: Any = SimpleNamespace(read=SimpleNamespace(options=dict), catalog=catalog)
     with pytest.raises(InvalidTableSpec, match="belongs to another Spark than the server's"):
-        frame_of(session, TableSource(table=f"global_temp.{VIEW}12"))
+        read_frame(session, TableSource(table=f"global_temp.{VIEW}12"))

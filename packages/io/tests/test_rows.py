@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_spark_io.rows import BatchesOfRows, RowsAtTimes, RowsOfBatches
-from beam_spark_io.schemas import arrow_schema
+from beam_spark_io.schemas import declared_arrow_schema
 
 
 class Row(typing.NamedTuple):
@@ -35,7 +35,7 @@ ROWS = st.builds(
 
 
 def batches(rows: list[Any], schema: Any = Row) -> list[bytes]:
-    fn = BatchesOfRows(arrow_schema(schema))
+    fn = BatchesOfRows(declared_arrow_schema(schema))
     fn.setup()
     fn.start_bundle()
     found = [batch for row in rows for batch in fn.process(row) or ()]

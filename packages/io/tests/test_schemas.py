@@ -15,10 +15,10 @@ from pyspark.sql import types
 
 from beam_spark_io.schemas import (
     UnknownType,
-    arrow_of_spark,
-    arrow_schema,
-    row_type,
-    spark_of_arrow,
+    convert_arrow_to_spark,
+    convert_spark_to_arrow,
+    declared_arrow_schema,
+    make_row_type,
 )
 
 
@@ -64,14 +64,14 @@ SPARK = types.StructType(
 
 
 def test_schema_of_named_tuple_equals_spark_schema() -> None:
-    columns = arrow_schema(Every)
-    assert columns == arrow_schema(SPARK) == arrow_of_spark(SPARK.json())
-    assert types.StructType.fromJson(json.loads(spark_of_arrow(columns))) == SPARK
+    columns = declared_arrow_schema(Every)
+    assert columns == declared_arrow_schema(SPARK) == convert_spark_to_arrow(SPARK.json())
+    assert types.StructType.fromJson(json.loads(convert_arrow_to_spark(columns))) == SPARK
 
 
 def test_schema_columns_have_types_of_rows() -> None:
-    columns = arrow_schema(Every)
-    assert arrow_schema(row_type(columns)) == columns
+    columns = declared_arrow_schema(Every)
+    assert declared_arrow_schema(make_row_type(columns)) == columns
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_schema_types_unknown_to_rows_or_spark_are_reported_by_column(
     declared: Any, said: str
 ) -> None:
     with pytest.raises(UnknownType, match=f"the column 'v' .*{said}"):
-        columns = arrow_schema(declared)
-        spark_of_arrow(columns)
+        columns = declared_arrow_schema(declared)
+        convert_arrow_to_spark(columns)
 
 
 def test_schema_of_type_without_fields_is_refused() -> None:
-    assert arrow_schema(int) is None
+    assert declared_arrow_schema(int) is None

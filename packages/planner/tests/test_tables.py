@@ -34,7 +34,7 @@ def copied(p: beam.Pipeline) -> Any:
 
 
 def read(p: beam.Pipeline) -> Any:
-    return p | beam.Impulse() | "It" >> primitives.read(TableSource("csv", path="in"))
+    return p | beam.Impulse() | "It" >> primitives.read_table(TableSource("csv", path="in"))
 
 
 @pytest.mark.parametrize("flags", [samples.EMBEDDED, samples.EXTERNAL])
@@ -116,8 +116,8 @@ def test_publication_with_foreign_input_is_refused(between: TableTarget | None) 
     def told(p: beam.Pipeline) -> Any:
         names = p | beam.Create([b'{"folder": "/home", "files": ["mine"]}']) | beam.Reshuffle()
         if between is not None:
-            names = names | "Stage" >> primitives.stage(between)
-        return names | "It" >> primitives.publish(TableTarget("csv", "out"))
+            names = names | "Stage" >> primitives.stage_batches(between)
+        return names | "It" >> primitives.publish_staged_files(TableTarget("csv", "out"))
 
     with pytest.raises(InvalidPipeline, match="'It' publishes written files, but its input"):
         plan_job(samples.job_of(samples.proto_of(told)))
@@ -153,7 +153,7 @@ def test_table_input_shared_with_side_input_is_refused(build: samples.Build) -> 
 
 def test_table_transform_with_non_bytes_elements_is_refused() -> None:
     def numbers(p: beam.Pipeline) -> Any:
-        return p | beam.Create([1]) | "It" >> primitives.read(TableSource("csv", path="in"))
+        return p | beam.Create([1]) | "It" >> primitives.read_table(TableSource("csv", path="in"))
 
     with pytest.raises(InvalidPipeline, match="'It' must have inputs and outputs of bytes"):
         plan_job(samples.job_of(samples.proto_of(numbers)))

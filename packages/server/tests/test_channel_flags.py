@@ -3,32 +3,32 @@ from __future__ import annotations
 import pytest
 from beam_runner_runtime.channel.place import ChannelAddress, ChannelError
 
-from beam_runner_server.channel_flags import ChannelWishes
-from beam_runner_server.flags import parse
+from beam_runner_server.channel_flags import ChannelSettings
+from beam_runner_server.flags import parse_command_line
 from beam_runner_server.plain import PlainProgram
 
 CLUSTER = "spark://master:7077"
 
 
 def test_channel_uses_address_of_spark_driver() -> None:
-    place = ChannelWishes().place(CLUSTER, "driver.example", "0.0.0.0", here=False)
+    place = ChannelSettings().make_channel_place(CLUSTER, "driver.example", "0.0.0.0", here=False)
     assert place == ChannelAddress("0.0.0.0", 0, "driver.example")
     assert place.address(5) == "driver.example:5"
 
 
 def test_channel_on_one_machine_is_unreachable_from_others() -> None:
-    place = ChannelWishes().place("local[2]", "127.0.0.1", "127.0.0.1", here=True)
+    place = ChannelSettings().make_channel_place("local[2]", "127.0.0.1", "127.0.0.1", here=True)
     assert place.is_private
     assert place.address(5) == "127.0.0.1:5"
 
 
 def test_channel_flags_override_defaults() -> None:
     flags = ("--channel-host=10.0.0.1", "--channel-port", "7", "--channel-advertise=public:8")
-    wishes = parse(flags, PlainProgram()).channel
-    assert wishes == ChannelWishes("10.0.0.1", 7, ("public", 8))
+    wishes = parse_command_line(flags, PlainProgram()).channel
+    assert wishes == ChannelSettings("10.0.0.1", 7, ("public", 8))
     wanted = ChannelAddress("10.0.0.1", 7, "public", 8)
-    assert wishes.place(CLUSTER, "driver", "driver", here=False) == wanted
-    assert wishes.place("local[2]", "127.0.0.1", "127.0.0.1", here=True) == wanted
+    assert wishes.make_channel_place(CLUSTER, "driver", "driver", here=False) == wanted
+    assert wishes.make_channel_place("local[2]", "127.0.0.1", "127.0.0.1", here=True) == wanted
 
 
 @pytest.mark.parametrize(
@@ -42,31 +42,31 @@ def test_channel_flags_override_defaults() -> None:
 def test_channel_with_one_address_advertises_that_address(
     binding: str, here: bool, address: str
 ) -> None:
-    place = ChannelWishes(binding).place(CLUSTER, "driver", "driver", here=here)
+    place = ChannelSettings(binding).make_channel_place(CLUSTER, "driver", "driver", here=here)
     assert place.address(5) == address
 
 
 def test_channel_with_port_only_leaves_host_to_spark() -> None:
-    wishes = parse(["--channel-port=7"], PlainProgram()).channel
-    place = wishes.place(CLUSTER, "driver", "0.0.0.0", here=False)
+    wishes = parse_command_line(["--channel-port=7"], PlainProgram()).channel
+    place = wishes.make_channel_place(CLUSTER, "driver", "0.0.0.0", here=False)
     assert place == ChannelAddress("0.0.0.0", 7, "driver")
 
 
 @pytest.mark.parametrize(
     ("wishes", "driver"),
     [
-        (ChannelWishes(), "localhost"),
-        (ChannelWishes(host="127.0.0.1"), "driver"),
-        (ChannelWishes(advertised=("localhost", 5)), "driver"),
+        (ChannelSettings(), "localhost"),
+        (ChannelSettings(host="127.0.0.1"), "driver"),
+        (ChannelSettings(advertised=("localhost", 5)), "driver"),
     ],
 )
 def test_channel_address_that_means_executor_itself_is_refused(
-    wishes: ChannelWishes, driver: str
+    wishes: ChannelSettings, driver: str
 ) -> None:
     with pytest.raises(
         ChannelError, match=r"spark://master:7077 runs .* (localhost|127.0.0.1) means"
     ):
-        wishes.place(CLUSTER, driver, driver, here=False)
+        wishes.make_channel_place(CLUSTER, driver, driver, here=False)
 
 
 @pytest.mark.parametrize(
@@ -76,5 +76,5 @@ def test_channel_flags_with_invalid_values_are_refused(
     flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        parse([flag], PlainProgram())
+        parse_command_line([flag], PlainProgram())
     assert f"{flag.partition('=')[0]}: expected" in capsys.readouterr().err

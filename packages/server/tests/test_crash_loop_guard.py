@@ -19,7 +19,7 @@ from beam_runner_storage.journal.errors import JournalUnavailable
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
-from beam_runner_server.crash_loop_guard import count_start
+from beam_runner_server.crash_loop_guard import count_job_start
 from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor
 from beam_runner_server.job_folders import JobFolders
 
@@ -46,7 +46,7 @@ def test_third_start_is_refused(tmp_path: Path) -> None:
     die_within(folder)
     with (
         pytest.raises(JobRejected, match="2 servers in a row crashed") as refused,
-        count_start(folder),
+        count_job_start(folder),
     ):
         pytest.fail("the job was started")
     assert not refused.value.unsupported
@@ -55,16 +55,16 @@ def test_third_start_is_refused(tmp_path: Path) -> None:
 def test_successful_start_resets_count(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     die_within(folder)
-    with count_start(folder):
+    with count_job_start(folder):
         assert list(folder.iterdir())
     assert not list(folder.iterdir())
     die_within(folder)
-    with count_start(folder):
+    with count_job_start(folder):
         pass
 
 
 def test_failed_start_leaves_no_count(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), count_start(tmp_path / "job"):
+    with pytest.raises(KeyError), count_job_start(tmp_path / "job"):
         raise KeyError
     assert not list(tmp_path.iterdir())
 
@@ -72,7 +72,7 @@ def test_failed_start_leaves_no_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "many"])
 def test_unreadable_start_count_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "starts").write_text(text)
-    with count_start(tmp_path):
+    with count_job_start(tmp_path):
         pass
     assert not list(tmp_path.iterdir())
 
@@ -81,7 +81,7 @@ def executor_of(
     folder: Path, monkeypatch: pytest.MonkeyPatch, ledger: Callable[..., None]
 ) -> PlacedJobExecutor:
     """Returns an executor with only the parts that lead to the ledger of a job."""
-    monkeypatch.setattr(PlacedJobExecutor, "_ledger", ledger)
+    monkeypatch.setattr(PlacedJobExecutor, "_open_ledger", ledger)
     executor = PlacedJobExecutor.__new__(PlacedJobExecutor)
     store = SimpleNamespace(journal=lambda job_id: None, epoch=1, durable=False)
     parts = {

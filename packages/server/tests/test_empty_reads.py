@@ -9,7 +9,7 @@ from beam_runner_planner.file_reads import FileRead
 from beam_runner_urns import metrics as urns
 from servers import Reporter
 
-from beam_runner_server.empty_reads import EmptyReadsReporter, empty_reads
+from beam_runner_server.empty_reads import EmptyReadsReporter, describe_empty_reads
 
 READ = FileRead("R/Read", "in/*.txt", False, frozenset({"source"}), frozenset({"lines"}))
 
@@ -28,7 +28,7 @@ def counted(**elements: int) -> JobMetrics:
 
 @pytest.mark.parametrize("metrics", [counted(source=1), counted(source=1, lines=0)])
 def test_read_without_elements_is_named_with_pattern_and_folder(metrics: JobMetrics) -> None:
-    (text,) = empty_reads([READ], metrics)
+    (text,) = describe_empty_reads([READ], metrics)
 
     assert text.startswith("The step 'R/Read' read nothing: 'in/*.txt' matches no files")
     assert os.getcwd() in text
@@ -43,21 +43,21 @@ def test_read_without_elements_is_named_with_pattern_and_folder(metrics: JobMetr
     ],
 )
 def test_read_outside_server_folders_names_no_folder(read: FileRead) -> None:
-    (text,) = empty_reads([read], counted(source=1))
+    (text,) = describe_empty_reads([read], counted(source=1))
 
     assert read.pattern in text
     assert os.getcwd() not in text
 
 
 def test_match_without_elements_is_named() -> None:
-    assert empty_reads([attrs.evolve(READ, pattern="")], counted(source=1)) == [
+    assert describe_empty_reads([attrs.evolve(READ, pattern="")], counted(source=1)) == [
         "The step 'R/Read' matched no files, or only empty files"
     ]
 
 
 @pytest.mark.parametrize("metrics", [counted(source=1, lines=2), counted(lines=0), counted()])
 def test_read_with_elements_or_without_input_is_not_named(metrics: JobMetrics) -> None:
-    assert empty_reads([READ], metrics) == []
+    assert describe_empty_reads([READ], metrics) == []
 
 
 @pytest.mark.parametrize("state", JobState)

@@ -54,27 +54,27 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_extension_has_flags_and_is_started() -> None:
-    settings = flags.parse(["--pages=all"], PlainProgram())
-    assert extensions.start(settings.extensions, DOOR) == ["all pages of localhost:1"]
+    settings = flags.parse_command_line(["--pages=all"], PlainProgram())
+    assert extensions.start_extensions(settings.extensions, DOOR) == ["all pages of localhost:1"]
 
 
 def test_extension_that_cannot_start_is_reported_and_stops_no_other() -> None:
-    settings = flags.parse(["--pages", "torn"], PlainProgram())
-    assert extensions.start(settings.extensions, DOOR) == ["the pages are torn"]
+    settings = flags.parse_command_line(["--pages", "torn"], PlainProgram())
+    assert extensions.start_extensions(settings.extensions, DOOR) == ["the pages are torn"]
 
 
 def test_extension_flag_with_wrong_value_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
-        flags.parse(["--pages=none"], PlainProgram())
+        flags.parse_command_line(["--pages=none"], PlainProgram())
     assert exit_.value.code == 2
     assert "--pages: none is too few" in capsys.readouterr().err
 
 
 def test_extensions_can_be_disabled() -> None:
-    assert flags.parse(["--serve-http=false"], PlainProgram()).extensions == ()
+    assert flags.parse_command_line(["--serve-http=false"], PlainProgram()).extensions == ()
 
 
 def test_extension_flag_takes_truth_value(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        flags.parse(["--serve-http=maybe"], PlainProgram())
+        flags.parse_command_line(["--serve-http=maybe"], PlainProgram())
     assert "expected true or false, got 'maybe'" in capsys.readouterr().err

@@ -9,13 +9,13 @@ from beam_runner_runtime.job_options import BulkMode
 from beam_runner_storage.stores.spec import StoreSpec
 
 from beam_runner_server import flags
-from beam_runner_server.flags import ServerSettings, parse
+from beam_runner_server.flags import ServerSettings, parse_command_line
 from beam_runner_server.plain import PlainProcesses, PlainProgram
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     with pytest.raises(SystemExit) as ended:
-        parse(arguments, PlainProgram())
+        parse_command_line(arguments, PlainProgram())
     assert ended.value.code == 2
     error = capsys.readouterr().err
     assert len(error.splitlines()) == 1
@@ -29,14 +29,14 @@ def no_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_flags_have_defaults() -> None:
-    settings = parse([], PlainProgram())
+    settings = parse_command_line([], PlainProgram())
     assert settings == ServerSettings()
     assert (settings.job_host, settings.job_port) == ("localhost", 8099)
     assert settings.platform == PlainProcesses(os.cpu_count() or 1)
 
 
 def test_flags_are_all_parsed() -> None:
-    settings = parse(
+    settings = parse_command_line(
         program=PlainProgram(),
         arguments=[
             *("--job-port", "0", "--job-host", "0.0.0.0", "--artifacts-dir", "/a/b"),
@@ -81,7 +81,7 @@ def test_flags_are_all_parsed() -> None:
 
 
 def test_state_in_store_allows_next_server_to_find_data() -> None:
-    settings = parse(
+    settings = parse_command_line(
         ["--state-dir=s3://bucket/state", "--data-dir=s3://bucket/data"], PlainProgram()
     )
     assert settings.state_dir == StoreSpec("s3://bucket/state")
@@ -106,11 +106,11 @@ def test_state_in_store_is_refused_if_data_would_not_outlive_machine(
 
 @pytest.mark.parametrize("wish", ["cancel", "drain"])
 def test_jobs_end_at_sigterm_without_state_folder(wish: str) -> None:
-    assert parse(["--on-sigterm", wish], PlainProgram()).on_sigterm == wish
+    assert parse_command_line(["--on-sigterm", wish], PlainProgram()).on_sigterm == wish
 
 
 def test_underscores_become_dashes_in_names_only() -> None:
-    settings = parse(["--job_port", "1", "--artifacts_dir=/a_b"], PlainProgram())
+    settings = parse_command_line(["--job_port", "1", "--artifacts_dir=/a_b"], PlainProgram())
     assert settings.job_port == 1
     assert settings.artifacts_dir == Path("/a_b")
 
@@ -173,7 +173,7 @@ def test_wrong_flag_values_name_expected_values(
 
 def test_help_lists_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        parse(["--help"], PlainProgram())
+        parse_command_line(["--help"], PlainProgram())
     assert ended.value.code == 0
     text = capsys.readouterr().out
     names = ("job-port", "job-host", "state-dir", "artifacts-dir", "cores")
@@ -183,7 +183,7 @@ def test_help_lists_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_version_flag_prints_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        parse(["--version"], PlainProgram())
+        parse_command_line(["--version"], PlainProgram())
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith("beam-runner-jobserver ")
 
@@ -193,7 +193,7 @@ def test_extensions_are_served_with_guarded_server(
     monkeypatch: pytest.MonkeyPatch, flags: list[str]
 ) -> None:
     monkeypatch.setattr("beam_runner_server.flags.find", lambda: (Mock(),))
-    assert len(parse(flags, PlainProgram()).extensions) == 1
+    assert len(parse_command_line(flags, PlainProgram()).extensions) == 1
 
 
 @pytest.mark.parametrize(
@@ -205,14 +205,14 @@ def test_extensions_are_served_with_guarded_server(
     ids=["Python", "Java and Go"],
 )
 def test_prism_flags_of_sdks_are_accepted(line: list[str]) -> None:
-    settings = parse(line, PlainProgram())
+    settings = parse_command_line(line, PlainProgram())
     assert (settings.job_port, settings.log_level, settings.log_kind) == (4711, "warning", "json")
     assert settings.extensions == ()
 
 
 def test_prism_flags_with_other_spellings_are_accepted() -> None:
-    assert parse(["-log_kind", "dev"], PlainProgram()).log_kind == "text"
-    assert parse(["-serve_http", "-job_port", "1"], PlainProgram()).job_port == 1
+    assert parse_command_line(["-log_kind", "dev"], PlainProgram()).log_kind == "text"
+    assert parse_command_line(["-serve_http", "-job_port", "1"], PlainProgram()).job_port == 1
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,8 @@ def test_prism_flags_with_other_spellings_are_accepted() -> None:
 )
 def test_go_durations_are_parsed(text: str, seconds: float | None) -> None:
     assert (
-        parse([f"-idle_shutdown_timeout={text}"], PlainProgram()).idle_shutdown_timeout == seconds
+        parse_command_line([f"-idle_shutdown_timeout={text}"], PlainProgram()).idle_shutdown_timeout
+        == seconds
     )
 
 
@@ -239,10 +240,14 @@ def test_single_dash_before_unknown_flag_is_refused(
 
 
 def test_failed_streams_are_retained_for_week_if_state_is_persisted() -> None:
-    assert parse([], PlainProgram()).keep_failed_streams == 0
-    assert parse(["--state-dir=/s"], PlainProgram()).keep_failed_streams == 7 * 24 * 3600
+    assert parse_command_line([], PlainProgram()).keep_failed_streams == 0
     assert (
-        parse(["--state-dir=/s", "--keep-failed-streams=0"], PlainProgram()).keep_failed_streams
+        parse_command_line(["--state-dir=/s"], PlainProgram()).keep_failed_streams == 7 * 24 * 3600
+    )
+    assert (
+        parse_command_line(
+            ["--state-dir=/s", "--keep-failed-streams=0"], PlainProgram()
+        ).keep_failed_streams
         == 0
     )
 
@@ -253,6 +258,8 @@ def test_standby_without_state_is_refused(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_limits_of_attempts_and_outages_can_be_disabled() -> None:
-    settings = parse(["--max-stream-attempts=unlimited", "--outage-limit=-1"], PlainProgram())
+    settings = parse_command_line(
+        ["--max-stream-attempts=unlimited", "--outage-limit=-1"], PlainProgram()
+    )
     assert (settings.max_stream_attempts, settings.outage_limit) == (None, None)
-    assert parse([], PlainProgram()).outage_limit == 600
+    assert parse_command_line([], PlainProgram()).outage_limit == 600

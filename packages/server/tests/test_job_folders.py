@@ -20,29 +20,31 @@ def at(path: Path) -> StoreSpec:
 
 
 def test_job_folder_on_one_machine_is_in_state_folder(tmp_path: Path) -> None:
-    folders = JobFolders.of(None, tmp_path, at(tmp_path), durable=True)
+    folders = JobFolders.of_server(None, tmp_path, at(tmp_path), durable=True)
     assert folders.folder == folders.spec.folder == tmp_path / "jobs"
-    assert folders.of_job("job-1").folder == tmp_path / "jobs" / "job-1"
-    assert folders.of_job("job-1").spec.durable
+    assert folders.folder_of_job("job-1").folder == tmp_path / "jobs" / "job-1"
+    assert folders.folder_of_job("job-1").spec.durable
     assert not (tmp_path / "server-id").exists()
 
 
 def test_job_folder_without_shared_store_leaves_no_files(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folders = JobFolders.of(None, tmp_path, at(tmp_path)).jobs_without_folder("spark://host:7077")
+    folders = JobFolders.of_server(None, tmp_path, at(tmp_path)).without_shared_store(
+        "spark://host:7077"
+    )
     (told,) = caplog.messages
     assert told.startswith("spark://host:7077 runs bundles on other machines, and no --data-dir")
     assert (folders.folder, folders.spec) == (tmp_path / "jobs", NO_STORE)
     (tmp_path / "jobs" / "job-1").mkdir(parents=True)
-    folders.check()
-    folders.remove_but(("job-1",))
-    folders.remove("job-1")
+    folders.check_store()
+    folders.remove_other_jobs(("job-1",))
+    folders.remove_job_files("job-1")
     assert list((tmp_path / "jobs").iterdir()) == []
 
 
 def test_job_folder_flag_can_declare_machines_without_shared_folder(tmp_path: Path) -> None:
-    assert JobFolders.of(parse_data_dir("none"), tmp_path, at(tmp_path)).spec == NO_STORE
+    assert JobFolders.of_server(parse_data_dir("none"), tmp_path, at(tmp_path)).spec == NO_STORE
 
 
 @pytest.mark.parametrize("wanted", ["s3://bucket/x", "/data"])
@@ -52,7 +54,7 @@ def test_job_folders_of_two_servers_differ_and_stay_after_restart(
     states = [tmp_path / "one", tmp_path / "other"]
     data = parse_data_dir(wanted)
     first, again, other = (
-        JobFolders.of(data, state, at(state)) for state in (*states[:1], *states)
+        JobFolders.of_server(data, state, at(state)) for state in (*states[:1], *states)
     )
     assert first == again
     assert first.spec != other.spec
@@ -62,47 +64,48 @@ def test_job_folders_of_two_servers_differ_and_stay_after_restart(
 def test_job_folder_of_servers_with_same_stored_state_is_same(tmp_path: Path) -> None:
     state = StoreSpec(f"file://{tmp_path / 'state'}")
     first, following = (
-        JobFolders.of(at(tmp_path / "data"), tmp_path / name, state) for name in ("one", "other")
+        JobFolders.of_server(at(tmp_path / "data"), tmp_path / name, state)
+        for name in ("one", "other")
     )
     assert first == following
 
 
 def test_job_folder_in_shared_folder_is_private_to_user(tmp_path: Path) -> None:
-    folders = JobFolders.of(at(tmp_path / "shared"), tmp_path, at(tmp_path))
-    folders.check()
+    folders = JobFolders.of_server(at(tmp_path / "shared"), tmp_path, at(tmp_path))
+    folders.check_store()
     assert stat.S_IMODE(folders.folder.stat().st_mode) == 0o700
     folders.folder.chmod(0o770)
-    folders.check()
+    folders.check_store()
     assert stat.S_IMODE(folders.folder.stat().st_mode) == 0o770
 
 
 def test_job_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="Can't create the folder .*file/"):
-        JobFolders.of(at(tmp_path / "file"), tmp_path, at(tmp_path)).check()
+        JobFolders.of_server(at(tmp_path / "file"), tmp_path, at(tmp_path)).check_store()
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_workers_find_marker_of_their_server_only(tmp_path: Path, scheme: str) -> None:
     data = StoreSpec(f"{scheme}{tmp_path / 'data'}")
-    folders = JobFolders.of(data, tmp_path, at(tmp_path))
+    folders = JobFolders.of_server(data, tmp_path, at(tmp_path))
     assert "is a different" in find_files_problem(folders.spec)
-    folders.check()
-    folders.check()
-    folders.remove_but(())
+    folders.check_store()
+    folders.check_store()
+    folders.remove_other_jobs(())
     assert find_files_problem(folders.spec) == ""
     assert list(folders.spec.open_store().list_names()) == [MARK]
 
 
 def test_files_of_finished_jobs_are_removed_and_others_stay(tmp_path: Path) -> None:
     data = StoreSpec(f"file://{tmp_path / 'store'}")
-    folders = JobFolders.of(data, tmp_path, at(tmp_path))
-    folders.check()
+    folders = JobFolders.of_server(data, tmp_path, at(tmp_path))
+    folders.check_store()
     for job in ("job-1", "job-2"):
         folders.spec.with_prefix(job).open_store().create_file("data", b"")
         (folders.folder / job).mkdir(parents=True)
     data.with_prefix("server-of-somebody-else").open_store().create_file("job-1/data", b"")
-    folders.remove_but({"job-2"})
+    folders.remove_other_jobs({"job-2"})
     store = folders.spec.open_store()
     wait_until(lambda: sorted(store.list_names()) == ["job-2/data", MARK], 30)
     assert list(data.with_prefix("server-of-somebody-else").open_store().list_names()) == [
@@ -114,10 +117,10 @@ def test_files_of_finished_jobs_are_removed_and_others_stay(tmp_path: Path) -> N
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_files_of_one_job_are_removed_and_others_stay(tmp_path: Path, scheme: str) -> None:
     data = StoreSpec(f"{scheme}{tmp_path / 'data'}")
-    folders = JobFolders.of(data, tmp_path, at(tmp_path))
+    folders = JobFolders.of_server(data, tmp_path, at(tmp_path))
     for job_id in ("one", "two"):
         (folders.folder / job_id).mkdir(parents=True)
         folders.spec.with_prefix(job_id).open_store().create_file("file", b"x")
-    folders.remove("one")
+    folders.remove_job_files("one")
     assert [path.name for path in folders.folder.iterdir()] == ["two"]
     assert list(folders.spec.open_store().list_names()) == ["two/file"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beam_runner_server.flags import ServerSettings
-from beam_runner_server.job_server import Server
+from beam_runner_server.job_server import RunnerServer
 from beam_runner_server.plain import PlainProcesses
 
 # A program with Beam alone, without any package of this runner.
@@ -29,7 +29,7 @@ for name in sorted(sent.fields):
 
 @pytest.mark.timeout(120)
 def test_beam_client_sends_job_options(tmp_path: Path) -> None:
-    served = Server(
+    served = RunnerServer(
         ServerSettings(job_port=0, state_dir=tmp_path / "state", platform=PlainProcesses(1))
     )
     try:

@@ -21,7 +21,7 @@ def reasons() -> queue.SimpleQueue[str]:
 
 def test_lifeline_pipe_without_reader_counts_as_lost(reasons: queue.SimpleQueue[str]) -> None:
     read, written = os.pipe()
-    parent_watch.watch(written, None, reasons.put)
+    parent_watch.watch_output_and_process(written, None, reasons.put)
     os.write(written, b"something is read, or waits to be")
     with pytest.raises(queue.Empty):
         reasons.get(timeout=0.2)
@@ -33,7 +33,7 @@ def test_lifeline_pipe_without_reader_counts_as_lost(reasons: queue.SimpleQueue[
 def test_lifeline_process_that_exits_counts_as_lost(reasons: queue.SimpleQueue[str]) -> None:
     sleeper = subprocess.Popen(["sleep", "60"])
     with tempfile.TemporaryFile() as file:
-        parent_watch.watch(file.fileno(), sleeper.pid, reasons.put)
+        parent_watch.watch_output_and_process(file.fileno(), sleeper.pid, reasons.put)
         with pytest.raises(queue.Empty):
             reasons.get(timeout=0.2)
         sleeper.kill()
@@ -46,13 +46,13 @@ def test_lifeline_process_that_does_not_exist_counts_as_lost(
 ) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
-    with pytest.raises(parent_watch.AlreadyGone, match=str(ended.pid)):
-        parent_watch.watch(1, ended.pid, reasons.put)
+    with pytest.raises(parent_watch.ParentAlreadyExited, match=str(ended.pid)):
+        parent_watch.watch_output_and_process(1, ended.pid, reasons.put)
 
 
 def test_lifeline_with_closed_output_never_counts_as_lost(reasons: queue.SimpleQueue[str]) -> None:
     with tempfile.TemporaryFile() as file:
         closed = file.fileno()
-    parent_watch.watch(closed, None, reasons.put)
+    parent_watch.watch_output_and_process(closed, None, reasons.put)
     with pytest.raises(queue.Empty):
         reasons.get(timeout=0.2)

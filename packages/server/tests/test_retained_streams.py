@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from beam_runner_storage.journal.store import FILE, JournalStore
 
-from beam_runner_server.retained_streams import KeptStreams
+from beam_runner_server.retained_streams import RetainedStreams
 
 
 def store_with(folder: Path, **since: int) -> JournalStore:
@@ -26,25 +26,27 @@ def test_stream_state_is_retained_until_expiry_and_then_removed(tmp_path: Path) 
     removed: list[str] = []
     with closing(store_with(tmp_path, early=500, late=900)) as store:
         store.get_journal("other").store_snapshot(b"of a job that runs")
-        kept = KeptStreams(store, 600, lambda: now[0])
-        assert kept.until() == {"early": 1_100, "late": 1_500}
+        kept = RetainedStreams(store, 600, lambda: now[0])
+        assert kept.expiry_times() == {"early": 1_100, "late": 1_500}
         kept.remove_expired(removed.append, ())
         assert removed == []
         now[0] = 1_200
         kept.remove_expired(removed.append, ())
         assert removed == ["early"]
         assert store.list_job_ids() == ("late", "other")
-        assert kept.until() == {"late": 1_500}
+        assert kept.expiry_times() == {"late": 1_500}
     with closing(JournalStore(tmp_path, durable=False)) as store:
         assert store.damage == ()
-        assert KeptStreams(store, 0, lambda: now[0]).until() == {}, "by the next server's flag"
-        assert KeptStreams(store, 10_000, lambda: now[0]).until() == {"late": 10_900}
+        assert RetainedStreams(store, 0, lambda: now[0]).expiry_times() == {}, (
+            "by the next server's flag"
+        )
+        assert RetainedStreams(store, 10_000, lambda: now[0]).expiry_times() == {"late": 10_900}
 
 
 def test_state_of_unfinished_job_is_not_removed(tmp_path: Path) -> None:
     removed: list[str] = []
     with closing(store_with(tmp_path, one=500)) as store:
-        KeptStreams(store, 1, lambda: 1_000).remove_expired(removed.append, ("one",))
+        RetainedStreams(store, 1, lambda: 1_000).remove_expired(removed.append, ("one",))
         assert removed == []
         assert store.list_job_ids() == ("one",)
 
@@ -54,7 +56,7 @@ def test_journal_stays_until_data_of_its_job_is_removed(tmp_path: Path) -> None:
         raise OSError("the store is away")
 
     with closing(store_with(tmp_path, one=500)) as store:
-        kept = KeptStreams(store, 1, lambda: 1_000)
+        kept = RetainedStreams(store, 1, lambda: 1_000)
         with pytest.raises(OSError, match="away"):
             kept.remove_expired(refuses, ())
         assert store.list_finished_jobs() == {"one": 500}

@@ -10,14 +10,14 @@ import pytest
 from beam_runner_model.jobs import JobState
 from servers import Reporter
 
-from beam_runner_server.waiting_jobs import NeverBegun, awaited
+from beam_runner_server.waiting_jobs import NeverStartedJob, wait_for_job_need
 
 
 def test_waiting_job_is_cancelled_before_resource_arrives() -> None:
     reporter = Reporter()
     states = iter([JobState.STOPPED, JobState.STARTING, JobState.CANCELLING])
-    handle = awaited(Future(), lambda: next(states), reporter)
-    assert isinstance(handle, NeverBegun)
+    handle = wait_for_job_need(Future(), lambda: next(states), reporter)
+    assert isinstance(handle, NeverStartedJob)
     assert reporter.states == [(JobState.CANCELLED, None)]
     handle.cancel()
     handle.drain()
@@ -29,7 +29,7 @@ def test_waiting_job_gets_requested_resource(state: JobState) -> None:
     reporter = Reporter()
     spark: Future[str] = Future()
     threading.Timer(0.7, spark.set_result, ("Spark",)).start()
-    assert awaited(spark, lambda: state, reporter) == "Spark"
+    assert wait_for_job_need(spark, lambda: state, reporter) == "Spark"
     assert reporter.states == []
 
 
@@ -38,4 +38,4 @@ def test_missing_resource_raises_error(error: Exception) -> None:
     spark: Future[Any] = Future()
     spark.set_exception(error)
     with pytest.raises(type(error), match="no "):
-        awaited(spark, lambda: JobState.STARTING, Reporter())
+        wait_for_job_need(spark, lambda: JobState.STARTING, Reporter())

@@ -121,7 +121,7 @@ def patch_store(module: ModuleType) -> None:
 
 
 def patch_executor(module: ModuleType) -> None:
-    around(module.PlacedJobExecutor, "_begin", "before plan", "after plan")
+    around(module.PlacedJobExecutor, "_begin_job", "before plan", "after plan")
 
 
 def patch_job_folder(module: ModuleType) -> None:

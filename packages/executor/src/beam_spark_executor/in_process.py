@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import attrs
 from beam_runner_model.errors import RunnerError
 from beam_runner_server import extensions
-from beam_runner_server.flags import WrongFlag, settings_of
-from beam_runner_server.job_server import Server
-from beam_spark_io.sessions import session_here
+from beam_runner_server.flags import InvalidFlag, parse_settings
+from beam_runner_server.job_server import RunnerServer
+from beam_spark_io.sessions import find_session
 
 from beam_spark_executor.program import SparkProgram
 from beam_spark_executor.spark.existing_session import SUBMITTED, reject_spark_connect
@@ -45,13 +45,13 @@ class InProcessServer:
 
     def __init__(self, flags: Sequence[str], spark: SparkSettings) -> None:
         try:
-            settings = settings_of([*flags, "--job-port=0"], SparkProgram())
+            settings = parse_settings([*flags, "--job-port=0"], SparkProgram())
             assert isinstance(settings.platform, SparkPlatform)
             spark = attrs.evolve(
                 settings.platform.settings, session=spark.session, python_path=spark.python_path
             )
-            self._server = Server(attrs.evolve(settings, platform=SparkPlatform(spark)))
-        except (WrongFlag, RunnerError, OSError) as error:
+            self._server = RunnerServer(attrs.evolve(settings, platform=SparkPlatform(spark)))
+        except (InvalidFlag, RunnerError, OSError) as error:
             raise InProcessServerNotStarted(str(error)) from error
         self._extensions = settings.extensions
         try:
@@ -63,7 +63,7 @@ class InProcessServer:
                     str(error).strip() or type(error).__name__
                 ) from error
             raise
-        for line in extensions.start(self._extensions, self._server.door):
+        for line in extensions.start_extensions(self._extensions, self._server.door):
             log.info("%s", line)
         self._process = os.getpid()
         # Don't use atexit: Python first waits for the server's threads, which wait for clients.
@@ -105,7 +105,7 @@ def start_in_process_server(flags: Sequence[str], python_path: str) -> InProcess
         NotStarted: for example, the existing Spark can't be used, or a flag is wrong.
     """
     names_spark = any(flag.startswith(("--spark-master-url", "--spark-conf")) for flag in flags)
-    session = session_here()
+    session = find_session()
     if session is None and not names_spark:
         try:
             reject_spark_connect({})

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import attrs
 from beam_runner_server import flag_values
 from beam_runner_server.job_commands import commands
-from beam_runner_server.plain import PlainProcesses, version_of
+from beam_runner_server.plain import PlainProcesses, distribution_version
 from beam_runner_server.ports import Platform
 
 from beam_spark_executor import pack, share_classes
@@ -56,8 +56,8 @@ class SparkProgram:
     @property
     def versions(self) -> str:
         """Returns the text that ``--version`` prints."""
-        spark, beam = (version_of(one) for one in ("pyspark", "apache-beam"))
-        return f"{self.name} {version_of(self.distribution)} (PySpark {spark}, Apache Beam {beam})"
+        spark, beam = (distribution_version(one) for one in ("pyspark", "apache-beam"))
+        return f"{self.name} {distribution_version(self.distribution)} (PySpark {spark}, Apache Beam {beam})"
 
     def add_flags(self, flag: Callable[..., Any]) -> None:
         """Adds the flags about Spark, and ``--without-spark``."""
@@ -78,7 +78,7 @@ class SparkProgram:
         )
         flag(
             "--without-spark",
-            type=flag_values.cores,
+            type=flag_values.parse_cores,
             nargs="?",
             const=os.cpu_count() or 1,
             metavar="CORES",

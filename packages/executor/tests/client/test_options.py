@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from beam_runner_server.flags import parse
+from beam_runner_server.flags import parse_command_line
 from beam_runner_storage.stores.spec import StoreSpec
 
 import beam_spark_executor
@@ -35,7 +35,7 @@ def test_options_cover_all_flags_of_command() -> None:
         "--beam_spark_state_dir=/s",
         "--beam_spark_data_dir=s3://bucket/prefix",
     )
-    settings = parse(asked.flags, SparkProgram())
+    settings = parse_command_line(asked.flags, SparkProgram())
     assert isinstance(settings.platform, SparkPlatform)
     assert settings.platform.settings.master == "local[2]"
     assert settings.platform.settings.conf == {"spark.a": "1", "spark.b": "2"}

@@ -12,7 +12,7 @@ import pytest
 from beam_runner_planner.table_specs import TableTarget
 from beam_runner_runtime.channel.attempts import BundleFailure
 from beam_runner_urns import spark as urns
-from beam_spark_io.schemas import spark_of_arrow
+from beam_spark_io.schemas import convert_arrow_to_spark
 from table_jobs import TableJob
 
 from beam_spark_executor.spark.session import RunningSpark
@@ -31,7 +31,7 @@ def database(spark: RunningSpark, tmp_path: Path) -> Iterator[str]:
 
 
 def target(table: str, **more: Any) -> TableTarget:
-    return TableTarget(table=table, **{"schema": spark_of_arrow(ROWS.schema), **more})
+    return TableTarget(table=table, **{"schema": convert_arrow_to_spark(ROWS.schema), **more})
 
 
 def rows(spark: RunningSpark, table: str) -> list[tuple[int, str]]:

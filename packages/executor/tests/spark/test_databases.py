@@ -11,7 +11,7 @@ import pytest
 from beam_runner_planner.table_specs import TableTarget
 from beam_runner_runtime.channel.attempts import BundleFailure
 from beam_runner_urns import spark as urns
-from beam_spark_io.schemas import spark_of_arrow
+from beam_spark_io.schemas import convert_arrow_to_spark
 from beam_spark_io.spark import databases
 from beam_spark_io.spark.databases import WRITES
 from table_jobs import TableJob
@@ -36,7 +36,9 @@ class Database:
     def target(self, mode: str = "append", **options: Any) -> TableTarget:
         """Returns the specification of the table `words`."""
         told = {"url": self.url, "dbtable": "words", **options}
-        return TableTarget("jdbc", mode=mode, options=told, schema=spark_of_arrow(ROWS.schema))
+        return TableTarget(
+            "jdbc", mode=mode, options=told, schema=convert_arrow_to_spark(ROWS.schema)
+        )
 
     def run(self, *statements: str) -> None:
         """Runs SQL statements."""
@@ -155,14 +157,14 @@ def test_database_write_of_finished_job_commits_no_rows(
     job.write(database.target("error"), ROWS.slice(2))
     to = database.target(mode).to_payload()
     staged = job.done(urns.STAGE, to, job.given(ROWS), attempt=2)
-    copy = databases._copy
+    copy = databases._copy_statement
 
     def cancelled_by_then(*args: Any) -> str:
         job.stop()
         return copy(*args)
 
     with monkeypatch.context() as patched:
-        patched.setattr(databases, "_copy", cancelled_by_then)
+        patched.setattr(databases, "_copy_statement", cancelled_by_then)
         broke = job.run(urns.PUBLISH, to, staged, attempt=2)
     assert isinstance(broke, BundleFailure) and "the job ends" in broke.reason
     assert database.rows() == [(3, "ü")]

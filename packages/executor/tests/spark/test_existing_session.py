@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from beam_runner_runtime.tuning import TUNING
-from beam_spark_io.sessions import session_here
+from beam_spark_io.sessions import find_session
 
 from beam_spark_executor.spark.existing_session import missing_settings, reject_spark_connect
 from beam_spark_executor.spark.session import RunningSpark, start_spark
@@ -23,13 +23,13 @@ def session_with(**changed: str) -> Any:
 
 def test_session_is_none_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "pyspark.sql.session", raising=False)
-    assert session_here() is None
+    assert find_session() is None
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_session_is_found(spark: RunningSpark) -> None:
-    found = session_here()
+    found = find_session()
     assert found is not None
     assert found.sparkContext is spark.session.sparkContext
 

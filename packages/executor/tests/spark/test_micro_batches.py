@@ -26,8 +26,8 @@ from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_runtime.channel.wire import decode_message, encode_message
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_urns import spark as urns
-from beam_spark_io.schemas import spark_of_arrow
-from beam_spark_io.spark.stream_position import Position
+from beam_spark_io.schemas import convert_arrow_to_spark
+from beam_spark_io.spark.stream_position import StreamPosition
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.spark import micro_batches
@@ -40,7 +40,7 @@ from beam_spark_executor.spark.threads import start_job_thread
 pytestmark = pytest.mark.spark
 
 BUFFER = BufferPlan("out", BufferKind.STORED)
-SCHEMA = spark_of_arrow(pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))]))
+SCHEMA = convert_arrow_to_spark(pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))]))
 START = 1_767_225_600_000
 NOW = 1_800_000_000_000
 
@@ -106,13 +106,13 @@ class Stream:
         return [row["id"] for each in elements for row in decode_batch(each).to_pylist()]
 
     @property
-    def position(self) -> Position:
+    def position(self) -> StreamPosition:
         """Returns the last committed position."""
         assert self.left is not None
         (element,) = read_elements_of_inputs(
             FileCache.open(self.data.store), [Input(self.left.data)]
         )
-        return Position.from_bytes(element)
+        return StreamPosition.from_bytes(element)
 
     @property
     def _plan(self) -> JobPlan:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from beam_spark_io.spark.reasons import reason_of
+from beam_spark_io.spark.reasons import failure_reason
 from processes import exists
 from pyspark import InheritableThread, cloudpickle
 from waiting import wait_until
@@ -157,10 +157,10 @@ def test_cancelled_busy_worker_is_killed_within_seconds(
 
 def test_reason_of_java_error_omits_called_method() -> None:
     failure: Any = RuntimeError("An error occurred while calling o1.collectToPython.\n: it")
-    assert reason_of(failure) == "An error occurred while calling o1.collectToPython."
+    assert failure_reason(failure) == "An error occurred while calling o1.collectToPython."
     failure.java_exception = SimpleNamespace(toString=lambda: "SparkException: Job aborted\n\tat x")
-    assert reason_of(failure) == "SparkException: Job aborted"
-    assert reason_of(ValueError()) == "ValueError"
+    assert failure_reason(failure) == "SparkException: Job aborted"
+    assert failure_reason(ValueError()) == "ValueError"
 
 
 _OF_A_WORKER = """\
@@ -186,7 +186,7 @@ Driver stacktrace:"""
 
 
 def test_reason_of_worker_error_ends_with_exception() -> None:
-    reason = reason_of(ValueError(_OF_A_WORKER))
+    reason = failure_reason(ValueError(_OF_A_WORKER))
     assert reason.startswith("org.apache.spark.SparkException: Job aborted")
     assert reason.endswith(
         "PythonException: ModuleNotFoundError: No module named 'beam_spark_executor'"
@@ -196,4 +196,4 @@ def test_reason_of_worker_error_ends_with_exception() -> None:
 
 def test_traceback_without_exception_is_reduced_to_first_line() -> None:
     line = "PythonException: Traceback (most recent call last):"
-    assert reason_of(ValueError(f"{line}\n  File 'worker.py'")) == line
+    assert failure_reason(ValueError(f"{line}\n  File 'worker.py'")) == line

@@ -13,7 +13,7 @@ from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_planner.table_specs import TableSource, TableTarget
 from beam_runner_runtime.channel.attempts import BundleFailure
 from beam_runner_urns import spark as urns
-from beam_spark_io.schemas import spark_of_arrow
+from beam_spark_io.schemas import convert_arrow_to_spark
 from table_jobs import TableJob
 
 from beam_spark_executor.spark.session import RunningSpark
@@ -36,7 +36,7 @@ def read(job: TableJob, source: TableSource) -> list[dict[str, Any]]:
 
 
 def target(path: Path, **more: Any) -> TableTarget:
-    return TableTarget("parquet", str(path), schema=spark_of_arrow(ROWS.schema), **more)
+    return TableTarget("parquet", str(path), schema=convert_arrow_to_spark(ROWS.schema), **more)
 
 
 def written(path: Path) -> list[dict[str, Any]]:

@@ -8,18 +8,18 @@ from typing import Any
 import pyarrow as pa
 from beam_runner_planner.table_specs import InvalidTableSpec
 
-from beam_spark_io.schemas import arrow_of_spark, arrow_schema
-from beam_spark_io.sessions import session_here
+from beam_spark_io.schemas import convert_spark_to_arrow, declared_arrow_schema
+from beam_spark_io.sessions import find_session
 
 
-def columns_of(schema: Any) -> pa.Schema:
+def declared_columns(schema: Any) -> pa.Schema:
     """Returns the columns that a user declares.
 
     Raises:
         InvalidTableSpec: the declaration is not a schema.
         UnknownType: Spark has no type for a column.
     """
-    declared = arrow_schema(schema)
+    declared = declared_arrow_schema(schema)
     if declared is None:
         raise InvalidTableSpec(
             f"schema is {schema!r}; expected a NamedTuple, a pyarrow.Schema or a StructType"
@@ -27,7 +27,7 @@ def columns_of(schema: Any) -> pa.Schema:
     return declared
 
 
-def asked(frame: Callable[[Any], Any]) -> pa.Schema | None:
+def dataframe_columns(frame: Callable[[Any], Any]) -> pa.Schema | None:
     """Returns the columns of a DataFrame of this process's Spark session; None if no session exists.
 
     Args:
@@ -36,11 +36,11 @@ def asked(frame: Callable[[Any], Any]) -> pa.Schema | None:
     Raises:
         Exception: any error of Spark.
     """
-    session = session_here()
-    return None if session is None else arrow_of_spark(frame(session).schema.json())
+    session = find_session()
+    return None if session is None else convert_spark_to_arrow(frame(session).schema.json())
 
 
-def picked(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+def select_columns(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
     """Returns the selected columns in the order of the selection.
 
     Raises:

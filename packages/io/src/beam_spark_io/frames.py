@@ -13,7 +13,7 @@ from beam_runner_planner.table_specs import VIEW, InvalidTableSpec
 from beam_runner_storage.temporary import TemporaryFolder
 
 from beam_spark_io.reading import ReadFromSpark
-from beam_spark_io.sessions import session_here
+from beam_spark_io.sessions import find_session
 from beam_spark_io.writing import WriteToSpark
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class FromDataFrame(ReadFromSpark):
     """The transform of `from_dataframe`."""
 
     def __init__(self, frame: DataFrame) -> None:
-        _check(frame)
+        _check_frame(frame)
         name = f"{VIEW}{uuid.uuid4().hex}"
         frame.createGlobalTempView(name)
         super().__init__(table=f"global_temp.{name}", schema=frame.schema)
@@ -75,13 +75,13 @@ def to_dataframe(rows: pvalue.PCollection, path: str = "", *, schema: Any = None
     """
     if not isinstance(rows, pvalue.PCollection):
         raise InvalidTableSpec(f"to_dataframe needs a PCollection, but got a {type(rows).__name__}")
-    session = session_here()
+    session = find_session()
     if session is None:
         raise InvalidTableSpec(
             "to_dataframe returns a DataFrame of this program's SparkSession, but this"
             " program has none: create a SparkSession before the pipeline runs"
         )
-    folder = f"{(path or _temporary(session)).rstrip('/')}/rows-{uuid.uuid4().hex}"
+    folder = f"{(path or _temporary_folder(session)).rstrip('/')}/rows-{uuid.uuid4().hex}"
     # A second run of the pipeline includes this write again, and must leave the earlier files
     # unchanged.
     _ = rows | f"to_dataframe({folder})" >> WriteToSpark(
@@ -96,7 +96,7 @@ def to_dataframe(rows: pvalue.PCollection, path: str = "", *, schema: Any = None
     return session.read.parquet(folder)
 
 
-def _temporary(session: SparkSession) -> str:
+def _temporary_folder(session: SparkSession) -> str:
     master = str(session.sparkContext.master)
     if not master.startswith("local") or master.startswith("local-cluster"):
         raise InvalidTableSpec(
@@ -108,7 +108,7 @@ def _temporary(session: SparkSession) -> str:
     return str(folder.path)
 
 
-def _check(frame: Any) -> None:
+def _check_frame(frame: Any) -> None:
     if not hasattr(frame, "createGlobalTempView"):
         raise InvalidTableSpec(
             f"from_dataframe needs a Spark DataFrame, but got a {type(frame).__name__}"

@@ -15,11 +15,11 @@ from beam_runner_planner.table_specs import StreamSource, TableSource, TableTarg
 from beam_runner_urns import spark as urns
 
 
-class ForeignRunner(RuntimeError):
+class UnsupportedRunner(RuntimeError):
     """Raised if another runner tries to execute one of these transforms."""
 
 
-class CarriedOutBySpark(PTransform):
+class SparkPrimitive(PTransform):
     """A transform without parts, which only the runner of this project knows."""
 
     def __init__(self, urn: str, payload: bytes) -> None:
@@ -37,33 +37,33 @@ class CarriedOutBySpark(PTransform):
         return self._urn, self._payload
 
 
-def read(source: TableSource) -> PTransform:
+def read_table(source: TableSource) -> PTransform:
     """Returns a transform from an impulse to the batches of a table, each as an Arrow stream."""
-    return CarriedOutBySpark(urns.READ, source.to_payload())
+    return SparkPrimitive(urns.READ, source.to_payload())
 
 
 def read_stream(source: StreamSource) -> PTransform:
     """Returns a transform from an impulse to the batches of a stream as they arrive, each as an Arrow stream."""
-    return CarriedOutBySpark(urns.READ_STREAM, source.to_payload())
+    return SparkPrimitive(urns.READ_STREAM, source.to_payload())
 
 
-def stage(target: TableTarget) -> PTransform:
+def stage_batches(target: TableTarget) -> PTransform:
     """Returns a transform that writes batches to a place that no reader looks at, and emits what it wrote."""
-    return CarriedOutBySpark(urns.STAGE, target.to_payload())
+    return SparkPrimitive(urns.STAGE, target.to_payload())
 
 
-def publish(target: TableTarget) -> PTransform:
+def publish_staged_files(target: TableTarget) -> PTransform:
     """Returns a transform that moves written data into its table, and emits the table's name."""
-    return CarriedOutBySpark(urns.PUBLISH, target.to_payload())
+    return SparkPrimitive(urns.PUBLISH, target.to_payload())
 
 
-def _register(urn: str) -> None:
+def _register_urn(urn: str) -> None:
     # Beam's SDK finds a transform by its URN in these two tables. Python runners use the first one.
-    PTransform.register_urn(urn, bytes, lambda _, payload, __: CarriedOutBySpark(urn, payload))
+    PTransform.register_urn(urn, bytes, lambda _, payload, __: SparkPrimitive(urn, payload))
 
     @BeamTransformFactory.register_urn(urn, bytes)
-    def refuse(factory: Any, name: str, *_: Any) -> NoReturn:
-        raise ForeignRunner(
+    def reject_foreign_runner(factory: Any, name: str, *_: Any) -> NoReturn:
+        raise UnsupportedRunner(
             f"the transform {name!r} needs Spark's readers and writers, which this"
             " runner doesn't have: run the pipeline with"
             " beam_spark_executor.BeamSparkRunner"
@@ -71,4 +71,4 @@ def _register(urn: str) -> None:
 
 
 for _urn in sorted(urns.ALL):
-    _register(_urn)
+    _register_urn(_urn)

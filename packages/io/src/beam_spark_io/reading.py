@@ -13,10 +13,10 @@ from apache_beam.typehints.native_type_compatibility import match_is_named_tuple
 from beam_runner_planner.table_specs import TableSource
 
 from beam_spark_io import primitives
-from beam_spark_io.declared import asked, columns_of, picked
+from beam_spark_io.declared import dataframe_columns, declared_columns, select_columns
 from beam_spark_io.rows import RowsOfBatches
-from beam_spark_io.schemas import row_type, spark_of_arrow
-from beam_spark_io.spark.frames import frame_of
+from beam_spark_io.schemas import convert_arrow_to_spark, make_row_type
+from beam_spark_io.spark.frames import read_frame
 
 
 class ReadFromSpark(PTransform):
@@ -65,15 +65,17 @@ class ReadFromSpark(PTransform):
         source = TableSource(format, table, sql, path, options or {}, columns, where)
         named = schema if match_is_named_tuple(schema) and not columns else None
         declared = (
-            asked(lambda session: frame_of(session, source))
+            dataframe_columns(lambda session: read_frame(session, source))
             if schema is None
-            else columns_of(schema)
+            else declared_columns(schema)
         )
         self._make = named
-        self._type = named or (None if declared is None else row_type(picked(declared, columns)))
+        self._type = named or (
+            None if declared is None else make_row_type(select_columns(declared, columns))
+        )
         self._source = source
         if declared is not None:
-            self._source = attrs.evolve(source, schema=spark_of_arrow(declared))
+            self._source = attrs.evolve(source, schema=convert_arrow_to_spark(declared))
 
     def expand(self, pbegin: pvalue.PBegin) -> pvalue.PCollection:
         """Returns a PCollection with one element for each row."""
@@ -83,7 +85,7 @@ class ReadFromSpark(PTransform):
         return (
             pbegin
             | "Begin" >> beam.Impulse()
-            | "Spark" >> primitives.read(self._source)
+            | "Spark" >> primitives.read_table(self._source)
             | "Rows" >> of_batches
         )
 

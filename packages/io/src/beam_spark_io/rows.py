@@ -39,8 +39,8 @@ class RowsOfBatches(beam.DoFn):
     def process(self, element: bytes) -> Iterator[Any]:
         """Yields the rows of a batch in order."""
         batch = decode_batch(element)
-        columns = [_values(column) for column in batch.columns]
-        return map(self._make or row_maker(tuple(batch.schema.names)), *columns)
+        columns = [_column_values(column) for column in batch.columns]
+        return map(self._make or make_row_function(tuple(batch.schema.names)), *columns)
 
 
 class RowsAtTimes(beam.DoFn):
@@ -57,12 +57,12 @@ class RowsAtTimes(beam.DoFn):
 
     def process(self, element: bytes) -> Iterator[TimestampedValue]:
         """Yields the rows of a batch in order."""
-        times = _values(decode_batch(element).column(self._column))
+        times = _column_values(decode_batch(element).column(self._column))
         return map(TimestampedValue, self._rows.process(element), times)
 
 
 @functools.cache
-def row_maker(names: tuple[str, ...]) -> Callable[..., beam.Row]:
+def make_row_function(names: tuple[str, ...]) -> Callable[..., beam.Row]:
     """Returns a function that makes a ``beam.Row`` from the values of these fields, one argument for
     each.
 
@@ -70,7 +70,7 @@ def row_maker(names: tuple[str, ...]) -> Callable[..., beam.Row]:
     than half of the time, and attributes that are set one by one need no dictionary. Only ASCII
     names qualify, because Python normalizes other letters.
     """
-    if not all(map(_can_be_compiled, names)):
+    if not all(map(_is_safe_parameter_name, names)):
         return lambda *values: beam.Row(**dict(zip(names, values, strict=True)))
     arguments = [f"value_{number}" for number in range(len(names))]
     sets = [f" row.{name} = {value}" for name, value in zip(names, arguments, strict=True)]
@@ -81,7 +81,7 @@ def row_maker(names: tuple[str, ...]) -> Callable[..., beam.Row]:
     return made
 
 
-def _can_be_compiled(name: str) -> bool:
+def _is_safe_parameter_name(name: str) -> bool:
     return (
         name.isascii()
         and name.isidentifier()
@@ -122,7 +122,7 @@ class BatchesOfRows(beam.DoFn):
         kind = type(element)
         pick = self._pickers.get(kind)
         if pick is None:
-            pick = self._pickers[kind] = _picker(kind, self._schema.names)
+            pick = self._pickers[kind] = _make_value_getter(kind, self._schema.names)
         try:
             self._rows.append(pick(element))
         except (AttributeError, KeyError) as error:
@@ -141,14 +141,16 @@ class BatchesOfRows(beam.DoFn):
     def _batch(self) -> bytes:
         rows, self._rows = self._rows, []
         values = zip(*rows, strict=True)
-        columns = [_column(field, each) for field, each in zip(self._schema, values, strict=True)]
+        columns = [
+            _arrow_column(field, each) for field, each in zip(self._schema, values, strict=True)
+        ]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         fitting = len(rows) * _BATCH_BYTES // max(1, batch.nbytes)
         self._enough = max(1, min(fitting, 2 * self._enough, _MOST_ROWS))
         return encode_batch(batch)
 
 
-def _picker(kind: type, names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+def _make_value_getter(kind: type, names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     """Returns a function that gets the values of a row, with Python's own getters if they fit.
 
     The getters fit if they return a tuple, and if no name contains a dot.
@@ -162,35 +164,40 @@ def _picker(kind: type, names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]
     return operator.itemgetter(*names) if is_dict else operator.attrgetter(*names)
 
 
-def _values(column: pa.Array) -> list[Any]:
+def _column_values(column: pa.Array) -> list[Any]:
     """Returns the values of a column in the form that rows have."""
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
         return [None if each is None else Timestamp(micros=each) for each in micros]
     values: list[Any] = column.to_pylist()
-    convert = _to_python(column.type)
+    convert = _arrow_to_python_converter(column.type)
     return values if convert is None else [None if v is None else convert(v) for v in values]
 
 
-def _to_python(arrow: pa.DataType) -> Convert | None:
+def _arrow_to_python_converter(arrow: pa.DataType) -> Convert | None:
     """Returns a function that converts a value of Arrow to the value in a row; None if they are the same."""
     if pa.types.is_timestamp(arrow) and arrow.tz is not None:
-        return _instant
+        return _to_beam_timestamp
     if pa.types.is_struct(arrow):
-        parts = [(field.name, _or_none(_to_python(field.type))) for field in arrow]
+        parts = [
+            (field.name, _allow_none(_arrow_to_python_converter(field.type))) for field in arrow
+        ]
         return lambda value: beam.Row(**{name: convert(value[name]) for name, convert in parts})
     if pa.types.is_map(arrow):
-        key, item = _or_none(_to_python(arrow.key_type)), _or_none(_to_python(arrow.item_type))
+        key, item = (
+            _allow_none(_arrow_to_python_converter(arrow.key_type)),
+            _allow_none(_arrow_to_python_converter(arrow.item_type)),
+        )
         return lambda value: {key(k): item(v) for k, v in value}
     if pa.types.is_list(arrow):
-        element = _to_python(arrow.value_type)
+        element = _arrow_to_python_converter(arrow.value_type)
         if element is not None:
-            each = _or_none(element)
+            each = _allow_none(element)
             return lambda value: [each(v) for v in value]
     return None
 
 
-def _column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+def _arrow_column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
     """Returns a column with the given values.
 
     Raises:
@@ -198,7 +205,7 @@ def _column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
     """
     name = field.name
     try:
-        convert = _to_arrow(field.type)
+        convert = _python_to_arrow_converter(field.type)
         if convert is not None:
             values = [None if value is None else convert(value) for value in values]
         column = pa.array(values, field.type)
@@ -214,38 +221,43 @@ def _column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
     return column
 
 
-def _to_arrow(arrow: pa.DataType) -> Convert | None:
+def _python_to_arrow_converter(arrow: pa.DataType) -> Convert | None:
     """Returns a function that converts a value of a row to a value that Arrow accepts; None if Arrow accepts it."""
     if pa.types.is_timestamp(arrow):
-        return _moment
+        return _to_microseconds
     if pa.types.is_struct(arrow):
-        parts = [(field.name, _or_none(_to_arrow(field.type))) for field in arrow]
+        parts = [
+            (field.name, _allow_none(_python_to_arrow_converter(field.type))) for field in arrow
+        ]
         return lambda value: {
             name: convert(value[name] if isinstance(value, dict) else getattr(value, name))
             for name, convert in parts
         }
     if pa.types.is_map(arrow):
-        key, item = _or_none(_to_arrow(arrow.key_type)), _or_none(_to_arrow(arrow.item_type))
+        key, item = (
+            _allow_none(_python_to_arrow_converter(arrow.key_type)),
+            _allow_none(_python_to_arrow_converter(arrow.item_type)),
+        )
         return lambda value: [(key(k), item(v)) for k, v in value.items()]
     if pa.types.is_list(arrow):
-        each = _or_none(_to_arrow(arrow.value_type))
+        each = _allow_none(_python_to_arrow_converter(arrow.value_type))
         return lambda value: [each(v) for v in value]
     return None
 
 
-def _instant(value: datetime.datetime) -> Timestamp:
+def _to_beam_timestamp(value: datetime.datetime) -> Timestamp:
     return Timestamp(micros=(value - _EPOCH) // _MICROSECOND)
 
 
-def _moment(value: Any) -> Any:
+def _to_microseconds(value: Any) -> Any:
     return value.micros if isinstance(value, Timestamp) else value
 
 
-def _or_none(convert: Convert | None) -> Convert:
+def _allow_none(convert: Convert | None) -> Convert:
     if convert is None:
-        return _same
+        return _return_unchanged
     return lambda value: None if value is None else convert(value)
 
 
-def _same(value: Any) -> Any:
+def _return_unchanged(value: Any) -> Any:
     return value

@@ -73,7 +73,7 @@ class UnknownType(ValueError):
     """A column has a type that Beam rows or Spark don't support; the text names the column and the type."""
 
 
-def arrow_schema(declared: Any) -> pa.Schema | None:
+def declared_arrow_schema(declared: Any) -> pa.Schema | None:
     """Returns the columns that a pipeline declares; None if it declares none.
 
     Args:
@@ -85,39 +85,41 @@ def arrow_schema(declared: Any) -> pa.Schema | None:
     if isinstance(declared, pa.Schema):
         return declared
     if hasattr(declared, "jsonValue"):
-        return arrow_of_spark(declared.json())
-    fields = _fields_of(declared)
-    return None if fields is None else pa.schema(list(_struct(fields)))
+        return convert_spark_to_arrow(declared.json())
+    fields = _row_fields(declared)
+    return None if fields is None else pa.schema(list(_make_arrow_schema(fields)))
 
 
-def arrow_of_spark(schema: str) -> pa.Schema:
+def convert_spark_to_arrow(schema: str) -> pa.Schema:
     """Returns the columns of a schema that is given as Spark's JSON.
 
     Raises:
         UnknownType: rows don't support a column's type.
     """
-    return pa.schema([_field_of_spark(field) for field in json.loads(schema)["fields"]])
+    return pa.schema([_arrow_field_of_spark(field) for field in json.loads(schema)["fields"]])
 
 
-def spark_of_arrow(schema: pa.Schema) -> str:
+def convert_arrow_to_spark(schema: pa.Schema) -> str:
     """Returns the columns as Spark's JSON.
 
     Raises:
         UnknownType: Spark has no type for a column.
     """
-    fields = [_field_to_spark(field) for field in schema]
+    fields = [_spark_field(field) for field in schema]
     return json.dumps({"type": "struct", "fields": fields})
 
 
-def row_type(schema: pa.Schema) -> RowTypeConstraint:
+def make_row_type(schema: pa.Schema) -> RowTypeConstraint:
     """Returns the element type of rows with these columns."""
-    return RowTypeConstraint.from_fields([(field.name, _python(field)) for field in schema])
+    return RowTypeConstraint.from_fields(
+        [(field.name, _field_python_type(field)) for field in schema]
+    )
 
 
 _Fields: TypeAlias = Sequence[tuple[str, Any]]
 
 
-def _fields_of(declared: Any) -> _Fields | None:
+def _row_fields(declared: Any) -> _Fields | None:
     """Returns the names and types of a row's fields; None if the type is not a row."""
     is_row = isinstance(declared, RowTypeConstraint)
     named = declared.user_type if is_row else declared
@@ -127,51 +129,51 @@ def _fields_of(declared: Any) -> _Fields | None:
     return list(get_type_hints(named).items()) if match_is_named_tuple(named) else None
 
 
-def _struct(declared_fields: _Fields) -> pa.StructType:
+def _make_arrow_schema(declared_fields: _Fields) -> pa.StructType:
     fields = []
     for name, declared in declared_fields:
         try:
-            fields.append(_named(name, declared))
+            fields.append(_arrow_field(name, declared))
         except UnknownType as error:
             raise UnknownType(f"the column {name!r} {error}") from None
     return pa.struct(fields)
 
 
-def _named(name: str, declared: Any) -> pa.Field:
+def _arrow_field(name: str, declared: Any) -> pa.Field:
     """Returns the column for a Python type."""
     hint = convert_to_beam_type(declared)
     nullable = typehints.is_nullable(hint)
     if nullable:
         hint = typehints.get_concrete_type_from_nullable(hint)
-    return pa.field(name, _arrow(hint), nullable)
+    return pa.field(name, _arrow_type(hint), nullable)
 
 
-def _arrow(hint: Any) -> pa.DataType:
+def _arrow_type(hint: Any) -> pa.DataType:
     known = _ARROW_OF_PYTHON.get(hint) if isinstance(hint, type) else None
     if known is not None:
         return known
-    fields = _fields_of(hint)
+    fields = _row_fields(hint)
     if fields is not None:
-        return _struct(fields)
+        return _make_arrow_schema(fields)
     if isinstance(hint, typehints.SequenceTypeConstraint):
-        return pa.list_(_named("element", hint.inner_type))
+        return pa.list_(_arrow_field("element", hint.inner_type))
     if isinstance(
         hint, typehints.DictHint.DictConstraint | typehints.MappingHint.MappingTypeConstraint
     ):
-        values = _named("value", hint.value_type)
-        return pa.map_(_arrow(convert_to_beam_type(hint.key_type)), values)
+        values = _arrow_field("value", hint.value_type)
+        return pa.map_(_arrow_type(convert_to_beam_type(hint.key_type)), values)
     raise UnknownType(
         f"has the type {hint}, which Spark doesn't support: declare the columns by"
         " schema=, as a NamedTuple or a pyarrow.Schema"
     )
 
 
-def _python(field: pa.Field) -> Any:
-    python = _python_of(field.type)
+def _field_python_type(field: pa.Field) -> Any:
+    python = _python_type(field.type)
     return typehints.Optional[python] if field.nullable else python
 
 
-def _python_of(arrow: pa.DataType) -> Any:
+def _python_type(arrow: pa.DataType) -> Any:
     if pa.types.is_integer(arrow):
         return int
     if pa.types.is_floating(arrow):
@@ -179,38 +181,38 @@ def _python_of(arrow: pa.DataType) -> Any:
     if pa.types.is_decimal(arrow):
         return decimal.Decimal
     if pa.types.is_struct(arrow):
-        return row_type(pa.schema(list(arrow)))
+        return make_row_type(pa.schema(list(arrow)))
     if pa.types.is_map(arrow):
-        return typehints.Mapping[_python_of(arrow.key_type), _python(arrow.item_field)]
+        return typehints.Mapping[_python_type(arrow.key_type), _field_python_type(arrow.item_field)]
     if pa.types.is_list(arrow):
-        return typehints.Sequence[_python(arrow.value_field)]
+        return typehints.Sequence[_field_python_type(arrow.value_field)]
     return next(python for python, known in _ARROW_OF_PYTHON.items() if known == arrow)
 
 
-def _field_to_spark(field: pa.Field) -> dict[str, Any]:
+def _spark_field(field: pa.Field) -> dict[str, Any]:
     try:
-        told = _to_spark(field.type)
+        told = _spark_type(field.type)
     except UnknownType as error:
         raise UnknownType(f"the column {field.name!r} {error}") from None
     return {"name": field.name, "type": told, "nullable": field.nullable, "metadata": {}}
 
 
-def _to_spark(arrow: pa.DataType) -> Any:
+def _spark_type(arrow: pa.DataType) -> Any:
     if pa.types.is_decimal(arrow):
         return f"decimal({arrow.precision},{arrow.scale})"
     if pa.types.is_struct(arrow):
-        return {"type": "struct", "fields": [_field_to_spark(field) for field in arrow]}
+        return {"type": "struct", "fields": [_spark_field(field) for field in arrow]}
     if pa.types.is_map(arrow):
         return {
             "type": "map",
-            "keyType": _to_spark(arrow.key_type),
-            "valueType": _to_spark(arrow.item_type),
+            "keyType": _spark_type(arrow.key_type),
+            "valueType": _spark_type(arrow.item_type),
             "valueContainsNull": arrow.item_field.nullable,
         }
     if pa.types.is_list(arrow):
         return {
             "type": "array",
-            "elementType": _to_spark(arrow.value_type),
+            "elementType": _spark_type(arrow.value_type),
             "containsNull": arrow.value_field.nullable,
         }
     known = _SPARK_OF_ARROW.get(arrow)
@@ -219,14 +221,14 @@ def _to_spark(arrow: pa.DataType) -> Any:
     return known
 
 
-def _field_of_spark(field: Mapping[str, Any]) -> pa.Field:
+def _arrow_field_of_spark(field: Mapping[str, Any]) -> pa.Field:
     try:
-        return pa.field(field["name"], _of_spark(field["type"]), field["nullable"])
+        return pa.field(field["name"], _arrow_type_of_spark(field["type"]), field["nullable"])
     except UnknownType as error:
         raise UnknownType(f"the column {field['name']!r} {error}") from None
 
 
-def _of_spark(told: Any) -> pa.DataType:
+def _arrow_type_of_spark(told: Any) -> pa.DataType:
     if isinstance(told, str):
         found = _DECIMAL.fullmatch(told)
         if found:
@@ -239,12 +241,16 @@ def _of_spark(told: Any) -> pa.DataType:
             )
         return arrow
     if told["type"] == "struct":
-        return pa.struct([_field_of_spark(field) for field in told["fields"]])
+        return pa.struct([_arrow_field_of_spark(field) for field in told["fields"]])
     if told["type"] == "array":
-        return pa.list_(pa.field("element", _of_spark(told["elementType"]), told["containsNull"]))
+        return pa.list_(
+            pa.field("element", _arrow_type_of_spark(told["elementType"]), told["containsNull"])
+        )
     if told["type"] == "map":
-        values = pa.field("value", _of_spark(told["valueType"]), told["valueContainsNull"])
-        return pa.map_(_of_spark(told["keyType"]), values)
+        values = pa.field(
+            "value", _arrow_type_of_spark(told["valueType"]), told["valueContainsNull"]
+        )
+        return pa.map_(_arrow_type_of_spark(told["keyType"]), values)
     raise UnknownType(
         "has a user-defined type, which rows don't support: exclude the column by columns="
     )

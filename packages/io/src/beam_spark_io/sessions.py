@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def session_here() -> SparkSession | None:
+def find_session() -> SparkSession | None:
     """Returns a session of this process: the session of the calling thread, or any other; None if none
     exists.
 

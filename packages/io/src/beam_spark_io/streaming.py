@@ -13,10 +13,10 @@ from apache_beam.typehints.native_type_compatibility import match_is_named_tuple
 from beam_runner_planner.table_specs import InvalidTableSpec, StreamSource
 
 from beam_spark_io import primitives
-from beam_spark_io.declared import asked, columns_of, picked
+from beam_spark_io.declared import dataframe_columns, declared_columns, select_columns
 from beam_spark_io.rows import RowsAtTimes, RowsOfBatches
-from beam_spark_io.schemas import row_type, spark_of_arrow
-from beam_spark_io.spark.frames import stream_of
+from beam_spark_io.schemas import convert_arrow_to_spark, make_row_type
+from beam_spark_io.spark.frames import read_stream_frame
 
 
 class ReadStreamFromSpark(PTransform):
@@ -68,7 +68,7 @@ class ReadStreamFromSpark(PTransform):
         poll_seconds: float = 1.0,
     ) -> None:
         super().__init__()
-        declared = None if schema is None else columns_of(schema)
+        declared = None if schema is None else declared_columns(schema)
         if declared is not None and timestamp and timestamp not in declared.names:
             raise InvalidTableSpec(f"the timestamp column {timestamp!r} is missing from schema")
         source = StreamSource(
@@ -77,20 +77,20 @@ class ReadStreamFromSpark(PTransform):
             options=options or {},
             columns=columns,
             where=where,
-            schema="" if declared is None else spark_of_arrow(declared),
+            schema="" if declared is None else convert_arrow_to_spark(declared),
             timestamp=timestamp,
             max_lateness=round(1000 * max_lateness),
             poll=round(1000 * poll_seconds),
         )
         if declared is None:
-            declared = asked(lambda session: stream_of(session, source))
+            declared = dataframe_columns(lambda session: read_stream_frame(session, source))
             if declared is not None:
-                source = attrs.evolve(source, schema=spark_of_arrow(declared))
+                source = attrs.evolve(source, schema=convert_arrow_to_spark(declared))
         self._source = source
         self._make = schema if match_is_named_tuple(schema) and not columns else None
         self._type = self._make
         if self._make is None and declared is not None:
-            self._type = row_type(picked(declared, columns))
+            self._type = make_row_type(select_columns(declared, columns))
 
     def expand(self, pbegin: pvalue.PBegin) -> pvalue.PCollection:
         """Returns a PCollection with one element for each row."""

@@ -16,7 +16,7 @@ from beam_runner_planner.table_specs import InvalidTableSpec, TableTarget
 
 from beam_spark_io import primitives
 from beam_spark_io.rows import BatchesOfRows
-from beam_spark_io.schemas import arrow_schema, spark_of_arrow
+from beam_spark_io.schemas import convert_arrow_to_spark, declared_arrow_schema
 
 
 class WriteToSpark(PTransform):
@@ -73,7 +73,7 @@ class WriteToSpark(PTransform):
             raise InvalidTableSpec(
                 f"{self.label} can't write an unbounded PCollection: write bounded rows"
             )
-        columns = arrow_schema(rows.element_type if self._schema is None else self._schema)
+        columns = declared_arrow_schema(rows.element_type if self._schema is None else self._schema)
         if columns is None:
             raise InvalidTableSpec(
                 f"{self.label} can't derive the columns from the element type"
@@ -85,7 +85,7 @@ class WriteToSpark(PTransform):
                 raise InvalidTableSpec(
                     f"{self.label} can't partition by {name!r}, which isn't a column"
                 )
-        target = attrs.evolve(self._target, schema=spark_of_arrow(columns))
+        target = attrs.evolve(self._target, schema=convert_arrow_to_spark(columns))
         if not rows.windowing.is_default():
             rows = rows | "Global" >> beam.WindowInto(GlobalWindows())
         batches = rows | "Batches" >> beam.ParDo(BatchesOfRows(columns)).with_output_types(bytes)
@@ -99,8 +99,8 @@ class WriteToSpark(PTransform):
         return (
             (batches, none)
             | "All" >> beam.Flatten()
-            | "Stage" >> primitives.stage(target)
-            | "Publish" >> primitives.publish(target)
+            | "Stage" >> primitives.stage_batches(target)
+            | "Publish" >> primitives.publish_staged_files(target)
             | "Name" >> beam.Map(bytes.decode).with_output_types(str)
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from beam_runner_planner.table_specs import InvalidTableSpec, TableSource
 
-from beam_spark_io.spark.kafka import explained
+from beam_spark_io.spark.kafka import explain_kafka_failures
 
 
 @pytest.fixture
@@ -28,22 +28,22 @@ def at(servers: str, format: str = "kafka") -> TableSource:
 
 
 def test_kafka_check_passes_if_one_broker_responds(address: str, nobody: str) -> None:
-    with explained(at(f"{nobody}, {address}")):
+    with explain_kafka_failures(at(f"{nobody}, {address}")):
         pass
 
 
 def test_kafka_check_without_response_reports_reason_of_each_broker(nobody: str) -> None:
     source = at(f"{nobody},no-port")
-    with explained(source, anew=False):
+    with explain_kafka_failures(source, anew=False):
         pass
     told = f"{nobody}: Connection refused; no-port: expected HOST:PORT"
-    with pytest.raises(InvalidTableSpec, match=told), explained(source):
+    with pytest.raises(InvalidTableSpec, match=told), explain_kafka_failures(source):
         pytest.fail("the topic is read")
 
 
 def test_kafka_check_leaves_options_it_does_not_know_to_spark(nobody: str) -> None:
     for source in (at(""), at(nobody, "other")):
-        with pytest.raises(LookupError), explained(source):
+        with pytest.raises(LookupError), explain_kafka_failures(source):
             raise LookupError(
                 "does not host this topic-partition" if source.format == "other" else ""
             )
@@ -53,6 +53,6 @@ def test_kafka_check_names_missing_topic() -> None:
     source = TableSource("kafka", options={"subscribe": "orders"})
     with (
         pytest.raises(InvalidTableSpec, match="topic or partition doesn't exist in Kafka: orders"),
-        explained(source),
+        explain_kafka_failures(source),
     ):
         raise RuntimeError("org.apache.kafka.common.errors.UnknownTopicOrPartitionException")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beam_spark_io.spark.stream_position import Position
+from beam_spark_io.spark.stream_position import StreamPosition
 
 
 def checkpoint(folder: Path, names: list[str]) -> Path:
@@ -18,22 +18,22 @@ def checkpoint(folder: Path, names: list[str]) -> Path:
 def test_stream_position_survives_encoding(tmp_path: Path) -> None:
     names = ["metadata", "offsets/3", "commits/3", "sources/0/0"]
     folder = checkpoint(tmp_path / "one", [*names, "offsets/.3.crc"])
-    position = Position.of_folder(folder)
-    assert Position.from_bytes(position.to_bytes()) == position
-    position.restore(tmp_path / "two")
-    assert Position.of_folder(tmp_path / "two") == position
+    position = StreamPosition.read_checkpoint(folder)
+    assert StreamPosition.from_bytes(position.to_bytes()) == position
+    position.write_checkpoint(tmp_path / "two")
+    assert StreamPosition.read_checkpoint(tmp_path / "two") == position
     assert sorted(position.files) == sorted(names)
 
 
 def test_stream_position_without_data_is_beginning(tmp_path: Path) -> None:
-    assert Position.from_bytes(b"") == Position()
-    Position().restore(tmp_path / "new")
-    assert Position.of_folder(tmp_path / "new") == Position()
+    assert StreamPosition.from_bytes(b"") == StreamPosition()
+    StreamPosition().write_checkpoint(tmp_path / "new")
+    assert StreamPosition.read_checkpoint(tmp_path / "new") == StreamPosition()
 
 
 def test_stream_positions_that_are_equal_encode_equally() -> None:
-    one = Position({"a": b"1", "b": b"2"})
-    assert one.to_bytes() == Position({"b": b"2", "a": b"1"}).to_bytes()
+    one = StreamPosition({"a": b"1", "b": b"2"})
+    assert one.to_bytes() == StreamPosition({"b": b"2", "a": b"1"}).to_bytes()
 
 
 def test_stream_position_omits_files_that_are_not_read_again(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_stream_position_omits_files_that_are_not_read_again(tmp_path: Path) -> 
     names = [f"{log}/{n}" for log in ("offsets", "commits") for n in numbers]
     names += ["sources/0/7", "sources/0/8", "sources/0/9.compact", "sources/0/10", "sources/0/11"]
     names += ["sources/1/0", "metadata"]
-    assert sorted(Position.of_folder(checkpoint(tmp_path, names)).files) == [
+    assert sorted(StreamPosition.read_checkpoint(checkpoint(tmp_path, names)).files) == [
         "commits/11",
         "commits/12",
         "metadata",

@@ -19,7 +19,7 @@ from beam_runner_server import flag_values
 
 
 @attrs.frozen
-class ChannelWishes:
+class ChannelSettings:
     """The command line's settings of the channel between the server and executors.
 
     Attributes:
@@ -33,7 +33,9 @@ class ChannelWishes:
     port: int = 0
     advertised: tuple[str, int] | None = None
 
-    def place(self, master: str, driver: str, driver_binding: str, *, here: bool) -> ChannelAddress:
+    def make_channel_place(
+        self, master: str, driver: str, driver_binding: str, *, here: bool
+    ) -> ChannelAddress:
         """Returns the address of the channel.
 
         Args:
@@ -72,7 +74,7 @@ def add_channel_flags(flag: Callable[..., Any]) -> None:
     )
     flag(
         "--channel-port",
-        type=flag_values.port,
+        type=flag_values.parse_port,
         default=0,
         metavar="PORT",
         help="port at which the server listens for executors; 0 picks a free port"
@@ -80,7 +82,7 @@ def add_channel_flags(flag: Callable[..., Any]) -> None:
     )
     flag(
         "--channel-advertise",
-        type=flag_values.advertised,
+        type=flag_values.parse_advertised_address,
         metavar="HOST[:PORT]",
         help="host and port to which executors connect, if they differ from the"
         " address at which the server listens; for example the name of a"
@@ -89,6 +91,6 @@ def add_channel_flags(flag: Callable[..., Any]) -> None:
     )
 
 
-def channel_wishes(found: argparse.Namespace) -> ChannelWishes:
+def channel_settings(found: argparse.Namespace) -> ChannelSettings:
     """Returns the channel settings of the command line."""
-    return ChannelWishes(found.channel_host, found.channel_port, found.channel_advertise)
+    return ChannelSettings(found.channel_host, found.channel_port, found.channel_advertise)

@@ -26,12 +26,12 @@ from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_storage.stores.ports import StoreError
 
 from beam_runner_server import extensions, parent_watch
-from beam_runner_server.flags import ServerSettings, parse
+from beam_runner_server.flags import ServerSettings, parse_command_line
 from beam_runner_server.plain import PlainProgram
 from beam_runner_server.ports import Program
 
 if TYPE_CHECKING:
-    from beam_runner_server.job_server import Server
+    from beam_runner_server.job_server import RunnerServer
 
 _START_CHECK_SECONDS = 0.1
 
@@ -49,32 +49,34 @@ def main(arguments: Sequence[str] | None = None, program: Program | None = None)
     given = sys.argv[1:] if arguments is None else arguments
     if given and (command := program.commands.get(given[0])) is not None:
         return command(given[1:])
-    return _run(parse(given, program), program.name)
+    return _run_server(parse_command_line(given, program), program.name)
 
 
-def _run(settings: ServerSettings, name: str) -> int:
+def _run_server(settings: ServerSettings, name: str) -> int:
     logs.configure_logging(settings.log_level, settings.log_kind)
-    say = _Voice(name)
-    signals = _Signals(say)
+    say = _ProgressWriter(name)
+    signals = _StopSignals(say)
     try:
-        server = _bind(settings, say, signals.received)
-    except _CannotStart as error:
+        server = _create_server(settings, say, signals.received)
+    except _ServerStartError as error:
         return say.failure(str(error))
     if server is None:
         return 0
-    signals.on_hurry(server.kill)
+    signals.run_at_second_signal(server.kill)
     try:
-        parent_watch.watch(sys.stdout.fileno(), settings.parent_pid, signals.on_orphaned)
+        parent_watch.watch_output_and_process(
+            sys.stdout.fileno(), settings.parent_pid, signals.stop_orphaned_process
+        )
         server.placement.check()
-    except (parent_watch.AlreadyGone, Unavailable) as error:
+    except (parent_watch.ParentAlreadyExited, Unavailable) as error:
         server.stop()
         return say.failure(str(error))
     server.serve()
     if settings.port_file is not None:
-        _write_whole(settings.port_file, server.address)
-    failure = _start(server, signals)
+        _write_atomically(settings.port_file, server.address)
+    failure = _start_server(server, signals)
     if failure is None and not signals.received.is_set():
-        told = extensions.start(settings.extensions, server.door)
+        told = extensions.start_extensions(settings.extensions, server.door)
         garbage.tune_garbage_collector()
         served = (
             f"{name} serves the Beam Job API at {server.address} "
@@ -82,7 +84,7 @@ def _run(settings: ServerSettings, name: str) -> int:
         )
         with contextlib.suppress(BrokenPipeError):
             print("; ".join((served, *told)), flush=True)
-        failure = _serve(server, signals, settings.idle_shutdown_timeout)
+        failure = _wait_for_stop(server, signals, settings.idle_shutdown_timeout)
         if signals.terminated:
             _end_jobs(server, settings.on_sigterm)
     for extension in settings.extensions:
@@ -91,11 +93,11 @@ def _run(settings: ServerSettings, name: str) -> int:
     return 0 if failure is None else say.failure(failure)
 
 
-class _CannotStart(Exception):
+class _ServerStartError(Exception):
     """Raised if the server can't start; the text says why."""
 
 
-class _Signals:
+class _StopSignals:
     """The signals that stop the server: the first one sets ``received``, and the second one stops it
     at once.
 
@@ -103,7 +105,7 @@ class _Signals:
     first one. ``terminated`` says whether the first signal was SIGTERM.
     """
 
-    def __init__(self, say: _Voice) -> None:
+    def __init__(self, say: _ProgressWriter) -> None:
         self._say = say
         self.received = threading.Event()
         self.terminated = False
@@ -113,11 +115,11 @@ class _Signals:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
 
-    def on_hurry(self, action: Callable[[], None]) -> None:
+    def run_at_second_signal(self, action: Callable[[], None]) -> None:
         """Makes a second signal run ``action`` and end the process."""
         self._hurry = action
 
-    def on_orphaned(self, reason: str) -> None:
+    def stop_orphaned_process(self, reason: str) -> None:
         """Stops the process as SIGTERM does, and ends it at once after a while, because its parent is gone."""
         log_detection(Detector.OWNER, f"the server's owner: {reason}")
         self._say.progress(f"exits: {reason}")
@@ -125,7 +127,7 @@ class _Signals:
         time.sleep(LIMITS.orphaned_hurry_seconds)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def _is_of_a_program(self) -> bool:
+    def _is_repeated_by_parent(self) -> bool:
         """Returns whether a program has started this process and repeats SIGINT, as Beam's SDK does each second."""
         return (
             not sys.stdout.isatty()
@@ -138,16 +140,18 @@ class _Signals:
             self.terminated = number == signal.SIGTERM
             self.received.set()
             self._say.progress("is stopping")
-        elif number == signal.SIGINT and self._is_of_a_program():
+        elif number == signal.SIGINT and self._is_repeated_by_parent():
             return
         elif self._hurry is not None and not self._hurried:
             self._hurried = True
-            _fall_silent()
+            _discard_stderr()
             self._hurry()
             os._exit(0)
 
 
-def _bind(settings: ServerSettings, say: _Voice, stopping: threading.Event) -> Server | None:
+def _create_server(
+    settings: ServerSettings, say: _ProgressWriter, stopping: threading.Event
+) -> RunnerServer | None:
     """Returns a server that has its port; None if ``stopping`` is set while the server stands by.
 
     Imports Beam, which takes seconds, while the platform starts.
@@ -156,7 +160,7 @@ def _bind(settings: ServerSettings, say: _Voice, stopping: threading.Event) -> S
     with logs.suppress_import_warnings():
         platform.begin()
     try:
-        server = _bound(settings, say, stopping)
+        server = _create_bound_server(settings, say, stopping)
     except BaseException:
         platform.kill()
         raise
@@ -165,14 +169,16 @@ def _bind(settings: ServerSettings, say: _Voice, stopping: threading.Event) -> S
     return server
 
 
-def _bound(settings: ServerSettings, say: _Voice, stopping: threading.Event) -> Server | None:
+def _create_bound_server(
+    settings: ServerSettings, say: _ProgressWriter, stopping: threading.Event
+) -> RunnerServer | None:
     with logs.suppress_import_warnings():
         from beam_runner_jobservices.errors import UnguardedAddress
 
-        from beam_runner_server.job_server import Server
+        from beam_runner_server.job_server import RunnerServer
         from beam_runner_server.standby import wait_until_needed
 
-    settings.platform.fork_ahead()
+    settings.platform.fork_worker_template()
     try:
         if settings.standby:
             assert settings.state_dir is not None
@@ -180,13 +186,13 @@ def _bound(settings: ServerSettings, say: _Voice, stopping: threading.Event) -> 
             if not wait_until_needed(settings.state_dir, stopping):
                 return None
             say.progress("takes over the state")
-        server = Server(settings)
+        server = RunnerServer(settings)
     except UnguardedAddress as error:
-        raise _CannotStart(
+        raise _ServerStartError(
             f"{error}: set --allow-remote, and --token-file or --tls-client-ca"
         ) from error
     except (RunnerError, OSError) as error:
-        raise _CannotStart(str(error)) from error
+        raise _ServerStartError(str(error)) from error
     for sentence in server.damage:
         log.warning("%s", sentence)
         if not log.isEnabledFor(logging.WARNING):
@@ -194,7 +200,7 @@ def _bound(settings: ServerSettings, say: _Voice, stopping: threading.Event) -> 
     return server
 
 
-def _start(server: Server, signals: _Signals) -> str | None:
+def _start_server(server: RunnerServer, signals: _StopSignals) -> str | None:
     """Starts the server in a thread, so that a signal can end the start; returns why it did not start."""
     failures: list[str] = []
 
@@ -208,20 +214,22 @@ def _start(server: Server, signals: _Signals) -> str | None:
                 log.exception("Can't start the server")
             failures.append(str(error) or type(error).__name__)
 
-    def broke(error: BaseException) -> None:
+    def on_failure(error: BaseException) -> None:
         failures.append(f"the start of the server failed: {type(error).__name__}: {error}")
 
-    thread = start_essential_thread(run, "start", broke)
+    thread = start_essential_thread(run, "start", on_failure)
     while thread.is_alive() and not signals.received.is_set():
         thread.join(_START_CHECK_SECONDS)
     if thread.is_alive():
-        _fall_silent()
+        _discard_stderr()
         server.kill()
         thread.join(LIMITS.start_stop_seconds)
     return failures[0] if failures else None
 
 
-def _serve(server: Server, signals: _Signals, idle_limit: float | None) -> str | None:
+def _wait_for_stop(
+    server: RunnerServer, signals: _StopSignals, idle_limit: float | None
+) -> str | None:
     """Waits for a signal or the idle timeout; returns an error if the workers' platform ends first."""
     busy = time.monotonic()
     while not signals.received.wait(LIMITS.placement_look_seconds):
@@ -238,7 +246,7 @@ def _serve(server: Server, signals: _Signals, idle_limit: float | None) -> str |
     return None
 
 
-def _end_jobs(server: Server, wish: str | None) -> None:
+def _end_jobs(server: RunnerServer, wish: str | None) -> None:
     """Cancels or drains the jobs as the flags say, before the server stops."""
     match wish:
         case "cancel":
@@ -247,14 +255,14 @@ def _end_jobs(server: Server, wish: str | None) -> None:
             server.drain_jobs()
 
 
-def _write_whole(file: Path, text: str) -> None:
+def _write_atomically(file: Path, text: str) -> None:
     """Writes a file atomically: readers see all of its text or no file."""
     unfinished = file.with_name(f"{file.name}.{os.getpid()}")
     unfinished.write_text(text)
     unfinished.replace(file)
 
 
-class _Voice:
+class _ProgressWriter:
     """Writer of the command's messages to standard error, with the command's name."""
 
     def __init__(self, name: str) -> None:
@@ -262,21 +270,21 @@ class _Voice:
 
     def failure(self, text: str) -> int:
         """Writes an error; returns the exit code."""
-        _tell(f"{self._name}: {logs.escape_unprintable(text)}")
+        _write_to_stderr(f"{self._name}: {logs.escape_unprintable(text)}")
         return 1
 
     def progress(self, text: str) -> None:
         """Writes what the command is doing."""
-        _tell(f"{self._name} {text}")
+        _write_to_stderr(f"{self._name} {text}")
 
 
-def _fall_silent() -> None:
+def _discard_stderr() -> None:
     """Discards all later output to standard error, because libraries log long errors when processes are killed."""
     with open(os.devnull, "wb") as nothing:
         os.dup2(nothing.fileno(), sys.stderr.fileno())
 
 
-def _tell(line: str) -> None:
+def _write_to_stderr(line: str) -> None:
     """Writes a line to standard error, and ignores a closed stream."""
     with contextlib.suppress(BrokenPipeError):
         sys.stderr.write(f"{line}\n")

@@ -22,7 +22,7 @@ _SUDDEN_ENDS = 2
 
 
 @contextmanager
-def count_start(folder: Path) -> Iterator[None]:
+def count_job_start(folder: Path) -> Iterator[None]:
     """Counts a start of a job while it is in progress.
 
     Args:
@@ -32,7 +32,7 @@ def count_start(folder: Path) -> Iterator[None]:
         JobRejected: two servers have crashed while they started the job.
     """
     count = folder / _NAME
-    ends = _read(count)
+    ends = _read_count(count)
     if ends >= _SUDDEN_ENDS:
         count.unlink(missing_ok=True)
         raise JobRejected(
@@ -53,7 +53,7 @@ def count_start(folder: Path) -> Iterator[None]:
     count.unlink(missing_ok=True)
 
 
-def _read(count: Path) -> int:
+def _read_count(count: Path) -> int:
     try:
         return int(count.read_text())
     except (OSError, ValueError):
@@ -61,7 +61,7 @@ def _read(count: Path) -> int:
 
 
 @contextmanager
-def reporting_unavailable(folder: Path) -> Iterator[None]:
+def report_unavailable_storage(folder: Path) -> Iterator[None]:
     """Raises errors of unavailable disks and stores as `Unavailable`, so that the server starts the
     job later.
 

@@ -38,7 +38,7 @@ class EmptyReadsReporter:
         self, state: JobState, reason: str | None = None, record: MessageRecord = None
     ) -> bool:
         if state is JobState.DONE and self._reads:
-            for text in empty_reads(self._reads, self._metrics()):
+            for text in describe_empty_reads(self._reads, self._metrics()):
                 self._reporter.message(Importance.WARNING, text)
         return self._reporter.state(state, reason, record)
 
@@ -55,17 +55,21 @@ class EmptyReadsReporter:
         self._reporter.log(lines)
 
 
-def empty_reads(reads: Sequence[FileRead], metrics: JobMetrics) -> list[str]:
+def describe_empty_reads(reads: Sequence[FileRead], metrics: JobMetrics) -> list[str]:
     """Returns a warning for each step that ran and emitted no element."""
     counted = {
         info.labels.get(metric_urns.LABEL_PCOLLECTION)
         for info in metrics.committed
         if info.urn == metric_urns.ELEMENT_COUNT and info.payload != _ZERO
     }
-    return [_text(read) for read in reads if read.inputs & counted and not read.outputs & counted]
+    return [
+        _describe_empty_read(read)
+        for read in reads
+        if read.inputs & counted and not read.outputs & counted
+    ]
 
 
-def _text(read: FileRead) -> str:
+def _describe_empty_read(read: FileRead) -> str:
     if not read.pattern:
         return f"The step '{read.name}' matched no files, or only empty files"
     text = (

@@ -45,7 +45,7 @@ from beam_runner_storage.journal.codec import RecordFormatError
 from beam_runner_storage.journal.journal import Journal
 from beam_runner_storage.journal.store import JournalStore
 
-from beam_runner_server.crash_loop_guard import count_start, reporting_unavailable
+from beam_runner_server.crash_loop_guard import count_job_start, report_unavailable_storage
 from beam_runner_server.empty_reads import EmptyReadsReporter
 from beam_runner_server.job_folders import JobFolders
 from beam_runner_server.loopback_check import find_loopback_address
@@ -122,18 +122,22 @@ class PlacedJobExecutor:
             Unavailable: the job belongs to an earlier server, and a disk or a store is unavailable.
                 The job can be started later.
         """
-        with reporting_unavailable(self._settings.folders.folder) if job.resumed else nullcontext():
-            return self._start(job, reporter)
+        with (
+            report_unavailable_storage(self._settings.folders.folder)
+            if job.resumed
+            else nullcontext()
+        ):
+            return self._start_job(job, reporter)
 
-    def _start(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
+    def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
         unreachable = "" if job.resumed else find_loopback_address(job, self._elsewhere)
         if unreachable:
             raise JobRejected(unreachable, unsupported=False)
         journal = self._store.get_journal(job.job_id)
-        files = self._settings.folders.of_job(job.job_id)
-        with count_start(files.folder):
-            settings = self._settings_of(files)
-            ledger = self._ledger(job, journal, files)
+        files = self._settings.folders.folder_of_job(job.job_id)
+        with count_job_start(files.folder):
+            settings = self._job_settings(files)
+            ledger = self._open_ledger(job, journal, files)
         self._check_tables(ledger.plan)
         if settings.checks_watermarks:
             ledger.watch = WatermarkChecker()
@@ -151,15 +155,15 @@ class PlacedJobExecutor:
             self._placement.job(job.job_id, job.job_name),
             JobSlots(self._slots, job.job_id),
             settings,
-            lambda sha256: _read(Path(paths[sha256])),
-            self._forget,
+            lambda sha256: _read_file(Path(paths[sha256])),
+            self._remove_ended_job,
         )
         with self._lock:
             self._jobs[job.job_id] = running
         running.start()
         return running
 
-    def try_out(self) -> None:
+    def check_workers(self) -> None:
         """Runs a check of everything that bundles need on the machines of the workers.
 
         Raises:
@@ -187,7 +191,7 @@ class PlacedJobExecutor:
         self._placement.stand_down()
         self._channel.stop()
 
-    def _settings_of(self, files: JobFolder) -> JobSettings:
+    def _job_settings(self, files: JobFolder) -> JobSettings:
         return JobSettings(
             files,
             self._store.epoch,
@@ -201,11 +205,11 @@ class PlacedJobExecutor:
             keep_seconds=self._settings.keep_seconds,
         )
 
-    def _ledger(self, job: JobSpec, journal: Journal, files: JobFolder) -> JobLedger:
+    def _open_ledger(self, job: JobSpec, journal: Journal, files: JobFolder) -> JobLedger:
         """Returns the recovered ledger of a job of an earlier server, or the ledger of a new job."""
         if journal.exists:
             try:
-                ledger = recover_ledger(journal, lambda kept: self._limits(kept, job))
+                ledger = recover_ledger(journal, lambda kept: self._retry_limits(kept, job))
             except RecordFormatError as error:
                 raise JobRejected(
                     "Can't resume the job: another version of this program wrote the"
@@ -221,11 +225,11 @@ class PlacedJobExecutor:
                 " server, is missing"
             )
         else:
-            ledger = self._begin(job, self._plan(job))
+            ledger = self._begin_job(job, self._plan_job(job))
             journal.store_snapshot(ledger.encode_snapshot())
         return ledger
 
-    def _limits(self, ledger: JobLedger, job: JobSpec) -> Limits:
+    def _retry_limits(self, ledger: JobLedger, job: JobSpec) -> Limits:
         """Returns this version's retry limits for a job of another version."""
         wishes = parse_runner_options(job.options)
         return set_retry_limits(ledger.limits, ledger.plan, self._settings.retries, wishes)
@@ -239,7 +243,7 @@ class PlacedJobExecutor:
                 " Spark"
             )
 
-    def _plan(self, job: JobSpec) -> JobPlan:
+    def _plan_job(self, job: JobSpec) -> JobPlan:
         try:
             # The Prepare call has checked the pipeline, perhaps in an earlier version of the
             # server.
@@ -252,7 +256,7 @@ class PlacedJobExecutor:
         except UnsupportedPipeline as error:
             raise JobRejected(str(error)) from error
 
-    def _begin(self, job: JobSpec, plan: JobPlan) -> JobLedger:
+    def _begin_job(self, job: JobSpec, plan: JobPlan) -> JobLedger:
         settings = self._settings
         try:
             wishes = parse_runner_options(job.options)
@@ -273,13 +277,13 @@ class PlacedJobExecutor:
         ledger.apply_entry(Start(start, make_root_outputs(plan)))
         return ledger
 
-    def _forget(self, job: RunningJob) -> None:
+    def _remove_ended_job(self, job: RunningJob) -> None:
         with self._lock:
             self._jobs.pop(job.job_id, None)
         self._placement.job_ended()
 
 
-def _read(path: Path) -> Iterator[bytes]:
+def _read_file(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
             yield piece

@@ -45,10 +45,10 @@ class Extension(Protocol):
         """
 
     def stop(self) -> None:
-        """Stops what `start` began. Also called after a failed `start`, and without `start`."""
+        """Stops what `start_extensions` began. Also called after a failed `start_extensions`, and without `start_extensions`."""
 
 
-def find() -> tuple[Extension, ...]:
+def find_extensions() -> tuple[Extension, ...]:
     """Returns the installed extensions by name. The server logs an extension that can't be loaded, and skips it."""
     found: list[Extension] = []
     for entry in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda one: one.name):
@@ -59,7 +59,7 @@ def find() -> tuple[Extension, ...]:
     return tuple(found)
 
 
-def start(extensions: Sequence[Extension], door: LocalAccess) -> list[str]:
+def start_extensions(extensions: Sequence[Extension], door: LocalAccess) -> list[str]:
     """Starts extensions; returns their lines for the user, with an error in place of the line of a failed extension."""
     told = []
     for extension in extensions:

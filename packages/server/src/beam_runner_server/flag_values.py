@@ -16,19 +16,19 @@ from beam_runner_storage.stores.spec import StoreSpec, parse_data_dir
 _UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
-def port(text: str) -> int:
+def parse_port(text: str) -> int:
     """Returns a port; 0 selects a free one."""
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
     return int(text)
 
 
-def pid(text: str) -> int:
+def parse_process_id(text: str) -> int:
     """Returns the id of a process."""
-    return _from_one_on(text, "the id of a process")
+    return _parse_positive_integer(text, "the id of a process")
 
 
-def duration(text: str) -> float | None:
+def parse_duration(text: str) -> float | None:
     """Returns the seconds of a duration in Go's format, or in days; None for a negative duration."""
     if re.fullmatch(r"-(\d+(\.\d+)?)(d|h|m|s|ms|us|ns)?", text):
         return None
@@ -38,22 +38,22 @@ def duration(text: str) -> float | None:
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
-def retention(text: str) -> float:
+def parse_retention(text: str) -> float:
     """Returns the seconds of a non-negative duration."""
-    seconds = 0.0 if text == "0" else duration(text)
+    seconds = 0.0 if text == "0" else parse_duration(text)
     if seconds is None:
         raise argparse.ArgumentTypeError(f"expected a duration of 0 or more, got {text!r}")
     return seconds
 
 
-def truth(text: str) -> bool:
+def parse_boolean(text: str) -> bool:
     """Returns a boolean in Go's format."""
     if text.lower() not in ("true", "false"):
         raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
     return text.lower() == "true"
 
 
-def data_dir(text: str) -> StoreSpec:
+def parse_data_location(text: str) -> StoreSpec:
     """Returns a store by its URL, or by the path of a folder."""
     try:
         return parse_data_dir(text)
@@ -61,37 +61,37 @@ def data_dir(text: str) -> StoreSpec:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def state_dir(text: str) -> StoreSpec | Path:
+def parse_state_dir(text: str) -> StoreSpec | Path:
     """Returns a store by its URL, or a folder."""
-    return data_dir(text) if "://" in text else Path(text)
+    return parse_data_dir(text) if "://" in text else Path(text)
 
 
-def attempts(text: str) -> int:
+def parse_attempts(text: str) -> int:
     """Returns a number of attempts."""
-    return _from_one_on(text, "a number of 1 or more")
+    return _parse_positive_integer(text, "a number of 1 or more")
 
 
-def attempts_or_unlimited(text: str) -> int | None:
+def parse_max_attempts(text: str) -> int | None:
     """Returns the maximum number of attempts; None for ``unlimited``."""
     return (
         None
         if text.lower() == "unlimited"
-        else _from_one_on(text, "a number of 1 or more, or unlimited")
+        else _parse_positive_integer(text, "a number of 1 or more, or unlimited")
     )
 
 
-def cores(text: str) -> int:
+def parse_cores(text: str) -> int:
     """Returns a number of cores."""
-    return _from_one_on(text, "a number of cores of 1 or more")
+    return _parse_positive_integer(text, "a number of cores of 1 or more")
 
 
-def _from_one_on(text: str, expected: str) -> int:
+def _parse_positive_integer(text: str, expected: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
     return int(text)
 
 
-def advertised(text: str) -> tuple[str, int]:
+def parse_advertised_address(text: str) -> tuple[str, int]:
     """Returns the host and port under which other machines reach this one; the port is 0 if the text has none."""
     try:
         return parse_advertised(text)

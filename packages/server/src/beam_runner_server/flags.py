@@ -15,11 +15,11 @@ from beam_runner_storage.stores.spec import StoreSpec
 
 from beam_runner_server import flag_values
 from beam_runner_server.channel_flags import (
-    ChannelWishes,
+    ChannelSettings,
     add_channel_flags,
-    channel_wishes,
+    channel_settings,
 )
-from beam_runner_server.extensions import Extension, find
+from beam_runner_server.extensions import Extension, find_extensions
 from beam_runner_server.job_flags import (
     DEFAULT_OUTAGE_SECONDS,
     DEFAULT_RETENTION_SECONDS,
@@ -58,7 +58,7 @@ class ServerSettings:
     job_port: int = DEFAULT_PORT
     state_dir: StoreSpec | Path | None = None
     data: StoreSpec | None = None
-    channel: ChannelWishes = attrs.field(factory=ChannelWishes)
+    channel: ChannelSettings = attrs.field(factory=ChannelSettings)
     sync_data: bool = False
     standby: bool = False
     artifacts_dir: Path | None = None
@@ -83,40 +83,40 @@ class ServerSettings:
     idle_shutdown_timeout: float | None = None
 
 
-def parse(arguments: Sequence[str], program: Program) -> ServerSettings:
-    """Returns the result of `settings_of` for a program's command line.
+def parse_command_line(arguments: Sequence[str], program: Program) -> ServerSettings:
+    """Returns the result of `parse_settings` for a program's command line.
 
     Raises:
         SystemExit: with code 2 and one line on standard error if an argument is wrong; with code 0
             after ``--help`` and ``--version``.
     """
     try:
-        return settings_of(arguments, program)
-    except WrongFlag as error:
+        return parse_settings(arguments, program)
+    except InvalidFlag as error:
         sys.stderr.write(f"{program.name}: {error}; see {program.name} --help\n")
         raise SystemExit(2) from error
 
 
-class WrongFlag(Exception):
+class InvalidFlag(Exception):
     """Raised for a wrong argument; the text says which one."""
 
 
-def settings_of(arguments: Sequence[str], program: Program) -> ServerSettings:
+def parse_settings(arguments: Sequence[str], program: Program) -> ServerSettings:
     """Returns the settings for ``arguments``. In the names of flags, ``_`` is the same as ``-``.
 
     Raises:
-        WrongFlag: an argument is wrong.
+        InvalidFlag: an argument is wrong.
         SystemExit: with code 0 after ``--help`` and ``--version``.
     """
-    parser = _parser(program)
-    extensions = find()
+    parser = _make_parser(program)
+    extensions = find_extensions()
     for extension in extensions:
         extension.add_flags(parser)
     known = frozenset(parser._option_string_actions)
-    spelt = [_with_dashes(argument, known) for argument in arguments]
+    spelt = [_normalize_flag(argument, known) for argument in arguments]
     found, unknown = parser.parse_known_args(spelt)
     if unknown:
-        parser.error(_unknown(unknown[0], parser, program))
+        parser.error(_describe_unknown_argument(unknown[0], parser, program))
     try:
         for extension in extensions:
             extension.configure(found)
@@ -132,7 +132,7 @@ def settings_of(arguments: Sequence[str], program: Program) -> ServerSettings:
     same = {field.name for field in attrs.fields(ServerSettings)} & vars(found).keys()
     derived = {
         "data": found.data_dir,
-        "channel": channel_wishes(found),
+        "channel": channel_settings(found),
         "bulk": BulkMode(found.bulk),
         "platform": platform,
         "extensions": extensions if found.serve_http else (),
@@ -169,7 +169,7 @@ def _check_state_flags(parser: argparse.ArgumentParser, found: argparse.Namespac
             )
 
 
-class _Version(argparse.Action):
+class _PrintVersionsAction(argparse.Action):
     """Action that prints the versions. It looks them up only when it runs, because that takes time."""
 
     def __init__(self, *arguments: Any, program: Program, **more: Any) -> None:
@@ -181,13 +181,13 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-class _Parser(argparse.ArgumentParser):
+class _FlagParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise WrongFlag(message)
+        raise InvalidFlag(message)
 
 
-def _parser(program: Program) -> _Parser:
-    parser = _Parser(prog=program.name, description=program.description, allow_abbrev=False)
+def _make_parser(program: Program) -> _FlagParser:
+    parser = _FlagParser(prog=program.name, description=program.description, allow_abbrev=False)
     _add_server_flags(parser.add_argument)
     _add_guard_flags(parser.add_argument)
     _add_folder_flags(parser.add_argument)
@@ -195,7 +195,7 @@ def _parser(program: Program) -> _Parser:
     program.add_flags(parser.add_argument)
     add_channel_flags(parser.add_argument)
     parser.add_argument(
-        "--version", action=_Version, nargs=0, program=program, help="print versions"
+        "--version", action=_PrintVersionsAction, nargs=0, program=program, help="print versions"
     )
     return parser
 
@@ -203,7 +203,7 @@ def _parser(program: Program) -> _Parser:
 def _add_server_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--job-port",
-        type=flag_values.port,
+        type=flag_values.parse_port,
         default=DEFAULT_PORT,
         metavar="PORT",
         help="port at which the server listens for clients; 0 picks a free port (default: %(default)s)",
@@ -222,14 +222,14 @@ def _add_server_flags(flag: Callable[..., Any]) -> None:
     )
     flag(
         "--parent-pid",
-        type=flag_values.pid,
+        type=flag_values.parse_process_id,
         metavar="PID",
         help="id of a process; the server exits after this process. The server also exits if its standard output is a pipe that"
         " no process reads",
     )
     flag(
         "--idle-shutdown-timeout",
-        type=flag_values.duration,
+        type=flag_values.parse_duration,
         metavar="DURATION",
         help="exit if no job has run for this duration, such as 90s or 1h30m (default: never, like -1)",
     )
@@ -249,7 +249,7 @@ def _add_server_flags(flag: Callable[..., Any]) -> None:
     )
     flag(
         "--serve-http",
-        type=flag_values.truth,
+        type=flag_values.parse_boolean,
         nargs="?",
         const=True,
         default=True,
@@ -289,7 +289,7 @@ def _add_guard_flags(flag: Callable[..., Any]) -> None:
 def _add_folder_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--state-dir",
-        type=flag_values.state_dir,
+        type=flag_values.parse_state_dir,
         metavar="DIR",
         help="folder that stores the state of jobs, so that the next server with the same folder can resume them; or"
         " s3://BUCKET/PREFIX (or gs://, az://, abfss://, hdfs://), so that a server on any machine can resume them, which"
@@ -297,7 +297,7 @@ def _add_folder_flags(flag: Callable[..., Any]) -> None:
     )
     flag(
         "--data-dir",
-        type=flag_values.data_dir,
+        type=flag_values.parse_data_location,
         metavar="URL",
         help="location of the data between stages: s3://BUCKET/PREFIX, gs://, az://, abfss://, hdfs://, viewfs://, a folder that"
         " all machines have under this path, or none. With none, machines share no storage, and jobs that need it fail"
@@ -324,26 +324,28 @@ def _add_folder_flags(flag: Callable[..., Any]) -> None:
     )
 
 
-def _with_dashes(argument: str, known: Set[str]) -> str:
+def _normalize_flag(argument: str, known: Set[str]) -> str:
     """Returns the argument in this program's spelling. Go programs, and so Beam's SDKs, write ``-job_port=1``."""
     if not argument.startswith("-"):
         return argument
     name, equals, value = argument.partition("=")
-    long = _long(name)
+    long = _long_flag_name(name)
     return long + equals + value if name.startswith("--") or long in known else argument
 
 
-def _long(name: str) -> str:
+def _long_flag_name(name: str) -> str:
     return "--" + name.lstrip("-").replace("_", "-")
 
 
-def _unknown(argument: str, parser: argparse.ArgumentParser, program: Program) -> str:
+def _describe_unknown_argument(
+    argument: str, parser: argparse.ArgumentParser, program: Program
+) -> str:
     name = argument.partition("=")[0]
     if not name.startswith("-"):
         near = difflib.get_close_matches(name, program.commands, n=1, cutoff=0.5)
         hint = f"did you mean the command {near[0]}?" if near else "all settings are flags"
         return f"unexpected argument {argument!r}: {hint}"
-    long = _long(name)
+    long = _long_flag_name(name)
     if long in _ELSEWHERE:
         return f"{long} needs {_ELSEWHERE[long].format(distribution=program.distribution)}"
     known = [option for action in parser._actions for option in action.option_strings]

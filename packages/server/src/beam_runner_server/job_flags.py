@@ -23,7 +23,7 @@ def add_job_flags(flag: Callable[..., Any]) -> None:
     )
     flag(
         "--max-task-attempts",
-        type=flag_values.attempts,
+        type=flag_values.parse_attempts,
         default=1,
         metavar="N",
         help="maximum attempts at a bundle of a bounded job whose user code raises an exception (default: %(default)s); a bundle"
@@ -31,14 +31,14 @@ def add_job_flags(flag: Callable[..., Any]) -> None:
     )
     flag(
         "--max-stream-attempts",
-        type=flag_values.attempts_or_unlimited,
+        type=flag_values.parse_max_attempts,
         default=None,
         metavar="N|unlimited",
         help="maximum attempts at a bundle of a streaming job, with pauses of 1 s to 2 min between attempts (default: unlimited)",
     )
     flag(
         "--outage-limit",
-        type=flag_values.duration,
+        type=flag_values.parse_duration,
         default=DEFAULT_OUTAGE_SECONDS,
         metavar="DURATION",
         help="duration for which a bounded job waits for an unavailable store or disk before the job fails; -1 sets no limit, and"
@@ -46,7 +46,7 @@ def add_job_flags(flag: Callable[..., Any]) -> None:
     )
     flag(
         "--keep-failed-streams",
-        type=flag_values.retention,
+        type=flag_values.parse_retention,
         default=None,
         metavar="DURATION",
         help="with a --state-dir: duration, such as 36h or 7d, for which the server retains the state of a failed or cancelled"

@@ -33,7 +33,7 @@ class JobFolders:
     folder: Path
 
     @classmethod
-    def of(
+    def of_server(
         cls, wanted: StoreSpec | None, folder: Path, state: StoreSpec, *, durable: bool = False
     ) -> JobFolders:
         """Returns the part of a store that belongs to the server with this state.
@@ -53,11 +53,11 @@ class JobFolders:
         spec = attrs.evolve(wanted.with_prefix(load_server_id(state.open_store())), durable=durable)
         return cls(spec, spec.folder or own)
 
-    def of_job(self, job_id: str) -> JobFolder:
+    def folder_of_job(self, job_id: str) -> JobFolder:
         """Returns the folder of a job."""
         return JobFolder(self.spec.with_prefix(job_id), self.folder / job_id)
 
-    def check(self) -> None:
+    def check_store(self) -> None:
         """Checks that the store accepts and returns files, and marks the store for workers.
 
         Raises:
@@ -65,7 +65,7 @@ class JobFolders:
         """
         create_mark(self.spec)
 
-    def jobs_without_folder(self, master: str) -> JobFolders:
+    def without_shared_store(self, master: str) -> JobFolders:
         """Returns a copy without a shared store, for bundles on other machines, and logs a warning."""
         _LOGGER.warning(
             "%s runs bundles on other machines, and no --data-dir names storage that"
@@ -75,7 +75,7 @@ class JobFolders:
         )
         return attrs.evolve(self, spec=NO_STORE)
 
-    def remove(self, job_id: str) -> None:
+    def remove_job_files(self, job_id: str) -> None:
         """Removes the files of a job.
 
         Raises:
@@ -85,17 +85,17 @@ class JobFolders:
         store = self.spec.with_prefix(job_id).open_store()
         store.delete_files(list(store.list_names()))
 
-    def remove_but(self, jobs: Collection[str]) -> None:
+    def remove_other_jobs(self, jobs: Collection[str]) -> None:
         """Removes the files of all other jobs, which have ended; removes files in a store in a background thread."""
         stay = {MARK, PROBE, *jobs}
         for folder in self.folder.glob("*"):
             if folder.name not in stay:
                 shutil.rmtree(folder, ignore_errors=True)
         if self.spec.folder is None:
-            start_helper_thread(partial(_remove_but, self.spec, stay), "leftovers")
+            start_helper_thread(partial(_remove_other_parts, self.spec, stay), "leftovers")
 
 
-def _remove_but(spec: StoreSpec, parts: Collection[str]) -> None:
+def _remove_other_parts(spec: StoreSpec, parts: Collection[str]) -> None:
     try:
         store = spec.open_store()
         store.delete_files(

@@ -37,15 +37,15 @@ from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor
 from beam_runner_server.flags import ServerSettings
 from beam_runner_server.job_folders import JobFolders
 from beam_runner_server.placement_service import PlacementService
-from beam_runner_server.retained_streams import KeptStreams
-from beam_runner_server.waiting_jobs import NeverBegun, awaited
+from beam_runner_server.retained_streams import RetainedStreams
+from beam_runner_server.waiting_jobs import NeverStartedJob, wait_for_job_need
 
 _DRAIN_CHECK_SECONDS = 0.1
 
 log = logging.getLogger(__name__)
 
 
-class Server:
+class RunnerServer:
     """A job server with its worker processes, in this process.
 
         server = Server(ServerSettings(job_port=0))
@@ -84,38 +84,39 @@ class Server:
             self._folder = settings.state_dir.absolute()
             remove_stale_folders()
         self._stopping = threading.Lock()
-        self._kept: KeptStreams | None = None
+        self._kept: RetainedStreams | None = None
         self._serving = self._stopped = False
         self._executor: Future[PlacedJobExecutor] = Future()
         self.placement: PlacementService = settings.platform.placement()
         self._private: TemporaryFolder | None = None
         try:
-            guard = _guard(settings)
+            guard = _make_guard(settings)
             self._job_server = JobServer(
                 self._start_job,
                 artifacts_dir=settings.artifacts_dir or self._folder / "artifacts",
                 state_dir=self._folder if self._durable else None,
-                elsewhere=self._elsewhere(),
+                elsewhere=self._shared_state_stores(),
                 host=settings.job_host,
                 port=settings.job_port,
                 guard=guard,
-                socket_path=self._socket(settings, guard),
+                socket_path=self._extension_socket(settings, guard),
                 options=(
-                    PipelineOption(one.name, _type_of(one), one.description) for one in JOB_OPTIONS
+                    PipelineOption(one.name, _option_type(one), one.description)
+                    for one in JOB_OPTIONS
                 ),
-                kept_until=self._kept_until,
-                tell_story=self._story,
+                kept_until=self._retention_ends,
+                tell_story=self._tell_story,
             )
             try:
-                self._store, self._data = self._open(settings)
-                self._kept = KeptStreams(self._store, settings.keep_failed_streams)
+                self._store, self._data = self._open_store(settings)
+                self._kept = RetainedStreams(self._store, settings.keep_failed_streams)
             except BaseException:
                 self._job_server.stop()
                 raise
         except BaseException:
             if self._state is not None:
                 self._state.close()
-            self._remove_temporary()
+            self._remove_temporary_folders()
             raise
         self.address = self._job_server.address
         """The ``host:port`` for clients."""
@@ -124,26 +125,26 @@ class Server:
         self.damage = (*self._job_server.damage, *self._store.damage)
         """Sentences that say what was damaged in the state folder, and where the damaged data is stored."""
 
-    def _kept_until(self) -> Mapping[str, float]:
-        return {} if self._kept is None else self._kept.until()
+    def _retention_ends(self) -> Mapping[str, float]:
+        return {} if self._kept is None else self._kept.expiry_times()
 
-    def _story(self, job_id: str, bundle: int) -> BundleStory:
+    def _tell_story(self, job_id: str, bundle: int) -> BundleStory:
         try:
             return reconstruct_bundle_story(self._store.get_journal(job_id), bundle)
         except (JournalError, RecordFormatError) as error:
             raise NotReady(f"Can't read the journal of job {job_id}: {error}") from error
 
-    def _elsewhere(self) -> RemoteStorage | None:
+    def _shared_state_stores(self) -> RemoteStorage | None:
         state = self._state
         return None if state is None else RemoteStorage(state.jobs, state.artifacts)
 
-    def _open(self, settings: ServerSettings) -> tuple[JournalStore, JobFolders]:
+    def _open_store(self, settings: ServerSettings) -> tuple[JournalStore, JobFolders]:
         log = None if self._state is None else self._state.journal
         store = JournalStore(self._folder, self._durable, log)
         place = settings.state_dir
         state = place if isinstance(place, StoreSpec) else StoreSpec(str(self._folder))
         durable = settings.sync_data
-        return store, JobFolders.of(settings.data, self._folder, state, durable=durable)
+        return store, JobFolders.of_server(settings.data, self._folder, state, durable=durable)
 
     def serve(self) -> str:
         """Begins to serve, and returns the address. A repeated call does nothing.
@@ -171,32 +172,32 @@ class Server:
             self.serve()
             executor = self._start_executor()
         except BaseException as error:
-            self._answer_waiting_jobs(error)
+            self._fail_waiting_jobs(error)
             raise
         self._executor.set_result(executor)
         return self.address
 
     def _start_executor(self) -> PlacedJobExecutor:
-        self._data.check()
+        self._data.check_store()
         self.placement.start()
         if not self.placement.is_on_this_machine and self._settings.data is None:
-            self._data = self._data.jobs_without_folder(self.placement.where)
+            self._data = self._data.without_shared_store(self.placement.where)
         if remark := BEAM.describe_untested_version(beam_version):
             log.warning("%s", remark)
         log.info("%s is up at %s", self.placement.name, self.placement.where)
-        unfinished = self._unfinished()
+        unfinished = self._unfinished_jobs()
         if not unfinished:
             # Existing jobs must not wait for the warm-up, and they warm up what they need.
             self.placement.warm_up()
         self._remove_leftovers(unfinished)
         assert self._kept is not None
-        self._kept.start(self._data.remove, self._unfinished)
+        self._kept.start(self._data.remove_job_files, self._unfinished_jobs)
         executor = PlacedJobExecutor(
             self.placement,
             self._store,
             ExecutorSettings(
                 self._data,
-                self._channel_place(),
+                self._make_channel_place(),
                 RetrySettings(
                     self._settings.max_task_attempts,
                     self._settings.max_stream_attempts,
@@ -210,15 +211,15 @@ class Server:
             ),
         )
         try:
-            executor.try_out()
+            executor.check_workers()
         except BaseException:
             executor.close(suspend=True)
             raise
         return executor
 
-    def _channel_place(self) -> ChannelAddress:
+    def _make_channel_place(self) -> ChannelAddress:
         placement = self.placement
-        return self._settings.channel.place(
+        return self._settings.channel.make_channel_place(
             placement.where,
             placement.host,
             placement.binding,
@@ -236,7 +237,7 @@ class Server:
         """
         draining = self._job_server.drain_all()
         while self.placement.is_alive:
-            if self._unfinished().isdisjoint(draining):
+            if self._unfinished_jobs().isdisjoint(draining):
                 return
             time.sleep(_DRAIN_CHECK_SECONDS)
 
@@ -250,7 +251,7 @@ class Server:
             if self._stopped:
                 return
             self._stopped = True
-            self._answer_waiting_jobs(RuntimeError("the server is shutting down"))
+            self._fail_waiting_jobs(RuntimeError("the server is shutting down"))
             if self._state is not None:
                 self._state.limit_waits(LIMITS.server_state_seconds)
             self._job_server.stop(grace=LIMITS.server_jobs_seconds)
@@ -262,26 +263,26 @@ class Server:
             self._store.close()
             if self._state is not None:
                 self._state.close()
-            self._remove_temporary()
+            self._remove_temporary_folders()
 
     def kill(self) -> None:
         """Kills the platform at once, even while it starts, and removes temporary files."""
         self.placement.kill()
-        self._remove_temporary()
+        self._remove_temporary_folders()
 
-    def _socket(self, settings: ServerSettings, guard: AccessGuard) -> Path | None:
+    def _extension_socket(self, settings: ServerSettings, guard: AccessGuard) -> Path | None:
         """Returns the socket by which extensions reach a guarded server. Only this user may open its folder."""
         if not (guard.asks and settings.extensions):
             return None
         self._private = TemporaryFolder("door-")
         return self._private.path / "jobs"
 
-    def _remove_temporary(self) -> None:
+    def _remove_temporary_folders(self) -> None:
         for folder in (self._private, self._temporary):
             if folder is not None:
                 folder.remove_folder()
 
-    def _answer_waiting_jobs(self, error: BaseException) -> None:
+    def _fail_waiting_jobs(self, error: BaseException) -> None:
         """Fails the new jobs that wait for a start that didn't succeed.
 
         Jobs of an earlier server stay as they are, for the next server.
@@ -303,9 +304,9 @@ class Server:
 
     def has_jobs(self) -> bool:
         """Returns whether unfinished jobs exist."""
-        return bool(self._unfinished())
+        return bool(self._unfinished_jobs())
 
-    def _unfinished(self) -> set[str]:
+    def _unfinished_jobs(self) -> set[str]:
         """Returns the unfinished jobs."""
         return {job.job_id for job in self._job_server.jobs() if not job.state.is_terminal}
 
@@ -313,22 +314,24 @@ class Server:
         """Removes journals and data of finished jobs, except kept ones, if the list of jobs is complete."""
         if self._job_server.damage:
             return
-        needed = unfinished | self._kept_until().keys()
+        needed = unfinished | self._retention_ends().keys()
         for job_id in self._store.list_job_ids():
             if job_id not in needed:
                 self._store.get_journal(job_id).delete_journal()
-        self._data.remove_but(needed)
+        self._data.remove_other_jobs(needed)
 
     def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
-        executor = awaited(self._executor, lambda: self._job_server.state(job.job_id), reporter)
-        return executor if isinstance(executor, NeverBegun) else executor(job, reporter)
+        executor = wait_for_job_need(
+            self._executor, lambda: self._job_server.state(job.job_id), reporter
+        )
+        return executor if isinstance(executor, NeverStartedJob) else executor(job, reporter)
 
 
-def _type_of(option: NumericOption | ChoiceOption) -> OptionType:
+def _option_type(option: NumericOption | ChoiceOption) -> OptionType:
     return OptionType.STRING if isinstance(option, ChoiceOption) else OptionType.INTEGER
 
 
-def _guard(settings: ServerSettings) -> AccessGuard:
+def _make_guard(settings: ServerSettings) -> AccessGuard:
     guard = read_guard(
         allow_remote=settings.allow_remote,
         token_file=settings.token_file,

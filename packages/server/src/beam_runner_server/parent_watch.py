@@ -15,11 +15,13 @@ from collections.abc import Callable
 from beam_runner_model.threads import start_essential_thread
 
 
-class AlreadyGone(Exception):
+class ParentAlreadyExited(Exception):
     """Raised if the process with which this one must end has already ended."""
 
 
-def watch(output: int, process: int | None, on_end: Callable[[str], None]) -> None:
+def watch_output_and_process(
+    output: int, process: int | None, on_end: Callable[[str], None]
+) -> None:
     """Calls ``on_end`` once, on a separate thread, with the name of what has ended.
 
     Args:
@@ -27,7 +29,7 @@ def watch(output: int, process: int | None, on_end: Callable[[str], None]) -> No
         process: the id of a process, if there is one.
 
     Raises:
-        AlreadyGone: the process has ended.
+        ParentAlreadyExited: the process has ended.
     """
     ends = select.poll()
     named: dict[int, str] = {}
@@ -39,7 +41,7 @@ def watch(output: int, process: int | None, on_end: Callable[[str], None]) -> No
         try:
             file = os.pidfd_open(process)
         except OSError as error:
-            raise AlreadyGone(f"the process {process} doesn't exist") from error
+            raise ParentAlreadyExited(f"the process {process} doesn't exist") from error
         ends.register(file, select.POLLIN)
         named[file] = f"the process {process} exited"
     if not named:

@@ -35,7 +35,7 @@ class PlainProcesses:
     def begin(self) -> None:
         """Does nothing, because processes start with the server."""
 
-    def fork_ahead(self) -> None:
+    def fork_worker_template(self) -> None:
         """Forks the process from which workers are forked, if the operating system allows it."""
         from beam_runner_runtime.processes import parent, reaper
         from beam_runner_runtime.processes.zygote import Zygote
@@ -54,7 +54,7 @@ class PlainProcesses:
 
 
 @attrs.frozen
-class StartedLater:
+class DeferredPlatform:
     """A platform that starts nothing before the server (`beam_runner_server.ports.Platform`).
 
     Attributes:
@@ -66,7 +66,7 @@ class StartedLater:
     def begin(self) -> None:
         """Does nothing."""
 
-    def fork_ahead(self) -> None:
+    def fork_worker_template(self) -> None:
         """Does nothing."""
 
     def kill(self) -> None:
@@ -89,14 +89,14 @@ class PlainProgram:
     @property
     def versions(self) -> str:
         """Returns the text that ``--version`` prints."""
-        beam = version_of("apache-beam")
-        return f"{self.name} {version_of(self.distribution)} (Apache Beam {beam})"
+        beam = distribution_version("apache-beam")
+        return f"{self.name} {distribution_version(self.distribution)} (Apache Beam {beam})"
 
     def add_flags(self, flag: Callable[..., Any]) -> None:
         """Adds ``--cores``."""
         flag(
             "--cores",
-            type=flag_values.cores,
+            type=flag_values.parse_cores,
             default=os.cpu_count() or 1,
             metavar="CORES",
             help="number of cores that jobs can use (default: all cores of this machine)",
@@ -107,7 +107,7 @@ class PlainProgram:
         return PlainProcesses(found.cores)
 
 
-def version_of(distribution: str) -> str:
+def distribution_version(distribution: str) -> str:
     """Returns the version of an installed distribution, or a text that says that it isn't installed."""
     try:
         return importlib.metadata.version(distribution)

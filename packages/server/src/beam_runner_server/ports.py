@@ -19,7 +19,7 @@ class Platform(Protocol):
     def begin(self) -> None:
         """Starts the parts that take seconds, so that they start while this process imports Beam."""
 
-    def fork_ahead(self) -> None:
+    def fork_worker_template(self) -> None:
         """Forks the process from which workers are forked, so that workers don't import Beam again.
 
         The process has only one thread then, and `placement` has not been called.

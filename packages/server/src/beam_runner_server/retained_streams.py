@@ -15,7 +15,7 @@ _LOOK_SECONDS = 60.0
 _LOGGER = logging.getLogger(__name__)
 
 
-class KeptStreams:
+class RetainedStreams:
     """Retained streams of a server; thread-safe.
 
     Args:
@@ -34,7 +34,7 @@ class KeptStreams:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def until(self) -> Mapping[str, float]:
+    def expiry_times(self) -> Mapping[str, float]:
         """Returns the jobs with retained state, and their expiry times."""
         now = self._clock()
         try:
@@ -56,7 +56,9 @@ class KeptStreams:
             remove: function that removes the data of a job.
             unfinished: function that returns the unfinished jobs, whose data must stay.
         """
-        self._thread = start_helper_thread(lambda: self._run(remove, unfinished), "kept-streams")
+        self._thread = start_helper_thread(
+            lambda: self._remove_periodically(remove, unfinished), "kept-streams"
+        )
 
     def stop(self) -> None:
         """Stops the removal; idempotent."""
@@ -66,7 +68,7 @@ class KeptStreams:
 
     def remove_expired(self, remove: Callable[[str], None], unfinished: Collection[str]) -> None:
         """Removes expired state, journals last."""
-        kept = self.until()
+        kept = self.expiry_times()
         for job_id in self._store.list_finished_jobs():
             if job_id not in kept and job_id not in unfinished:
                 remove(job_id)
@@ -77,7 +79,7 @@ class KeptStreams:
                     job_id,
                 )
 
-    def _run(
+    def _remove_periodically(
         self, remove: Callable[[str], None], unfinished: Callable[[], Collection[str]]
     ) -> None:
         while True:

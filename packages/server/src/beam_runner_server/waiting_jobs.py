@@ -15,7 +15,7 @@ _LOOK_SECONDS = 0.5
 
 
 @attrs.frozen
-class NeverBegun(JobHandle):
+class NeverStartedJob(JobHandle):
     """Handle of a job that never ran on this server."""
 
     def cancel(self) -> None:
@@ -29,9 +29,9 @@ class NeverBegun(JobHandle):
         return JobMetrics()
 
 
-def awaited(
+def wait_for_job_need(
     what: Future[_T], state: Callable[[], JobState], reporter: JobReporter
-) -> _T | NeverBegun:
+) -> _T | NeverStartedJob:
     """Waits for an object that a job needs, and returns it; ends the job if the job is cancelled
     first.
 
@@ -46,5 +46,5 @@ def awaited(
     while not wait([what], _LOOK_SECONDS).done:
         if state() is JobState.CANCELLING:
             reporter.state(JobState.CANCELLED)
-            return NeverBegun()
+            return NeverStartedJob()
     return what.result()

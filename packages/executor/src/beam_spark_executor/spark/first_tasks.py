@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from beam_runner_runtime.bundles.preflight import BundleRequirements, find_unmet_requirement
-from beam_spark_io.spark.reasons import reason_of
+from beam_spark_io.spark.reasons import failure_reason
 from pyspark import SparkContext
 
 from beam_spark_executor.spark.pool import WorkerPools
@@ -127,7 +127,7 @@ def explain_python_failure(failure: BaseException) -> str:
     for line in error.splitlines():
         if "PYTHON_VERSION_MISMATCH" in line:
             return f"{line.strip()} Set spark.pyspark.python to the Python of executors"
-    return f"Spark's first tasks failed: {reason_of(failure)}"
+    return f"Spark's first tasks failed: {failure_reason(failure)}"
 
 
 def _do_nothing() -> None:

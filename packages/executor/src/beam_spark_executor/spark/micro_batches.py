@@ -23,9 +23,9 @@ from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_planner.table_specs import InvalidTableSpec, StreamSource
 from beam_runner_runtime.bundles.table_rows import ElementsWriter, read_elements_of_inputs
 from beam_runner_runtime.channel.messages import RunBundle
-from beam_spark_io.spark.frames import stream_of
-from beam_spark_io.spark.kafka import explained
-from beam_spark_io.spark.stream_position import Position
+from beam_spark_io.spark.frames import read_stream_frame
+from beam_spark_io.spark.kafka import explain_kafka_failures
+from beam_spark_io.spark.stream_position import StreamPosition
 
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.reading import RowTimes, TableData, WrittenElements, write_rows
@@ -88,8 +88,8 @@ class MicroBatchReader:
 
         with closing(FileCache.open(self._data.store)) as files:
             (element,) = read_elements_of_inputs(files, order.bundle.inputs)
-            position = Position.from_bytes(element)
-            with explained(source, anew=not position.files):
+            position = StreamPosition.from_bytes(element)
+            with explain_kafka_failures(source, anew=not position.files):
                 turn = self._run_query(order, source, position, write)
             written = turn.written
             if written.untimed:
@@ -113,17 +113,17 @@ class MicroBatchReader:
         self,
         order: RunBundle,
         source: StreamSource,
-        position: Position,
+        position: StreamPosition,
         write: Callable[[DataFrame], WrittenElements],
     ) -> _FirstBatchWriter:
         # The checkpoint is in the job's folder, so that it is removed with the job if the server is
         # killed.
         folder = Path(self._data.folder).absolute() / f"{order.name}-checkpoint"
         turn = _FirstBatchWriter(folder, write)
-        frame = stream_of(self._session, source)
+        frame = read_stream_frame(self._session, source)
         writer = frame.writeStream.foreachBatch(turn).trigger(availableNow=True)
         try:
-            position.restore(folder)
+            position.write_checkpoint(folder)
             query = writer.option("checkpointLocation", folder.as_uri()).start()
             try:
                 while not query.awaitTermination(_LOOK_SECONDS) and not turn.more:
@@ -137,7 +137,7 @@ class MicroBatchReader:
                 query.stop()
             self._go_on()
             if not turn.more:
-                turn.position = Position.of_folder(folder)
+                turn.position = StreamPosition.read_checkpoint(folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return turn
@@ -163,7 +163,7 @@ class _FirstBatchWriter:
         self._write = write
         self._batches = 0
         self.written = WrittenElements()
-        self.position = Position()
+        self.position = StreamPosition()
         self.more = False
         self.error: Exception | None = None
 
@@ -177,7 +177,7 @@ class _FirstBatchWriter:
                 self.error = error
                 raise
         elif not self.more:
-            self.position = Position.of_folder(self._folder)
+            self.position = StreamPosition.read_checkpoint(self._folder)
             self.more = True
 
 

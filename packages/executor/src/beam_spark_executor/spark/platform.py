@@ -34,7 +34,7 @@ class SparkPlatform:
         self._spark = RunningSpark(self.settings)
         self._spark.begin()
 
-    def fork_ahead(self) -> None:
+    def fork_worker_template(self) -> None:
         """Forks the process from which Spark's Python daemons are forked, if `begin` started Java."""
         if self._spark is None or not self._spark.pipes or not reaper.is_reaper_supported():
             return

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from beam_spark_io.spark.reasons import reason_of
+from beam_spark_io.spark.reasons import failure_reason
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -158,7 +158,7 @@ class WorkerPools:
             self.begin_spark_job(slot, group, description or group)
             self.run_tasks(function, 1, slot)
         except Exception as failure:
-            return reason_of(failure)
+            return failure_reason(failure)
         return ""
 
 

@@ -25,7 +25,7 @@ from beam_runner_runtime.sections.replies import SectionReply, merge_replies
 from beam_runner_runtime.sections.shuffle_consistency import find_mixed_level, format_refusal
 from beam_runner_runtime.sections.task import SectionOrder, SectionTask, prepare_section_once
 from beam_runner_runtime.sections.wire import decode_reply, encode_reply
-from beam_spark_io.spark.reasons import error_of_worker, reason_of
+from beam_spark_io.spark.reasons import failure_reason, worker_error
 from pyspark import Broadcast, SparkContext, TaskContext
 
 from beam_spark_executor.spark.exchange import (
@@ -213,5 +213,5 @@ class _GatherTask:
 
 def _failure_reason(failure: Exception) -> str:
     """Returns the reason of a Spark failure in one line: the error of the Python worker, if one caused the failure."""
-    error = error_of_worker(str(failure))
-    return _OURS.sub("", error) if error else reason_of(failure)
+    error = worker_error(str(failure))
+    return _OURS.sub("", error) if error else failure_reason(failure)

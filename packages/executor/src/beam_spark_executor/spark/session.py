@@ -24,8 +24,8 @@ from typing import Any
 from beam_runner_model.threads import start_helper_thread
 from beam_runner_runtime.memory import read_memory_limit
 from beam_runner_storage.temporary import TemporaryFolder
-from beam_spark_io.sessions import session_here
-from beam_spark_io.spark.reasons import reason_of
+from beam_spark_io.sessions import find_session
+from beam_spark_io.spark.reasons import failure_reason
 from pyspark import SparkConf, SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
@@ -188,7 +188,7 @@ class RunningSpark:
                 start, `kill` was called meanwhile, or the existing session can't be used. The text
                 is one sentence. Nothing of Spark remains.
         """
-        there = self._settings.session or session_here()
+        there = self._settings.session or find_session()
         if there is not None:
             missing = missing_settings(there)
             if missing:
@@ -233,7 +233,7 @@ class RunningSpark:
                 return SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
             raise SparkUnavailable(
-                f"Can't start Spark with master {chosen['spark.master']}: {reason_of(error)}"
+                f"Can't start Spark with master {chosen['spark.master']}: {failure_reason(error)}"
             ) from error
 
     def stop(self, limit: float | None = None) -> None:
@@ -276,7 +276,7 @@ class RunningSpark:
 
 def will_start_local_spark(settings: SparkSettings) -> bool:
     """Returns whether `RunningSpark.start` starts a local Spark in one process, with this Python for its workers."""
-    if settings.session is not None or SUBMITTED in os.environ or session_here() is not None:
+    if settings.session is not None or SUBMITTED in os.environ or find_session() is not None:
         return False
     master = _known_master(settings)
     return (
@@ -356,7 +356,7 @@ def _run_with_time_limit(limit: float, stop: Callable[[], None]) -> None:
             stop()
         except Exception as failure:
             if not left_behind.is_set():
-                log.warning("Spark raised an error at its shutdown: %s", reason_of(failure))
+                log.warning("Spark raised an error at its shutdown: %s", failure_reason(failure))
 
     thread = start_helper_thread(run, "stop-spark")
     thread.join(limit)

@@ -16,7 +16,7 @@ from functools import partial
 from beam_runner_runtime.channel.endpoints import EndpointFactory, make_stand_by_scope
 from beam_runner_runtime.channel.stand_by import EndStandBy, ServeLane, StandByOrder
 from beam_runner_runtime.shutdown.limits import LIMITS
-from beam_spark_io.spark.reasons import reason_of
+from beam_spark_io.spark.reasons import failure_reason
 
 from beam_spark_executor.spark.lane import run_stand_by
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
@@ -152,7 +152,7 @@ class StandByKeeper:
 
     def _on_failure(self, one: StandBy, error: BaseException) -> None:
         self._remove_ended(one)
-        one.on_task_end(reason_of(error))
+        one.on_task_end(failure_reason(error))
 
     def _remove_ended(self, one: StandBy) -> None:
         """Removes a task that has ended, or has not started."""

@@ -31,11 +31,16 @@ from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_urns import metrics as metric_urns
 from beam_runner_urns import spark as urns
 from beam_spark_io.spark import catalog_tables, databases, publishing
-from beam_spark_io.spark.frames import frame_of, struct_of
-from beam_spark_io.spark.guarded_session import guarded
-from beam_spark_io.spark.kafka import explained
-from beam_spark_io.spark.publishing import Staged, discard, publish, staged_files
-from beam_spark_io.spark.reasons import reason_of
+from beam_spark_io.spark.frames import parse_struct_type, read_frame
+from beam_spark_io.spark.guarded_session import guard_session
+from beam_spark_io.spark.kafka import explain_kafka_failures
+from beam_spark_io.spark.publishing import (
+    StagedTableFiles,
+    discard_staged_files,
+    list_staged_files,
+    publish_files,
+)
+from beam_spark_io.spark.reasons import failure_reason
 from pyspark import TaskContext
 from pyspark.errors import (
     AnalysisException,
@@ -88,7 +93,7 @@ class TableBundles:
         plan: JobPlan,
         data: TableData,
     ) -> None:
-        self._session = guarded(session)
+        self._session = guard_session(session)
         self._given = session
         self._pools = pools
         self._slot = slot
@@ -155,19 +160,19 @@ class TableBundles:
                 said = self._stage_rows(order, target).to_bytes()
             else:
                 (element,) = read_elements_of_inputs(files, order.bundle.inputs)
-                self._publish_rows(target, Staged.from_bytes(element))
+                self._publish_rows(target, StagedTableFiles.from_bytes(element))
                 said = target.name.encode()
             return ElementsWriter(files, order.name, buffers, 1).write((said,))
 
     def _read_table(
         self, order: RunBundle, source: TableSource, buffers: Sequence[BufferPlan]
     ) -> tuple[Output, ...]:
-        with explained(source):
-            frame = frame_of(self._session, source)
+        with explain_kafka_failures(source):
+            frame = read_frame(self._session, source)
             return write_rows(frame, self._pools, self._slot, order, self._data, buffers).outputs
 
-    def _stage_rows(self, order: RunBundle, target: TableTarget) -> Staged:
-        files = catalog_tables.found(self._session, target) if target.table else None
+    def _stage_rows(self, order: RunBundle, target: TableTarget) -> StagedTableFiles:
+        files = catalog_tables.find_table_files(self._session, target) if target.table else None
         there = files is not None if target.table else self._target_exists(target)
         if there and target.mode == "error":
             raise InvalidTableSpec(
@@ -175,50 +180,54 @@ class TableBundles:
                 " or 'ignore', or choose another target"
             )
         if there and target.mode == "ignore":
-            return Staged("", ())
+            return StagedTableFiles("", ())
         writer = f"{self._data.job_id}-{order.bundle.stage}"
         if target.is_database:
-            table = databases.staging_table(target, f"{writer}/{order.name}")
-            databases.check(self._session, target, struct_of(target.schema).fieldNames())
-            databases.stage(self._session, target, table, self._rows_to_write(order, target))
-            return Staged(table, ())
+            table = databases.staging_table_name(target, f"{writer}/{order.name}")
+            databases.check_writable(
+                self._session, target, parse_struct_type(target.schema).fieldNames()
+            )
+            databases.stage_rows(self._session, target, table, self._rows_to_write(order, target))
+            return StagedTableFiles(table, ())
         rows = self._rows_to_write(order, target)
         if files is not None:
-            rows = catalog_tables.columns_of(self._session, target, rows)
+            rows = catalog_tables.match_table_columns(self._session, target, rows)
         elif target.table:
-            files = catalog_tables.waiting(self._session, target)
+            files = catalog_tables.plan_new_table_files(self._session, target)
         return self._stage_files(rows, files or target, f"{writer}/{order.name}")
 
     def _target_exists(self, target: TableTarget) -> bool:
         return (databases if target.is_database else publishing).is_there(self._session, target)
 
-    def _stage_files(self, rows: DataFrame, target: TableTarget, writer: str) -> Staged:
+    def _stage_files(self, rows: DataFrame, target: TableTarget, writer: str) -> StagedTableFiles:
         folder = target.staging_folder(writer)
         written = rows.write.format(target.format).options(**target.options)
         try:
             written.partitionBy(*target.partition_by).save(folder)
         except BaseException:
-            discard(self._session, folder)
+            discard_staged_files(self._session, folder)
             raise
-        return Staged(folder, staged_files(self._session, folder))
+        return StagedTableFiles(folder, list_staged_files(self._session, folder))
 
-    def _publish_rows(self, target: TableTarget, staged: Staged) -> None:
+    def _publish_rows(self, target: TableTarget, staged: StagedTableFiles) -> None:
         if not staged.folder:
             return
         if target.is_database:
-            schema = struct_of(target.schema)
-            databases.publish(self._session, target, schema, staged.folder, self._raise_if_stopped)
+            schema = parse_struct_type(target.schema)
+            databases.publish_rows(
+                self._session, target, schema, staged.folder, self._raise_if_stopped
+            )
         elif target.table:
-            files = catalog_tables.made(self._session, target)
-            publish(self._session, files, staged)
+            files = catalog_tables.create_table_files(self._session, target)
+            publish_files(self._session, files, staged)
             # A program that owns the session may have read and cached the table before.
-            catalog_tables.refresh(self._given, target, files)
+            catalog_tables.refresh_catalog(self._given, target, files)
         else:
-            publish(self._session, target, staged)
+            publish_files(self._session, target, staged)
 
     def _rows_to_write(self, order: RunBundle, target: TableTarget) -> DataFrame:
         """Returns the output of stages as rows; for a database, with columns that identify the attempt."""
-        schema = struct_of(target.schema)
+        schema = parse_struct_type(target.schema)
         if target.is_database:
             schema = schema.add(databases.SHARE, "long").add(databases.ATTEMPT, "long")
         shares = _split_inputs(order.bundle.inputs, self._max_partitions)
@@ -291,6 +300,6 @@ def _element_count(pcollection_id: str, count: int) -> MonitoringInfo:
 def _remove_stack_trace(error: Exception) -> str:
     """Returns the text of an error, without the stack trace that Java adds."""
     if getattr(error, "java_exception", None) is not None:
-        return reason_of(error)
+        return failure_reason(error)
     text = str(error).split("\n\tat ")[0].split("\nJVM stacktrace")[0].strip()
     return text if isinstance(error, InvalidTableSpec) else f"{type(error).__name__}: {text}"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from beam_runner_planner.table_specs import FILE_FORMATS, InvalidTableSpec, TableTarget
 
-from beam_spark_io.spark.frames import quoted, struct_of
-from beam_spark_io.spark.publishing import is_there
+from beam_spark_io.spark.frames import parse_struct_type, quote_column
+from beam_spark_io.spark.publishing import has_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,31 +25,31 @@ _PADDED = "__CHAR_VARCHAR_TYPE_STRING"
 """The metadata key that Spark sets for columns of type CHAR and VARCHAR."""
 
 
-def found(session: SparkSession, target: TableTarget) -> TableTarget | None:
+def find_table_files(session: SparkSession, target: TableTarget) -> TableTarget | None:
     """Returns the files of an existing table as the target of a write; None if the table doesn't
     exist.
 
     Raises:
         InvalidTableSpec: the table can't be written exactly once.
     """
-    catalog, name = _catalog(session), _identifier(session, target)
+    catalog, name = _session_catalog(session), _table_identifier(session, target)
     if not catalog.tableExists(name):
         return None
     table = catalog.getTableMetadata(name)
     files = attrs.evolve(
         target,
         table="",
-        format=_format(target, table),
-        path=_path(session, table.location()),
-        partition_by=tuple(_each(table.partitionColumnNames())),
-        options={**dict(_pairs(table.storage().properties())), **target.options},
+        format=_file_format(target, table),
+        path=_location_path(session, table.location()),
+        partition_by=tuple(_iterate_scala_collection(table.partitionColumnNames())),
+        options={**dict(_iterate_scala_map(table.storage().properties())), **target.options},
     )
     if target.partition_by and target.partition_by != files.partition_by:
         there = ", ".join(files.partition_by) or "no columns"
         raise InvalidTableSpec(f"{target.name} is partitioned by {there}: leave out partition_by")
     _check_columns(target, table.schema().json())
-    for partition in _partitions(session, name) if files.partition_by else ():
-        place = _path(session, partition.location())
+    for partition in _list_partitions(session, name) if files.partition_by else ():
+        place = _location_path(session, partition.location())
         if not place.startswith(f"{files.path.rstrip('/')}/"):
             raise InvalidTableSpec(
                 f"a partition of {target.name} is in {place}, outside of the table's"
@@ -58,16 +58,18 @@ def found(session: SparkSession, target: TableTarget) -> TableTarget | None:
     return files
 
 
-def waiting(session: SparkSession, target: TableTarget) -> TableTarget:
+def plan_new_table_files(session: SparkSession, target: TableTarget) -> TableTarget:
     """Returns the files of a table that doesn't exist yet as the target of a write, next to the
     table's location.
 
     Raises:
         InvalidTableSpec: the location is in use.
     """
-    place = _path(session, _catalog(session).defaultTablePath(_identifier(session, target)))
+    place = _location_path(
+        session, _session_catalog(session).defaultTablePath(_table_identifier(session, target))
+    )
     usual = attrs.evolve(target, table="", format=target.format or _USUAL_FORMAT, path=place)
-    if is_there(session, usual):
+    if has_files(session, usual):
         raise InvalidTableSpec(
             f"the table {target.name} doesn't exist, but its folder {place} contains"
             " files: move them away, because Spark's catalog has lost the table, or the"
@@ -76,40 +78,40 @@ def waiting(session: SparkSession, target: TableTarget) -> TableTarget:
     return attrs.evolve(usual, path=place.rstrip("/").rpartition("/")[0])
 
 
-def made(session: SparkSession, target: TableTarget) -> TableTarget:
+def create_table_files(session: SparkSession, target: TableTarget) -> TableTarget:
     """Returns the files of the table, which is created if it doesn't exist.
 
     Raises:
         InvalidTableSpec: another table with this name was created meanwhile.
     """
-    if (files := found(session, target)) is None:
-        nothing = session.createDataFrame([], struct_of(target.schema)).write
+    if (files := find_table_files(session, target)) is None:
+        nothing = session.createDataFrame([], parse_struct_type(target.schema)).write
         nothing = nothing.format(target.format or _USUAL_FORMAT).options(**target.options)
         nothing.partitionBy(*target.partition_by).mode("ignore").saveAsTable(target.table)
-        files = found(session, target)
+        files = find_table_files(session, target)
         assert files is not None
     return files
 
 
-def columns_of(session: SparkSession, target: TableTarget, frame: DataFrame) -> DataFrame:
+def match_table_columns(session: SparkSession, target: TableTarget, frame: DataFrame) -> DataFrame:
     """Returns rows with the columns of an existing table, in its order and with the types of its files."""
     spelt = {name.lower(): name for name in frame.columns}
     names = session.table(target.table).columns
-    return frame.select(*(frame[quoted(spelt[name.lower()])].alias(name) for name in names))
+    return frame.select(*(frame[quote_column(spelt[name.lower()])].alias(name) for name in names))
 
 
-def refresh(session: SparkSession, target: TableTarget, files: TableTarget) -> None:
+def refresh_catalog(session: SparkSession, target: TableTarget, files: TableTarget) -> None:
     """Updates the catalog after files were added or removed."""
     if files.partition_by:
         session.catalog.recoverPartitions(target.table)
     session.catalog.refreshTable(target.table)
     java: Any = session.sparkContext._jvm
-    table = _catalog(session).getTableMetadata(_identifier(session, target))
+    table = _session_catalog(session).getTableMetadata(_table_identifier(session, target))
     commands = java.org.apache.spark.sql.execution.command.CommandUtils
     commands.updateTableStats(session._jsparkSession, table)
 
 
-def _identifier(session: SparkSession, target: TableTarget) -> Any:
+def _table_identifier(session: SparkSession, target: TableTarget) -> Any:
     """Returns the identifier of a table in Spark's catalog.
 
     Raises:
@@ -117,7 +119,7 @@ def _identifier(session: SparkSession, target: TableTarget) -> Any:
     """
     state: Any = session._jsparkSession.sessionState()
     name = state.sqlParser().parseMultipartIdentifier(target.table)
-    parts = list(_each(name))
+    parts = list(_iterate_scala_collection(name))
     catalogs = state.catalogManager()
     named = len(parts) > 1 and catalogs.isCatalogRegistered(parts[0])
     catalog = parts.pop(0) if named else catalogs.currentCatalog().name()
@@ -131,14 +133,14 @@ def _identifier(session: SparkSession, target: TableTarget) -> Any:
             f"{target.name} isn't the name of a table; expected NAME or DATABASE.NAME,"
             f" and the catalog {parts[0]} must exist"
         )
-    if not named and _catalog(session).isTempView(name):
+    if not named and _session_catalog(session).isTempView(name):
         raise InvalidTableSpec(f"{target.name} is a view; expected a table")
     java: Any = session.sparkContext._jvm
     database = java.scala.Option.apply(parts[0] if len(parts) > 1 else None)
     return java.org.apache.spark.sql.catalyst.TableIdentifier(parts[-1], database)
 
 
-def _format(target: TableTarget, table: Any) -> str:
+def _file_format(target: TableTarget, table: Any) -> str:
     if table.tableType().name() == "VIEW":
         raise InvalidTableSpec(f"{target.name} is a view; expected a table")
     provider = table.provider()
@@ -158,7 +160,7 @@ def _format(target: TableTarget, table: Any) -> str:
 
 
 def _check_columns(target: TableTarget, schema: str) -> None:
-    ours, theirs = struct_of(target.schema), struct_of(schema)
+    ours, theirs = parse_struct_type(target.schema), parse_struct_type(schema)
     given = {field.name.lower(): field for field in ours}
     there = {field.name.lower(): field for field in theirs}
     if set(given) != set(there):
@@ -184,28 +186,30 @@ def _check_columns(target: TableTarget, schema: str) -> None:
             )
 
 
-def _partitions(session: SparkSession, name: Any) -> Iterator[Any]:
+def _list_partitions(session: SparkSession, name: Any) -> Iterator[Any]:
     java: Any = session.sparkContext._jvm
-    return _each(_catalog(session).listPartitions(name, java.scala.Option.empty()))
+    return _iterate_scala_collection(
+        _session_catalog(session).listPartitions(name, java.scala.Option.empty())
+    )
 
 
-def _catalog(session: SparkSession) -> Any:
+def _session_catalog(session: SparkSession) -> Any:
     return session._jsparkSession.sessionState().catalog()
 
 
-def _path(session: SparkSession, location: Any) -> str:
+def _location_path(session: SparkSession, location: Any) -> str:
     java: Any = session.sparkContext._jvm
     return str(java.org.apache.hadoop.fs.Path(location).toString())
 
 
-def _each(scala: Any) -> Iterator[Any]:
+def _iterate_scala_collection(scala: Any) -> Iterator[Any]:
     """Yields the items of a Scala collection."""
     left = scala.iterator()
     while left.hasNext():
         yield left.next()
 
 
-def _pairs(scala: Any) -> Iterator[tuple[str, str]]:
+def _iterate_scala_map(scala: Any) -> Iterator[tuple[str, str]]:
     """Yields the entries of a Scala map."""
-    for pair in _each(scala):
+    for pair in _iterate_scala_collection(scala):
         yield str(pair._1()), str(pair._2())

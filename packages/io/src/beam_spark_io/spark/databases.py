@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from beam_runner_planner.table_specs import InvalidTableSpec, TableTarget
 
-from beam_spark_io.spark.reasons import reason_of
+from beam_spark_io.spark.reasons import failure_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,51 +36,51 @@ _SHOWN = 100
 _LOGGER = logging.getLogger(__name__)
 
 
-class DatabaseRefused(RuntimeError):
+class DatabaseError(RuntimeError):
     """Raised if a database refuses an operation; the text contains the database's message."""
 
 
-def staging_table(target: TableTarget, writer: str) -> str:
+def staging_table_name(target: TableTarget, writer: str) -> str:
     """Returns the name of the staging table of a writer's attempt, short enough for all databases."""
     number = hashlib.sha256(writer.encode()).hexdigest()[:16]
-    return _beside(target.dbtable, f"{_STAGING}{number}")
+    return _sibling_table_name(target.dbtable, f"{_STAGING}{number}")
 
 
-def is_there(session: SparkSession, target: TableTarget) -> bool:
+def table_exists(session: SparkSession, target: TableTarget) -> bool:
     """Returns whether the target's table exists."""
-    with _connected(session, target) as connection:
-        return _exists(session, connection, target)
+    with _open_connection(session, target) as connection:
+        return _table_exists(session, connection, target)
 
 
-def check(session: SparkSession, target: TableTarget, columns: Sequence[str]) -> None:
+def check_writable(session: SparkSession, target: TableTarget, columns: Sequence[str]) -> None:
     """Checks that rows with these columns can be written.
 
     Raises:
         InvalidTableSpec: the database has no transactions, or the table lacks a column.
     """
-    with _connected(session, target) as connection:
+    with _open_connection(session, target) as connection:
         if not connection.getMetaData().supportsTransactions():
             raise InvalidTableSpec(
                 f"Can't write {target.name} exactly once: its database has no transactions"
             )
-        if _exists(session, connection, target):
-            _columns_there(session, target, columns)
+        if _table_exists(session, connection, target):
+            _target_column_names(session, target, columns)
 
 
-def stage(session: SparkSession, target: TableTarget, table: str, frame: DataFrame) -> None:
+def stage_rows(session: SparkSession, target: TableTarget, table: str, frame: DataFrame) -> None:
     """Creates the staging table and writes rows, which include `SHARE` and `ATTEMPT`.
 
     If the write fails, the function tries to remove the staging table.
     """
     try:
-        _written(frame, target.with_table(table), "error")
+        _write_frame(frame, target.with_table(table), "error")
     except BaseException:
-        with contextlib.suppress(Exception), _connected(session, target) as connection:
-            _drop(session, connection, target.with_table(table))
+        with contextlib.suppress(Exception), _open_connection(session, target) as connection:
+            _drop_table(session, connection, target.with_table(table))
         raise
 
 
-def publish(
+def publish_rows(
     session: SparkSession,
     target: TableTarget,
     schema: StructType,
@@ -99,41 +99,45 @@ def publish(
 
     Raises:
         InvalidTableSpec: the table lacks a column.
-        DatabaseRefused: the database reports an error. Nothing was written then.
+        DatabaseError: the database reports an error. Nothing was written then.
     """
-    with _connected(session, target) as connection:
-        if not _exists(session, connection, target):
-            _written(session.createDataFrame([], schema), target, "append")
-        writes = _beside(target.dbtable, WRITES)
-        if not _exists(session, connection, target.with_table(writes)):
-            _run(connection, f"CREATE TABLE {writes} ({_KEY} VARCHAR(255) NOT NULL PRIMARY KEY)")
+    with _open_connection(session, target) as connection:
+        if not _table_exists(session, connection, target):
+            _write_frame(session.createDataFrame([], schema), target, "append")
+        writes = _sibling_table_name(target.dbtable, WRITES)
+        if not _table_exists(session, connection, target.with_table(writes)):
+            _execute(
+                connection, f"CREATE TABLE {writes} ({_KEY} VARCHAR(255) NOT NULL PRIMARY KEY)"
+            )
         # This query uses another connection, which must not find the table locked.
-        copy = _copy(session, target, schema.fieldNames(), table)
+        copy = _copy_statement(session, target, schema.fieldNames(), table)
         connection.setAutoCommit(False)
-        if not _has(connection, f"SELECT 1 FROM {writes} WHERE {_KEY} = '{table}'"):
+        if not _has_rows(connection, f"SELECT 1 FROM {writes} WHERE {_KEY} = '{table}'"):
             # A concurrent writer of the same write waits here, and then fails.
-            _run(connection, f"INSERT INTO {writes} VALUES ('{table}')")
+            _execute(connection, f"INSERT INTO {writes} VALUES ('{table}')")
             if target.mode == "overwrite":
-                _run(connection, f"DELETE FROM {target.dbtable}")
-            _run(connection, copy)
+                _execute(connection, f"DELETE FROM {target.dbtable}")
+            _execute(connection, copy)
         # Check for a cancel here: databases don't notice one, and a user whose job was cancelled
         # may start it again.
         go_on()
         connection.commit()
         connection.setAutoCommit(True)
         try:
-            _drop(session, connection, target.with_table(table))
-        except DatabaseRefused as error:
+            _drop_table(session, connection, target.with_table(table))
+        except DatabaseError as error:
             # A task that Spark has abandoned may still hold the table.
             _LOGGER.warning("Can't remove a temporary table: %s", error)
 
 
-def _copy(session: SparkSession, target: TableTarget, columns: Sequence[str], table: str) -> str:
+def _copy_statement(
+    session: SparkSession, target: TableTarget, columns: Sequence[str], table: str
+) -> str:
     """Returns the SQL statement that copies one attempt's rows of each partition from a staging table to
     the target."""
-    dialect = _java(session).jdbc.JdbcDialects.get(target.option("url"))
+    dialect = _spark_sql_package(session).jdbc.JdbcDialects.get(target.option("url"))
     quoted = dialect.quoteIdentifier
-    into = ", ".join(map(quoted, _columns_there(session, target, columns)))
+    into = ", ".join(map(quoted, _target_column_names(session, target, columns)))
     those = ", ".join(f"s.{quoted(name)}" for name in columns)
     share, attempt = quoted(SHARE), quoted(ATTEMPT)
     return (
@@ -143,7 +147,7 @@ def _copy(session: SparkSession, target: TableTarget, columns: Sequence[str], ta
     )
 
 
-def _columns_there(
+def _target_column_names(
     session: SparkSession, target: TableTarget, columns: Sequence[str]
 ) -> tuple[str, ...]:
     """Returns the columns in the target table's spelling, because Spark ignores case."""
@@ -159,15 +163,15 @@ def _columns_there(
     return tuple(filter(None, found))
 
 
-def _written(frame: DataFrame, target: TableTarget, mode: str) -> None:
+def _write_frame(frame: DataFrame, target: TableTarget, mode: str) -> None:
     frame.write.format(target.format).options(**target.options).mode(mode).save()
 
 
 @contextlib.contextmanager
-def _connected(session: SparkSession, target: TableTarget) -> Iterator[Any]:
+def _open_connection(session: SparkSession, target: TableTarget) -> Iterator[Any]:
     """Yields a connection to the database, opened in the same way as Spark opens it."""
-    dialect = _java(session).jdbc.JdbcDialects.get(target.option("url"))
-    connection = dialect.createConnectionFactory(_options(session, target)).apply(-1)
+    dialect = _spark_sql_package(session).jdbc.JdbcDialects.get(target.option("url"))
+    connection = dialect.createConnectionFactory(_jdbc_options(session, target)).apply(-1)
     try:
         yield connection
     except BaseException:
@@ -178,53 +182,53 @@ def _connected(session: SparkSession, target: TableTarget) -> Iterator[Any]:
         connection.close()
 
 
-def _exists(session: SparkSession, connection: Any, target: TableTarget) -> bool:
-    utilities = _java(session).execution.datasources.jdbc.JdbcUtils
-    return bool(utilities.tableExists(connection, _options(session, target)))
+def _table_exists(session: SparkSession, connection: Any, target: TableTarget) -> bool:
+    utilities = _spark_sql_package(session).execution.datasources.jdbc.JdbcUtils
+    return bool(utilities.tableExists(connection, _jdbc_options(session, target)))
 
 
-def _options(session: SparkSession, target: TableTarget) -> Any:
+def _jdbc_options(session: SparkSession, target: TableTarget) -> Any:
     java: Any = session.sparkContext._jvm
     options = java.java.util.HashMap()
     for name, value in target.options.items():
         options.put(name, value)
     scala = java.PythonUtils.toScalaMap(options)
-    return _java(session).execution.datasources.jdbc.JdbcOptionsInWrite(scala)
+    return _spark_sql_package(session).execution.datasources.jdbc.JdbcOptionsInWrite(scala)
 
 
-def _java(session: SparkSession) -> Any:
+def _spark_sql_package(session: SparkSession) -> Any:
     java: Any = session.sparkContext._jvm
     return java.org.apache.spark.sql
 
 
-def _drop(session: SparkSession, connection: Any, target: TableTarget) -> None:
-    if _exists(session, connection, target):
-        _run(connection, f"DROP TABLE {target.dbtable}", _DROP_SECONDS)
+def _drop_table(session: SparkSession, connection: Any, target: TableTarget) -> None:
+    if _table_exists(session, connection, target):
+        _execute(connection, f"DROP TABLE {target.dbtable}", _DROP_SECONDS)
 
 
-def _run(connection: Any, text: str, seconds: int = 0) -> None:
-    with _statement(connection, text) as statement:
+def _execute(connection: Any, text: str, seconds: int = 0) -> None:
+    with _open_statement(connection, text) as statement:
         statement.setQueryTimeout(seconds)
         statement.executeUpdate(text)
 
 
-def _has(connection: Any, query: str) -> bool:
-    with _statement(connection, query) as statement:
+def _has_rows(connection: Any, query: str) -> bool:
+    with _open_statement(connection, query) as statement:
         return bool(statement.executeQuery(query).next())
 
 
 @contextlib.contextmanager
-def _statement(connection: Any, text: str) -> Iterator[Any]:
+def _open_statement(connection: Any, text: str) -> Iterator[Any]:
     statement = connection.createStatement()
     try:
         yield statement
     except Exception as error:
-        raise DatabaseRefused(f"{reason_of(error)} (at: {text[:_SHOWN]})") from error
+        raise DatabaseError(f"{failure_reason(error)} (at: {text[:_SHOWN]})") from error
     finally:
         statement.close()
 
 
-def _beside(table: str, name: str) -> str:
+def _sibling_table_name(table: str, name: str) -> str:
     """Returns the name of a table in the same schema."""
     schema, dot, _ = table.rpartition(".")
     return f"{schema}{dot}{name}"

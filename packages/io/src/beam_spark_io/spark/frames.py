@@ -20,17 +20,17 @@ _ALIKE = {
 }
 
 
-def frame_of(session: SparkSession, source: TableSource) -> DataFrame:
+def read_frame(session: SparkSession, source: TableSource) -> DataFrame:
     """Returns the DataFrame of a source, with the selected columns.
 
     Raises:
         InvalidTableSpec: its columns differ from the declared ones.
         Exception: any error of Spark.
     """
-    return _wanted(_whole(session, source), source)
+    return _select_wanted_columns(_read_whole_source(session, source), source)
 
 
-def stream_of(session: SparkSession, source: StreamSource) -> DataFrame:
+def read_stream_frame(session: SparkSession, source: StreamSource) -> DataFrame:
     """Returns the streaming DataFrame of a source, with the selected columns.
 
     Raises:
@@ -41,8 +41,10 @@ def stream_of(session: SparkSession, source: StreamSource) -> DataFrame:
     reader = session.readStream.format(source.format).options(**source.size_limits)
     reader = reader.options(**source.options)
     if source.schema and source.has_files:
-        reader = reader.schema(struct_of(source.schema))
-    frame = _wanted(reader.load(source.path) if source.path else reader.load(), source)
+        reader = reader.schema(parse_struct_type(source.schema))
+    frame = _select_wanted_columns(
+        reader.load(source.path) if source.path else reader.load(), source
+    )
     if not source.timestamp:
         return frame
     types = {field["name"]: field["type"] for field in json.loads(frame.schema.json())["fields"]}
@@ -55,48 +57,48 @@ def stream_of(session: SparkSession, source: StreamSource) -> DataFrame:
     if found != "timestamp":
         raise InvalidTableSpec(
             f"the timestamp column {source.timestamp!r} of {source.name} has the Spark"
-            f" type {_told(found)}; expected timestamp"
+            f" type {_type_name(found)}; expected timestamp"
         )
     return frame
 
 
-def struct_of(schema: str) -> StructType:
+def parse_struct_type(schema: str) -> StructType:
     """Returns Spark's row type for a schema as JSON."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(schema))
 
 
-def quoted(name: str) -> str:
+def quote_column(name: str) -> str:
     """Returns a column's name quoted for expressions."""
     return f"`{name.replace('`', '``')}`"
 
 
-def _wanted(frame: DataFrame, source: TableSource) -> DataFrame:
+def _select_wanted_columns(frame: DataFrame, source: TableSource) -> DataFrame:
     declared = json.loads(source.schema)["fields"] if source.schema else []
     if source.where:
         frame = frame.where(source.where)
     wanted = source.columns or tuple(field["name"] for field in declared)
     if wanted:
-        missing = _missing(wanted, frame)
+        missing = _missing_columns(wanted, frame)
         if missing:
             raise InvalidTableSpec(
                 f"the column {missing[0]!r} is missing from {source.name}, which has"
                 f" {', '.join(frame.columns)}"
             )
-        frame = frame.select(*map(quoted, wanted))
+        frame = frame.select(*map(quote_column, wanted))
     types = {field["name"]: field["type"] for field in declared}
     for field in json.loads(frame.schema.json())["fields"]:
         name, found = field["name"], field["type"]
-        if name in types and not _is_alike(types[name], found):
+        if name in types and not _is_same_python_type(types[name], found):
             raise InvalidTableSpec(
                 f"the column {name!r} of {source.name} has the Spark type"
-                f" {_told(found)}, but is declared as {_told(types[name])}"
+                f" {_type_name(found)}, but is declared as {_type_name(types[name])}"
             )
     return frame
 
 
-def _whole(session: SparkSession, source: TableSource) -> DataFrame:
+def _read_whole_source(session: SparkSession, source: TableSource) -> DataFrame:
     if source.sql:
         # Spark would execute a command at once, with its side effects. This parser accepts queries
         # only.
@@ -114,29 +116,30 @@ def _whole(session: SparkSession, source: TableSource) -> DataFrame:
         return reader.table(source.table)
     reader = reader.format(source.format)
     if source.schema and source.format in _BY_SCHEMA:
-        reader = reader.schema(struct_of(source.schema))
+        reader = reader.schema(parse_struct_type(source.schema))
     return reader.load(source.path) if source.path else reader.load()
 
 
-def _missing(wanted: tuple[str, ...], frame: DataFrame) -> list[str]:
+def _missing_columns(wanted: tuple[str, ...], frame: DataFrame) -> list[str]:
     # Spark ignores case in names by default.
     known = {name.lower() for name in frame.columns}
     return [name for name in wanted if name.lower() not in known]
 
 
-def _is_alike(declared: Any, found: Any) -> bool:
+def _is_same_python_type(declared: Any, found: Any) -> bool:
     """Returns whether values of both types are the same in Python."""
     if isinstance(declared, str) or isinstance(found, str):
-        return _kind(declared) == _kind(found)
+        return _type_kind(declared) == _type_kind(found)
     if declared["type"] != found["type"]:
         return False
-    ours, theirs = list(_parts(declared)), list(_parts(found))
+    ours, theirs = list(_nested_types(declared)), list(_nested_types(found))
     return len(ours) == len(theirs) and all(
-        one == other and _is_alike(a, b) for (one, a), (other, b) in zip(ours, theirs, strict=True)
+        one == other and _is_same_python_type(a, b)
+        for (one, a), (other, b) in zip(ours, theirs, strict=True)
     )
 
 
-def _parts(told: Any) -> Iterator[tuple[str, Any]]:
+def _nested_types(told: Any) -> Iterator[tuple[str, Any]]:
     """Returns the names and types of a type's parts."""
     if told["type"] == "struct":
         for field in told["fields"]:
@@ -146,7 +149,7 @@ def _parts(told: Any) -> Iterator[tuple[str, Any]]:
             yield part, told[part]
 
 
-def _kind(told: Any) -> str:
+def _type_kind(told: Any) -> str:
     if not isinstance(told, str):
         return str(told["type"])
     name = told.partition("(")[0]
@@ -155,5 +158,5 @@ def _kind(told: Any) -> str:
     return _ALIKE.get(name, name)
 
 
-def _told(told: Any) -> str:
+def _type_name(told: Any) -> str:
     return told if isinstance(told, str) else str(told["type"])

@@ -16,7 +16,7 @@ _NO_TOPIC = ("UnknownTopicOrPartition", "does not host this topic-partition")
 
 
 @contextlib.contextmanager
-def explained(source: TableSource, *, anew: bool = True) -> Iterator[None]:
+def explain_kafka_failures(source: TableSource, *, anew: bool = True) -> Iterator[None]:
     """Checks a Kafka source while Spark reads it; does nothing for other sources.
 
     Args:
@@ -31,7 +31,7 @@ def explained(source: TableSource, *, anew: bool = True) -> Iterator[None]:
         yield
         return
     if anew:
-        _check_answers(find_option(source.options, _ADDRESSES))
+        _check_any_broker_answers(find_option(source.options, _ADDRESSES))
     try:
         yield
     except Exception as error:
@@ -43,10 +43,10 @@ def explained(source: TableSource, *, anew: bool = True) -> Iterator[None]:
         ) from error
 
 
-def _check_answers(addresses: str) -> None:
+def _check_any_broker_answers(addresses: str) -> None:
     reasons = []
     for address in filter(None, map(str.strip, addresses.split(","))):
-        if (reason := _why_no_answer(address)) is None:
+        if (reason := _connection_problem(address)) is None:
             return
         reasons.append(f"{address}: {reason}")
     if reasons:
@@ -55,7 +55,7 @@ def _check_answers(addresses: str) -> None:
         )
 
 
-def _why_no_answer(address: str) -> str | None:
+def _connection_problem(address: str) -> str | None:
     try:
         place = urlsplit(f"//{address}")
         host, port = place.hostname, place.port

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Staged:
+class StagedTableFiles:
     """The written files.
 
     Attributes:
@@ -34,62 +34,66 @@ class Staged:
         return json.dumps(attrs.asdict(self)).encode()
 
     @classmethod
-    def from_bytes(cls, element: bytes) -> Staged:
+    def from_bytes(cls, element: bytes) -> StagedTableFiles:
         """Returns the record that `to_bytes` encoded."""
         told = json.loads(element)
         return cls(told["folder"], tuple(told["files"]))
 
 
-class LostFile(RuntimeError):
+class MissingStagedFile(RuntimeError):
     """Raised if a written file is neither in the staging folder nor in the table."""
 
 
-def is_there(session: SparkSession, target: TableTarget) -> bool:
+def has_files(session: SparkSession, target: TableTarget) -> bool:
     """Returns whether the target has files already, or is a file."""
-    system, root = _opened(session, target.path)
+    system, root = _open_file_system(session, target.path)
     if not system.exists(root):
         return False
     status = system.getFileStatus(root)
-    return not status.isDirectory() or bool(_files(system, root))
+    return not status.isDirectory() or bool(_list_files(system, root))
 
 
-def staged_files(session: SparkSession, folder: str) -> tuple[str, ...]:
+def list_staged_files(session: SparkSession, folder: str) -> tuple[str, ...]:
     """Returns the data files in a folder that Spark has written, as relative paths."""
-    system, root = _opened(session, folder)
-    return tuple(sorted(name for name in _files(system, root) if not _is_hidden(name)))
+    system, root = _open_file_system(session, folder)
+    return tuple(sorted(name for name in _list_files(system, root) if not _is_hidden(name)))
 
 
-def discard(session: SparkSession, folder: str) -> None:
+def discard_staged_files(session: SparkSession, folder: str) -> None:
     """Removes the files of an attempt."""
-    system, root = _opened(session, folder)
+    system, root = _open_file_system(session, folder)
     system.delete(root, True)
 
 
-def publish(session: SparkSession, target: TableTarget, staged: Staged) -> None:
+def publish_files(session: SparkSession, target: TableTarget, staged: StagedTableFiles) -> None:
     """Moves written files to their target, and skips files that an earlier attempt has moved.
 
     Raises:
-        LostFile: another process has removed a written file.
+        MissingStagedFile: another process has removed a written file.
     """
-    system, root = _opened(session, target.path)
-    _, source = _opened(session, staged.folder)
+    system, root = _open_file_system(session, target.path)
+    _, source = _open_file_system(session, staged.folder)
     if target.mode == "overwrite":
         ours = frozenset(staged.files)
-        for name in _files(system, root):
+        for name in _list_files(system, root):
             if name not in ours and not name.startswith(STAGING):
-                system.delete(_path(session, root, name), False)
+                system.delete(_hadoop_path(session, root, name), False)
     for name in staged.files:
-        _move(session, system, _path(session, source, name), _path(session, root, name))
-    system.create(_path(session, root, "_SUCCESS"), True).close()
+        _move_file(
+            session, system, _hadoop_path(session, source, name), _hadoop_path(session, root, name)
+        )
+    system.create(_hadoop_path(session, root, "_SUCCESS"), True).close()
     waiting = source.getParent()
     assert waiting.getName().startswith(STAGING)
     system.delete(waiting, True)
 
 
-def _move(session: SparkSession, system: Any, source: Any, target: Any) -> None:
+def _move_file(session: SparkSession, system: Any, source: Any, target: Any) -> None:
     if not system.exists(source):
         if not system.exists(target):
-            raise LostFile(f"the written file {source} is missing: another program has removed it")
+            raise MissingStagedFile(
+                f"the written file {source} is missing: another program has removed it"
+            )
         return
     system.mkdirs(target.getParent())
     # A store without atomic rename can contain a truncated copy.
@@ -98,19 +102,19 @@ def _move(session: SparkSession, system: Any, source: Any, target: Any) -> None:
         raise OSError(f"Can't move {source} to {target}")
 
 
-def _opened(session: SparkSession, path: str) -> tuple[Any, Any]:
+def _open_file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
     """Returns the file system of a path, and the path."""
     java: Any = session.sparkContext._jvm
     root = java.org.apache.hadoop.fs.Path(path)
     return root.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()), root
 
 
-def _path(session: SparkSession, root: Any, name: str) -> Any:
+def _hadoop_path(session: SparkSession, root: Any, name: str) -> Any:
     java: Any = session.sparkContext._jvm
     return java.org.apache.hadoop.fs.Path(root, name)
 
 
-def _files(system: Any, root: Any) -> list[str]:
+def _list_files(system: Any, root: Any) -> list[str]:
     """Returns all files below a folder as relative paths, except files of unfinished jobs."""
     base = system.makeQualified(root).toString().rstrip("/") + "/"
     if not system.exists(root):

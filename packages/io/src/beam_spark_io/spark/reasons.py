@@ -5,7 +5,7 @@ from __future__ import annotations
 _TRACEBACK = "Traceback (most recent call last):"
 
 
-def reason_of(failure: BaseException) -> str:
+def failure_reason(failure: BaseException) -> str:
     """Returns Spark's message of a failure on one line, without the prefix of the Java bridge.
 
     If a Python worker raised an error, Spark's first line ends before the traceback. The result
@@ -16,11 +16,11 @@ def reason_of(failure: BaseException) -> str:
     if not text:
         return type(failure).__name__
     line = text.splitlines()[0]
-    error = error_of_worker(text) if line.endswith(_TRACEBACK) else ""
+    error = worker_error(text) if line.endswith(_TRACEBACK) else ""
     return f"{line.removesuffix(_TRACEBACK)}{error}" if error else line
 
 
-def error_of_worker(text: str) -> str:
+def worker_error(text: str) -> str:
     """Returns the error of a Python worker in a message of Spark; empty if no worker raised an error."""
     _, _, traceback = text.rpartition(_TRACEBACK)
     lines = traceback.splitlines()[1:]

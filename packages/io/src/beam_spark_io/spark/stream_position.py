@@ -21,7 +21,7 @@ _ALWAYS = (1980, 1, 1, 0, 0, 0)
 
 
 @attrs.frozen
-class Position:
+class StreamPosition:
     """The position at which to continue a stream. Without files, it is the beginning.
 
     Attributes:
@@ -31,18 +31,18 @@ class Position:
     files: Mapping[str, bytes] = attrs.field(factory=dict, repr=False)
 
     @classmethod
-    def of_folder(cls, folder: Path) -> Position:
+    def read_checkpoint(cls, folder: Path) -> StreamPosition:
         """Returns the position in a checkpoint folder. No query may be writing there, except a waiting one."""
         found = {
             path.relative_to(folder).as_posix(): path
             for path in sorted(folder.rglob("*"))
             if path.is_file() and not path.name.startswith(".")
         }
-        dropped = set(_superfluous(found))
+        dropped = set(_unused_checkpoint_files(found))
         return cls({name: path.read_bytes() for name, path in found.items() if name not in dropped})
 
     @classmethod
-    def from_bytes(cls, element: bytes) -> Position:
+    def from_bytes(cls, element: bytes) -> StreamPosition:
         """Returns the position that `to_bytes` encoded; the empty element is the beginning."""
         if not element:
             return cls()
@@ -57,7 +57,7 @@ class Position:
                 archive.writestr(zipfile.ZipInfo(name, _ALWAYS), content, zipfile.ZIP_DEFLATED)
         return written.getvalue()
 
-    def restore(self, folder: Path) -> None:
+    def write_checkpoint(self, folder: Path) -> None:
         """Creates a checkpoint with this position in a new folder."""
         folder.mkdir(parents=True)
         for name, content in self.files.items():
@@ -66,7 +66,7 @@ class Position:
             path.write_bytes(content)
 
 
-def _superfluous(names: Mapping[str, Path]) -> Iterator[str]:
+def _unused_checkpoint_files(names: Mapping[str, Path]) -> Iterator[str]:
     """Returns the checkpoint files that a continued query doesn't read."""
     logs: dict[str, dict[int, list[str]]] = {}
     for name in names:
@@ -78,10 +78,10 @@ def _superfluous(names: Mapping[str, Path]) -> Iterator[str]:
         if log in _LOGS:
             first = min(sorted(batches)[-_KEPT_BATCHES:])
         else:
-            compacted = [n for n, files in batches.items() if any(map(_is_compact, files))]
+            compacted = [n for n, files in batches.items() if any(map(_is_compact_file, files))]
             first = max(compacted, default=0)
         yield from (name for number, files in batches.items() if number < first for name in files)
 
 
-def _is_compact(name: str) -> bool:
+def _is_compact_file(name: str) -> bool:
     return name.endswith(_COMPACT)
