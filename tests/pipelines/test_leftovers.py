@@ -25,8 +25,8 @@ GONE_SECONDS = 60.0
 
 START = """
 from beam_runner_server.flags import ServerSettings
-from beam_runner_server.job_server import Server
-Server(ServerSettings(job_port=0)).stop()
+from beam_runner_server.job_server import RunnerServer
+RunnerServer(ServerSettings(job_port=0)).stop()
 """
 """Start and shutdown of the next server, without the processes of jobs."""
 

@@ -254,7 +254,7 @@ def test_failed_streams_are_retained_for_week_if_state_is_persisted() -> None:
 
 def test_standby_without_state_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--state-dir" in refusal(capsys, "--standby")
-    assert parse(["--standby", "--state-dir=/s"], PlainProgram()).standby
+    assert parse_command_line(["--standby", "--state-dir=/s"], PlainProgram()).standby
 
 
 def test_limits_of_attempts_and_outages_can_be_disabled() -> None:
