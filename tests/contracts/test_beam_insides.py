@@ -31,13 +31,13 @@ from beam_runner_planner.side_inputs import contains_pickled_name
 from beam_runner_planner.translate import plan_job
 from beam_runner_urns import transforms
 from beam_runner_worker.embedded.assign_windows import AssignWindows
-from beam_runner_worker.embedded.combine_tables import TABLE_BYTES, TableCombine
-from beam_runner_worker.embedded.dofn_runners import made_runners
-from beam_runner_worker.embedded.edges import Edges, parse_descriptor
-from beam_runner_worker.embedded.inspections import inspected_once
+from beam_runner_worker.embedded.combine_tables import TABLE_BYTES, MemoryBoundedCombine
+from beam_runner_worker.embedded.dofn_runners import record_created_runners
+from beam_runner_worker.embedded.edges import StageEdges, parse_descriptor
+from beam_runner_worker.embedded.inspections import cache_inspections
 from beam_runner_worker.embedded.par_do import RunParDo
-from beam_runner_worker.embedded.plain_dofns import _MAPS, _asks
-from beam_runner_worker.embedded.processor import Processor
+from beam_runner_worker.embedded.plain_dofns import _MAPS, _requests_parameter
+from beam_runner_worker.embedded.processor import StageProcessor
 from beam_runner_worker.embedded.runs import RunFlatten
 from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.embedded.stateful_par_do import StatefulParDo
@@ -64,7 +64,7 @@ class NoSideInputs:
     changing = False
 
 
-def processors(build: Any) -> list[Processor]:
+def processors(build: Any) -> list[StageProcessor]:
     """Returns Beam's execution trees of all stages of a pipeline, as the embedded harness makes them."""
     options = PipelineOptions(["--environment_type=beam:env:embedded_python:v1"])
     pipeline = beam.Pipeline(options=options)
@@ -77,7 +77,11 @@ def processors(build: Any) -> list[Processor]:
     for stage in plan.stages.values():
         descriptor = parse_descriptor(stage.spec)
         handler = StateHandler(NoSideInputs(), stage.spec.name)  # type: ignore[arg-type]
-        found.append(Processor(descriptor, handler, Edges.of(stage.spec), None, TABLE_BYTES))
+        found.append(
+            StageProcessor(
+                descriptor, handler, StageEdges.from_stage(stage.spec), None, TABLE_BYTES
+            )
+        )
     return found
 
 
@@ -100,7 +104,7 @@ def made() -> dict[type, operations.Operation]:
         (RunParDo, "bundle_processor._create_pardo_operation"),
         (StatefulParDo, "bundle_processor._create_pardo_operation"),
         (AssignWindows, "bundle_processor._create_pardo_operation"),
-        (TableCombine, "operations.PGBKCVOperation"),
+        (MemoryBoundedCombine, "operations.PGBKCVOperation"),
     ],
 )
 def test_beam_creates_the_replacement_operations(
@@ -122,7 +126,7 @@ def test_beam_creates_no_replaced_operation(made: dict[type, Any]) -> None:
 
 def test_operation_setup_looks_up_the_dofn_runner() -> None:
     (processor, *_) = processors(lambda p: p | beam.Create([1]) | beam.ParDo(Plain()))
-    with made_runners() as runners:
+    with record_created_runners() as runners:
         processor.set_up()
     assert runners, "operations do not look up common.DoFnRunner any more"
     assert all(isinstance(each.fn, beam.DoFn) for each in runners)
@@ -142,7 +146,7 @@ def test_beam_looks_up_the_dofn_inspection_functions(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(core, "get_function_arguments", arguments)
     monkeypatch.setattr(userstate, "get_dofn_specs", specs)
-    with inspected_once():
+    with cache_inspections():
         common.DoFnSignature(Counting())
     assert set(asked) == {"core.get_function_arguments", "userstate.get_dofn_specs"}
 
@@ -150,7 +154,7 @@ def test_beam_looks_up_the_dofn_inspection_functions(monkeypatch: pytest.MonkeyP
 def test_process_method_parameters_are_recognized_by_class() -> None:
     asked = {name: value for name, value in vars(beam.DoFn).items() if name.endswith("Param")}
     assert len(asked) >= 10
-    assert [name for name, value in asked.items() if not _asks(value)] == []
+    assert [name for name, value in asked.items() if not _requests_parameter(value)] == []
 
 
 def test_dofn_reports_whether_it_processes_batches() -> None:
@@ -171,7 +175,7 @@ def test_map_is_recognized_by_its_code_object(made: beam.ParDo) -> None:
 
 
 def test_lifted_combine_operation_exposes_its_combine_function(made: dict[type, Any]) -> None:
-    op = made[TableCombine]
+    op = made[MemoryBoundedCombine]
     (accumulator,) = op.combine_fn_compact(op.combine_fn_add_input([1], 2))
     assert accumulator == 3
     assert op.combine_fn.add_inputs([1], [2, 3]) == [1, 2, 3]

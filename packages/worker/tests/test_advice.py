@@ -9,7 +9,7 @@ from apache_beam.pvalue import EmptySideInput
 from apache_beam.transforms.sideinputs import default_window_mapping_fn
 from apache_beam.transforms.window import IntervalWindow, SlidingWindows
 
-from beam_runner_worker.advice import with_advice
+from beam_runner_worker.advice import add_error_advice
 
 
 def test_advice_explains_window_in_gap_of_its_side_input() -> None:
@@ -18,7 +18,7 @@ def test_advice_explains_window_in_gap_of_its_side_input() -> None:
     with pytest.raises(IndexError) as raised:
         mapping(IntervalWindow(0, 4))
     trace = "".join(traceback.format_exception(raised.value))
-    told = with_advice(f"IndexError: {raised.value}", trace)
+    told = add_error_advice(f"IndexError: {raised.value}", trace)
     assert told.startswith("IndexError: list index out of range (") and "gap" in told
 
 
@@ -26,10 +26,10 @@ def test_advice_ignores_index_error_of_user_code() -> None:
     with pytest.raises(IndexError) as raised:
         [][0]
     trace = "".join(traceback.format_exception(raised.value))
-    assert with_advice("IndexError: list index out of range", trace).endswith("range")
+    assert add_error_advice("IndexError: list index out of range", trace).endswith("range")
 
 
 def test_advice_explains_singleton_without_element() -> None:
     with pytest.raises(TypeError) as raised:
         EmptySideInput() + 1  # type: ignore[operator]
-    assert "default_value" in with_advice(f"TypeError: {raised.value}")
+    assert "default_value" in add_error_advice(f"TypeError: {raised.value}")

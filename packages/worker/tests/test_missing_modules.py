@@ -5,13 +5,13 @@ from typing import Any, cast
 import pytest
 
 from beam_runner_worker._protos import beam_fn_api_pb2
-from beam_runner_worker.embedded.failures import describe_failed_build
+from beam_runner_worker.embedded.failures import convert_build_error
 from beam_runner_worker.errors import BundleError, HarnessError
-from beam_runner_worker.fnapi.bundle_state import BundleStores
+from beam_runner_worker.fnapi.bundle_state import BundleStateStores
 from beam_runner_worker.fnapi.connection import SdkConnection
-from beam_runner_worker.fnapi.failures import bundle_failed
+from beam_runner_worker.fnapi.failures import create_bundle_error
 from beam_runner_worker.fnapi.side_inputs import SideInputPages
-from beam_runner_worker.missing_modules import with_advice
+from beam_runner_worker.missing_modules import add_missing_module_advice
 
 MISSING = "ModuleNotFoundError: No module named 'mine.parts'"
 TRACE = (
@@ -21,9 +21,9 @@ TRACE = (
 
 def test_missing_module_advice_is_on_first_line() -> None:
     for told in (
-        with_advice(MISSING),
-        bundle_failed(TRACE, "stage", {}).summary,
-        str(describe_failed_build(ModuleNotFoundError("No module named 'mine.parts'"), "stage")),
+        add_missing_module_advice(MISSING),
+        create_bundle_error(TRACE, "stage", {}).summary,
+        str(convert_build_error(ModuleNotFoundError("No module named 'mine.parts'"), "stage")),
     ):
         first = told.splitlines()[0]
         assert first.startswith(MISSING)
@@ -33,8 +33,8 @@ def test_missing_module_advice_is_on_first_line() -> None:
 
 
 def test_other_errors_are_unchanged() -> None:
-    assert with_advice("ValueError: no") == "ValueError: no"
-    failed = describe_failed_build(ImportError("cannot import name 'x'"), "stage")
+    assert add_missing_module_advice("ValueError: no") == "ValueError: no"
+    failed = convert_build_error(ImportError("cannot import name 'x'"), "stage")
     assert isinstance(failed, BundleError)
     assert failed.summary == "ImportError: cannot import name 'x' (while loading its functions)"
 
@@ -42,13 +42,13 @@ def test_other_errors_are_unchanged() -> None:
 @pytest.mark.parametrize("has_worked", [False, True])
 def test_sdk_that_exits_for_missing_module_is_not_retried(has_worked: bool) -> None:
     connection = SdkConnection("1", "here")
-    state = BundleStores(SideInputPages(cast("Any", None), ()), None, ())
+    state = BundleStateStores(SideInputPages(cast("Any", None), ()), None, ())
     earlier = connection.open_bundle("b", "stage", state)
     if has_worked:
         response = beam_fn_api_pb2.InstructionResponse(instruction_id=earlier.instruction_id)
-        connection.responded(response)
+        connection.dispatch_response(response)
     bundle = connection.open_bundle("c", "stage", state)
     connection.last_lines.extend(("Traceback", MISSING, "it ends"))
-    connection.lose("the SDK closed its control stream")
+    connection.mark_lost("the SDK closed its control stream")
     with pytest.raises(HarnessError if has_worked else BundleError, match="mine.parts"):
-        bundle.poll()
+        bundle.poll_received()

@@ -64,7 +64,7 @@ def test_packages_are_installed_in_order_of_beam_containers(tmp_path: Path) -> N
     ):
         (tmp_path / name).touch()
     (tmp_path / "extra_packages.txt").write_text("b.whl\na.tar.gz\n")
-    packages = StagedPackages.of(tmp_path)
+    packages = StagedPackages.from_folder(tmp_path)
     installed = [arguments[-1].rsplit("/", 1)[-1] for arguments in packages.pip_arguments()]
     assert installed == [
         "pip-requirements-3.txt",
@@ -76,15 +76,15 @@ def test_packages_are_installed_in_order_of_beam_containers(tmp_path: Path) -> N
 
 
 def test_folder_without_packages_needs_no_installation(tmp_path: Path) -> None:
-    assert not StagedPackages.of(tmp_path / "nothing")
+    assert not StagedPackages.from_folder(tmp_path / "nothing")
     (tmp_path / "pickled_main_session").touch()
-    assert not StagedPackages.of(tmp_path)
+    assert not StagedPackages.from_folder(tmp_path)
 
 
 def test_extra_package_that_was_not_staged_is_reported(tmp_path: Path) -> None:
     (tmp_path / "extra_packages.txt").write_text("../gone.whl\n")
     with pytest.raises(FileNotFoundError, match="gone.whl"):
-        StagedPackages.of(tmp_path)
+        StagedPackages.from_folder(tmp_path)
 
 
 def test_equal_packages_built_at_different_times_have_same_digest(tmp_path: Path) -> None:
@@ -94,12 +94,12 @@ def test_equal_packages_built_at_different_times_have_same_digest(tmp_path: Path
         folder.mkdir()
         archive(folder / "workflow.tar.gz", time, **{"setup.py": code})
         (folder / "pickled_main_session").write_text(f"of submission {number}")
-        digests.append(StagedPackages.of(folder).digest())
+        digests.append(StagedPackages.from_folder(folder).compute_digest())
     assert digests[0] == digests[1] != digests[2]
 
 
 def test_files_found_by_requirements_are_part_of_digest(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("some\n")
-    before = StagedPackages.of(tmp_path).digest()
+    before = StagedPackages.from_folder(tmp_path).compute_digest()
     (tmp_path / "some-1.0.tar.gz").write_bytes(b"no archive at all")
-    assert StagedPackages.of(tmp_path).digest() != before
+    assert StagedPackages.from_folder(tmp_path).compute_digest() != before

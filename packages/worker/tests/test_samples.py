@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2
 
-from beam_runner_worker.samples import MOST_BYTES, elements_of, is_wanted, sample_infos
+from beam_runner_worker.samples import (
+    MOST_BYTES,
+    are_samples_enabled,
+    create_sample_infos,
+    elements_of,
+)
 from beam_runner_worker.totals import Totals
 
 
@@ -29,16 +34,16 @@ def response(**samples: list[bytes]) -> beam_fn_api_pb2.SampleDataResponse:
     ],
 )
 def test_samples_are_wanted_by_option(options: str, wanted: bool) -> None:
-    assert is_wanted(options) is wanted
+    assert are_samples_enabled(options) is wanted
 
 
 def test_latest_samples_of_each_collection_are_retained() -> None:
     totals = Totals()
-    totals.add(sample_infos(response(p=[b"%d" % i for i in range(8)], q=[b"q"])))
-    totals.add(sample_infos(response(p=[b"%d" % i for i in range(8, 15)])))
+    totals.add(create_sample_infos(response(p=[b"%d" % i for i in range(8)], q=[b"q"])))
+    totals.add(create_sample_infos(response(p=[b"%d" % i for i in range(8, 15)])))
     found = {dict(info.labels)["PCOLLECTION"]: elements_of(info) for info in totals.infos()}
     assert found == {"p": [b"%d" % i for i in range(5, 15)], "q": [b"q"]}
 
 
 def test_large_samples_are_omitted() -> None:
-    assert sample_infos(response(p=[bytes(MOST_BYTES + 1)], q=[])) == ()
+    assert create_sample_infos(response(p=[bytes(MOST_BYTES + 1)], q=[])) == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam_runner_worker._protos import beam_runner_api_pb2
-from beam_runner_worker.state_specs import coder_fields
+from beam_runner_worker.state_specs import list_coder_ids
 
 SPEC = beam_runner_api_pb2.StateSpec.DESCRIPTOR
 
@@ -18,8 +18,8 @@ def test_state_spec_coders_are_all_found(kind: str) -> None:
     spec = beam_runner_api_pb2.StateSpec()
     for name in names:
         setattr(getattr(spec, kind), name, name)
-    assert sorted(coder_id for _, coder_id in coder_fields(spec)) == sorted(names)
+    assert sorted(coder_id for _, coder_id in list_coder_ids(spec)) == sorted(names)
 
 
 def test_state_spec_without_kind_has_no_coders() -> None:
-    assert list(coder_fields(beam_runner_api_pb2.StateSpec())) == []
+    assert list(list_coder_ids(beam_runner_api_pb2.StateSpec())) == []

@@ -28,13 +28,13 @@ _ABOUT_EMPTY = (
 )
 
 
-def with_advice(summary: str, trace: str = "", *, in_a_pool: bool = False) -> str:
+def add_error_advice(summary: str, trace: str = "", *, in_a_pool: bool = False) -> str:
     """Returns an exception on one line, with advice if the exception or its traceback is known.
 
     Args:
         summary: the exception on one line.
         trace: traceback of the exception.
-        in_a_pool: see :func:`missing_modules.with_advice`.
+        in_a_pool: see :func:`missing_modules.add_error_advice`.
     """
     if summary.startswith("IndexError") and _IN_A_GAP.search(trace):
         return summary + _ABOUT_GAPS
@@ -42,4 +42,4 @@ def with_advice(summary: str, trace: str = "", *, in_a_pool: bool = False) -> st
         return summary + _ABOUT_EMPTY
     if _NOT_IN_MAIN.search(summary):
         return summary + _ABOUT_MAIN
-    return missing_modules.with_advice(summary, in_a_pool=in_a_pool)
+    return missing_modules.add_missing_module_advice(summary, in_a_pool=in_a_pool)

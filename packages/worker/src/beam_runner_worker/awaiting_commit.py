@@ -37,12 +37,12 @@ class AwaitingCommit(Generic[K, V]):
         with self._lock:
             self._kept.pop(bundle, None)
             self._kept[bundle] = (self._clock() + KEPT_SECONDS, left)
-            self._forget_old()
+            self._drop_expired()
 
     def take(self, bundle: K) -> V | None:
         """Removes and returns a bundle's data; None if the bundle has none, or its data was dropped."""
         with self._lock:
-            self._forget_old()
+            self._drop_expired()
             _, left = self._kept.pop(bundle, (0.0, None))
         return left
 
@@ -51,7 +51,7 @@ class AwaitingCommit(Generic[K, V]):
         with self._lock:
             self._kept = {key: kept for key, kept in self._kept.items() if not lost(kept[1])}
 
-    def _forget_old(self) -> None:
+    def _drop_expired(self) -> None:
         now = self._clock()
         # The entries are in the order of their expiry, because all have the same time limit.
         for bundle, (expires, left) in list(self._kept.items()):

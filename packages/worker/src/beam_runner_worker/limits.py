@@ -12,7 +12,7 @@ MOST_ELEMENT_BYTES = 512 << 20
 """Maximum size in bytes of an element between stages; protocol buffers end at 2 GiB."""
 
 
-def check_elements(chunk: OutputChunk, before: int, transform: str) -> None:
+def check_chunk_size(chunk: OutputChunk, before: int, transform: str) -> None:
     """Raises an error for a chunk whose size proves that one of its elements is too large."""
     if isinstance(chunk, KeyedChunk):
         size = len(chunk.key_data) + len(chunk.value_data)
@@ -22,10 +22,10 @@ def check_elements(chunk: OutputChunk, before: int, transform: str) -> None:
 
 
 def check_size(size: int, before: int, transform: str) -> None:
-    """Raises an error for encoded elements that are too large, before they are copied; see `check_elements`."""
+    """Raises an error for encoded elements that are too large, before they are copied; see `check_chunk_size`."""
     if size > MOST_ELEMENT_BYTES + before:
         raise BundleError(
-            transform, f"ElementTooLarge: {_words('in the output', 'emit', size)}", ""
+            transform, f"ElementTooLarge: {_describe_size('in the output', 'emit', size)}", ""
         )
 
 
@@ -33,7 +33,7 @@ class ElementTooLarge(Exception):
     """Error for user code that stores an element above the size limit in state."""
 
 
-def check_kept(values: Sequence[bytes]) -> None:
+def check_state_values(values: Sequence[bytes]) -> None:
     """Raises an error for encoded values that are too large for state, before they are copied.
 
     Raises:
@@ -41,10 +41,10 @@ def check_kept(values: Sequence[bytes]) -> None:
     """
     largest = max(map(len, values), default=0)
     if largest > MOST_ELEMENT_BYTES:
-        raise ElementTooLarge(_words("in state", "store", largest))
+        raise ElementTooLarge(_describe_size("in state", "store", largest))
 
 
-def _words(place: str, verb: str, size: int) -> str:
+def _describe_size(place: str, verb: str, size: int) -> str:
     return (
         f"an element {place} has {size} bytes; the maximum is {MOST_ELEMENT_BYTES}: {verb} smaller "
         "elements, or the name of a file"

@@ -18,13 +18,13 @@ _IN_A_POOL = (
 _MISSING = re.compile(r"\bModuleNotFoundError: No module named '(?P<name>[^']+)'")
 
 
-def missing_module(lines: Iterable[str], *, in_a_pool: bool = False) -> str | None:
+def describe_missing_module(lines: Iterable[str], *, in_a_pool: bool = False) -> str | None:
     """Returns the last line that reports a missing module, with advice; None without such a line."""
     found = [line.strip() for line in lines if _MISSING.search(line)]
-    return with_advice(found[-1], in_a_pool=in_a_pool) if found else None
+    return add_missing_module_advice(found[-1], in_a_pool=in_a_pool) if found else None
 
 
-def with_advice(summary: str, *, in_a_pool: bool = False) -> str:
+def add_missing_module_advice(summary: str, *, in_a_pool: bool = False) -> str:
     """Returns an exception in one line, with advice if a module is missing.
 
     Args:

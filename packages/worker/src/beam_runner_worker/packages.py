@@ -49,7 +49,7 @@ class StagedPackages:
     setup: Path | None = None
 
     @classmethod
-    def of(cls, folder: Path) -> StagedPackages:
+    def from_folder(cls, folder: Path) -> StagedPackages:
         """Returns the packages in a folder; a missing folder has no packages.
 
         Raises:
@@ -65,7 +65,7 @@ class StagedPackages:
             ),
             forced=(
                 *(path for path in files if path.name == SDK_SOURCE or is_sdk_wheel(path.name)),
-                *_listed(folder),
+                *_read_extra_packages(folder),
             ),
             setup=next((path for path in files if path.name == SETUP), None),
         )
@@ -89,18 +89,18 @@ class StagedPackages:
         if self.setup is not None:
             yield (*links, str(self.setup))
 
-    def digest(self) -> str:
+    def compute_digest(self) -> str:
         """Returns a hash of all packages, which is the same for equal packages of different builds."""
         digest = hashlib.sha256()
         packages = {path for path in self.folder.glob("*") if path.name.endswith(_ARCHIVES)}
         for path in sorted({*packages, *self.requirements, *self.forced}):
-            digest.update(f"{path.name}\0{_content_hash(path)}\n".encode())
+            digest.update(f"{path.name}\0{_hash_content(path)}\n".encode())
         for package in self.forced:
             digest.update(f"{package.name}\n".encode())
         return digest.hexdigest()
 
 
-def _listed(folder: Path) -> Iterator[Path]:
+def _read_extra_packages(folder: Path) -> Iterator[Path]:
     listing = folder / EXTRA_PACKAGES
     if not listing.is_file():
         return
@@ -112,20 +112,20 @@ def _listed(folder: Path) -> Iterator[Path]:
             yield package
 
 
-def _content_hash(path: Path) -> str:
+def _hash_content(path: Path) -> str:
     """Returns the hash of a file's content; ignores the timestamps in a source distribution, which
     differ between builds.
     """
     if path.name.endswith((".tar.gz", ".tar")):
         try:
-            return _hash_of_members(path)
+            return _hash_archive_members(path)
         except (tarfile.TarError, OSError, EOFError):
             pass  # pip reports the damaged file
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _hash_of_members(path: Path) -> str:
+def _hash_archive_members(path: Path) -> str:
     digest = hashlib.sha256()
     with tarfile.open(path) as archive:
         for member in sorted(archive.getmembers(), key=lambda one: one.name):

@@ -27,14 +27,14 @@ _EXPERIMENT = "enable_data_sampling"
 _ELEMENTS = IterableCoder(BytesCoder())
 
 
-def is_wanted(options_json: str) -> bool:
+def are_samples_enabled(options_json: str) -> bool:
     """Returns True if the pipeline options enable samples."""
     options = json.loads(options_json or "{}")
     experiments = options.get(option_urns.EXPERIMENTS, options.get("experiments"))
     return _EXPERIMENT in (experiments or ())
 
 
-def sample_infos(response: beam_fn_api_pb2.SampleDataResponse) -> tuple[MonitoringInfo, ...]:
+def create_sample_infos(response: beam_fn_api_pb2.SampleDataResponse) -> tuple[MonitoringInfo, ...]:
     """Returns the infos for the samples in an SDK's response."""
     infos = []
     for pcollection_id, samples in sorted(response.element_samples.items()):
@@ -51,7 +51,7 @@ def elements_of(info: MonitoringInfo) -> list[bytes]:
     return list(_ELEMENTS.decode(info.payload))
 
 
-def latest_of(left: bytes, right: bytes) -> bytes:
+def merge_samples(left: bytes, right: bytes) -> bytes:
     """Returns a payload with the latest elements of two payloads."""
     both: Iterable[bytes] = [*_ELEMENTS.decode(left), *_ELEMENTS.decode(right)]
     encoded: bytes = _ELEMENTS.encode(list(both)[-MOST_SAMPLES:])

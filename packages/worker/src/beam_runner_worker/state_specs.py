@@ -17,7 +17,7 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def coder_fields(spec: beam_runner_api_pb2.StateSpec) -> Iterator[tuple[str, str]]:
+def list_coder_ids(spec: beam_runner_api_pb2.StateSpec) -> Iterator[tuple[str, str]]:
     """Yields the parts of a state's content with their coder IDs: ``element``, or ``key`` and ``value``."""
     kind = spec.WhichOneof("spec")
     if kind is not None:

@@ -13,7 +13,7 @@ from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_urns import metrics as metric_urns
 
 from beam_runner_worker._protos import metrics_pb2
-from beam_runner_worker.samples import SAMPLED_ELEMENTS, latest_of
+from beam_runner_worker.samples import SAMPLED_ELEMENTS, merge_samples
 
 _INTEGER = VarIntCoder()
 _DOUBLE = FloatCoder()
@@ -45,7 +45,7 @@ class Totals:
                 self._totals[key] = info
                 continue
             try:
-                self._totals[key] = _add(earlier, info)
+                self._totals[key] = _add_infos(earlier, info)
             except Exception as error:
                 # An SDK's metric must not fail the job, for any error in it.
                 if key not in self._refused:
@@ -59,12 +59,12 @@ class Totals:
         return tuple(self._totals.values())
 
 
-def is_known(metric_type: str) -> bool:
+def is_addable_type(metric_type: str) -> bool:
     """Returns True if metrics of a type can be added."""
     return metric_type in _ADDERS
 
 
-def is_empty(info: MonitoringInfo) -> bool:
+def is_empty_distribution(info: MonitoringInfo) -> bool:
     """Returns True if the info is an empty distribution, which has no meaning in any SDK.
 
     Some SDKs send all fields of an empty distribution, and others send only a count of 0.
@@ -72,10 +72,10 @@ def is_empty(info: MonitoringInfo) -> bool:
     return info.type in _DISTRIBUTIONS and info.payload[:1] == b"\x00"
 
 
-def _add(left: MonitoringInfo, right: MonitoringInfo) -> MonitoringInfo:
-    if is_empty(right):
+def _add_infos(left: MonitoringInfo, right: MonitoringInfo) -> MonitoringInfo:
+    if is_empty_distribution(right):
         return left
-    if is_empty(left):
+    if is_empty_distribution(left):
         return right
     add = _ADDERS.get(left.type)
     if add is None:
@@ -83,7 +83,7 @@ def _add(left: MonitoringInfo, right: MonitoringInfo) -> MonitoringInfo:
     return MonitoringInfo(left.urn, left.type, left.labels, add(left.payload, right.payload))
 
 
-def _sum(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], bytes]:
+def _make_sum_adder(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], bytes]:
     def add(left: bytes, right: bytes) -> bytes:
         encoded: bytes = coder.encode(coder.decode(left) + coder.decode(right))
         return encoded
@@ -91,7 +91,7 @@ def _sum(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], bytes]:
     return add
 
 
-def _distribution(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], bytes]:
+def _make_distribution_adder(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], bytes]:
     parts = TupleCoder([_INTEGER, coder, coder, coder])
 
     def add(left: bytes, right: bytes) -> bytes:
@@ -110,7 +110,7 @@ def _distribution(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], b
     return add
 
 
-def _latest(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], bytes]:
+def _make_latest_adder(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], bytes]:
     timed = TupleCoder([_INTEGER, coder])
 
     def add(left: bytes, right: bytes) -> bytes:
@@ -119,7 +119,7 @@ def _latest(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], bytes]:
     return add
 
 
-def _extremes(
+def _make_extremes_adder(
     coder: VarIntCoder | FloatCoder, choose: Callable[..., list[float]]
 ) -> Callable[[bytes, bytes], bytes]:
     """Returns an adder that retains the largest or smallest values; the reader selects the number of values."""
@@ -133,12 +133,12 @@ def _extremes(
     return add
 
 
-def _strings(left: bytes, right: bytes) -> bytes:
+def _add_string_sets(left: bytes, right: bytes) -> bytes:
     encoded: bytes = _STRINGS.encode(sorted({*_STRINGS.decode(left), *_STRINGS.decode(right)}))
     return encoded
 
 
-def _trie(left: bytes, right: bytes) -> bytes:
+def _add_tries(left: bytes, right: bytes) -> bytes:
     tries = [
         BoundedTrieData.from_proto(metrics_pb2.BoundedTrie.FromString(data))
         for data in (left, right)
@@ -147,7 +147,7 @@ def _trie(left: bytes, right: bytes) -> bytes:
     return encoded
 
 
-def _histogram(left: bytes, right: bytes) -> bytes:
+def _add_histograms(left: bytes, right: bytes) -> bytes:
     """Adds two histograms.
 
     Beam's own class supports only one kind of buckets, and loses values outside of them.
@@ -166,18 +166,18 @@ def _histogram(left: bytes, right: bytes) -> bytes:
 
 
 _ADDERS: dict[str, Callable[[bytes, bytes], bytes]] = {
-    metric_urns.SUM_INT64_TYPE: _sum(_INTEGER),
-    metric_urns.SUM_DOUBLE_TYPE: _sum(_DOUBLE),
-    metric_urns.DISTRIBUTION_INT64_TYPE: _distribution(_INTEGER),
-    metric_urns.DISTRIBUTION_DOUBLE_TYPE: _distribution(_DOUBLE),
-    metric_urns.LATEST_INT64_TYPE: _latest(_INTEGER),
-    metric_urns.LATEST_DOUBLE_TYPE: _latest(_DOUBLE),
-    metric_urns.TOP_N_INT64_TYPE: _extremes(_INTEGER, heapq.nlargest),
-    metric_urns.TOP_N_DOUBLE_TYPE: _extremes(_DOUBLE, heapq.nlargest),
-    metric_urns.BOTTOM_N_INT64_TYPE: _extremes(_INTEGER, heapq.nsmallest),
-    metric_urns.BOTTOM_N_DOUBLE_TYPE: _extremes(_DOUBLE, heapq.nsmallest),
-    metric_urns.SET_STRING_TYPE: _strings,
-    metric_urns.BOUNDED_TRIE_TYPE: _trie,
-    metric_urns.HISTOGRAM_TYPE: _histogram,
-    SAMPLED_ELEMENTS: latest_of,
+    metric_urns.SUM_INT64_TYPE: _make_sum_adder(_INTEGER),
+    metric_urns.SUM_DOUBLE_TYPE: _make_sum_adder(_DOUBLE),
+    metric_urns.DISTRIBUTION_INT64_TYPE: _make_distribution_adder(_INTEGER),
+    metric_urns.DISTRIBUTION_DOUBLE_TYPE: _make_distribution_adder(_DOUBLE),
+    metric_urns.LATEST_INT64_TYPE: _make_latest_adder(_INTEGER),
+    metric_urns.LATEST_DOUBLE_TYPE: _make_latest_adder(_DOUBLE),
+    metric_urns.TOP_N_INT64_TYPE: _make_extremes_adder(_INTEGER, heapq.nlargest),
+    metric_urns.TOP_N_DOUBLE_TYPE: _make_extremes_adder(_DOUBLE, heapq.nlargest),
+    metric_urns.BOTTOM_N_INT64_TYPE: _make_extremes_adder(_INTEGER, heapq.nsmallest),
+    metric_urns.BOTTOM_N_DOUBLE_TYPE: _make_extremes_adder(_DOUBLE, heapq.nsmallest),
+    metric_urns.SET_STRING_TYPE: _add_string_sets,
+    metric_urns.BOUNDED_TRIE_TYPE: _add_tries,
+    metric_urns.HISTOGRAM_TYPE: _add_histograms,
+    SAMPLED_ELEMENTS: merge_samples,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from beam_runner_worker._protos import beam_fn_api_pb2
 
 
-def writer_of(descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, sink: str) -> str:
+def find_writer(descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, sink: str) -> str:
     """Returns the full name of the transform whose output goes to a data sink.
 
     Returns the sink's own ID if no transform of the stage writes to it.

@@ -64,9 +64,9 @@ class OneStage:
         index = next((i for i, of_stage in enumerate(urns) if SDF in of_stage), 0)
         for planned in stages[:index]:
             self.runner.run_stage(planned)
-        self.take(stages[index])
+        self.select_stage(stages[index])
 
-    def take(self, planned: PlannedStage) -> None:
+    def select_stage(self, planned: PlannedStage) -> None:
         """Selects the stage."""
         self.planned = planned
         self.stage = self.runner.harness.stage(planned.spec, Views(self.runner, planned))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mini_runner import run
 
 from beam_runner_worker.embedded import assign_windows
-from beam_runner_worker.embedded.assign_windows import windows_by_time
+from beam_runner_worker.embedded.assign_windows import create_window_assigner
 
 spans = st.integers(1, 50).map(lambda n: Duration(micros=n * 1000))
 starts = st.integers(-100, 100).map(lambda n: Timestamp(micros=n * 700))
@@ -37,7 +37,7 @@ times = st.lists(
 
 @given(window_fns, times)
 def test_assigned_windows_equal_windows_of_beam(window_fn: WindowFn, micros: list[int]) -> None:
-    windows_of = windows_by_time(window_fn)
+    windows_of = create_window_assigner(window_fn)
     assert windows_of is not None
     for time in micros:
         stock = window_fn.assign(WindowFn.AssignContext(Timestamp(micros=time)))
@@ -45,15 +45,15 @@ def test_assigned_windows_equal_windows_of_beam(window_fn: WindowFn, micros: lis
 
 
 def test_timestamps_in_same_windows_share_window_objects() -> None:
-    windows_of = windows_by_time(window.FixedWindows(1))
+    windows_of = create_window_assigner(window.FixedWindows(1))
     assert windows_of is not None
     assert windows_of(1) is windows_of(999_999)
     assert windows_of(1) is not windows_of(1_000_000)
 
 
 def test_window_cache_has_limited_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assign_windows, "_KEPT", 3)
-    windows_of = windows_by_time(window.Sessions(1))
+    monkeypatch.setattr(assign_windows, "_MAX_CACHED_KEYS", 3)
+    windows_of = create_window_assigner(window.Sessions(1))
     assert windows_of is not None
     first = windows_of(0)
     for time in range(1, 4):
@@ -87,8 +87,8 @@ class Later(window.FixedWindows):
 
 
 def test_custom_window_functions_are_called() -> None:
-    assert windows_by_time(ByElement()) is None
-    assert windows_by_time(Later(1)) is None
+    assert create_window_assigner(ByElement()) is None
+    assert create_window_assigner(Later(1)) is None
 
 
 class Places(beam.DoFn):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from beam_runner_worker.embedded import claims as claims_module
-from beam_runner_worker.embedded.claims import Claims
+from beam_runner_worker.embedded.claims import ElementClaims
 
 
 @contextmanager
@@ -37,86 +37,86 @@ def letting_others_run_at_every_step() -> Iterator[None]:
         sys.settrace(usual)
 
 
-def claim_all(claims: Claims, count: int, seen: list[int], work: float = 0.0) -> None:
+def claim_all(claims: ElementClaims, count: int, seen: list[int], work: float = 0.0) -> None:
     """Claims all elements of a chunk, as a decoder does. Each element takes the given number of seconds."""
-    left: Iterator[int] | None = claims.announce(count)
+    left: Iterator[int] | None = claims.add_elements(count)
     while left is not None:
         for number in left:
             seen.append(number)
             if work:
                 time.sleep(work)
-        left = claims.more()
+        left = claims.get_remaining_claims()
 
 
 def test_element_numbers_continue_across_chunks() -> None:
-    claims, seen = Claims(), []
+    claims, seen = ElementClaims(), []
     claim_all(claims, 3, seen)
     claim_all(claims, 0, seen)
     claim_all(claims, 2, seen)
     assert seen == [0, 1, 2, 3, 4]
-    assert claims.claimed == 5
-    claims.restart()
-    assert claims.claimed == 0
+    assert claims.claimed_count == 5
+    claims.start_bundle()
+    assert claims.claimed_count == 0
 
 
 def test_held_loop_continues_after_release() -> None:
-    claims, seen = Claims(), []
-    left = claims.announce(5)
+    claims, seen = ElementClaims(), []
+    left = claims.add_elements(5)
     seen.append(next(left))
-    with claims.held() as held:
+    with claims.pause_claims() as held:
         assert (held.claimed, held.announced, held.stop) == (1, 5, None)
         assert list(left) == []
-    assert claims.claimed == 1
-    more = claims.more()
+    assert claims.claimed_count == 1
+    more = claims.get_remaining_claims()
     assert more is not None
     assert list(more) == [1, 2, 3, 4]
-    assert claims.more() is None
+    assert claims.get_remaining_claims() is None
 
 
 @pytest.mark.parametrize("stop", [1, 3, 5, 7, 9])
 def test_stop_in_current_or_later_chunk_ends_loop(stop: int) -> None:
-    claims, seen = Claims(), []
-    left = claims.announce(5)
+    claims, seen = ElementClaims(), []
+    left = claims.add_elements(5)
     seen.append(next(left))
-    with claims.held() as held:
+    with claims.pause_claims() as held:
         held.stop = stop
-    while (more := claims.more()) is not None:
+    while (more := claims.get_remaining_claims()) is not None:
         seen.extend(more)
-    assert claims.stopped == (stop <= 5)
+    assert claims.is_stopped == (stop <= 5)
     claim_all(claims, 3, seen)
     claim_all(claims, 3, seen)
     assert seen == list(range(stop))
-    assert claims.claimed == stop
-    assert claims.stopped
+    assert claims.claimed_count == stop
+    assert claims.is_stopped
 
 
 def test_finished_claims_cannot_be_given_away() -> None:
-    claims, seen = Claims(), []
+    claims, seen = ElementClaims(), []
     claim_all(claims, 3, seen)
-    assert not claims.stopped
-    claims.finish()
-    with claims.held() as held:
+    assert not claims.is_stopped
+    claims.end_input()
+    with claims.pause_claims() as held:
         assert (held.claimed, held.stop) == (3, 3)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_concurrent_splits_lose_no_element(seed: int) -> None:
     choose = random.Random(seed)
-    claims = Claims()
+    claims = ElementClaims()
     seen: list[int] = []
 
     def loop() -> None:
         sizes = random.Random(seed)
-        while len(seen) < 100_000 and not claims.stopped:
+        while len(seen) < 100_000 and not claims.is_stopped:
             claim_all(claims, sizes.choice([0, 1, 7, 300]), seen, work=1e-6)
-        claims.finish()
+        claims.end_input()
 
     loop_thread = threading.Thread(target=loop, daemon=True)
     loop_thread.start()
     holds, stop = 0, None
     with letting_others_run_at_every_step():
         while loop_thread.is_alive():
-            with claims.held() as held:
+            with claims.pause_claims() as held:
                 holds += 1
                 # The loop records a claim after the claim.
                 assert len(seen) in (held.claimed, held.claimed - 1)
@@ -129,4 +129,4 @@ def test_concurrent_splits_lose_no_element(seed: int) -> None:
     assert holds > 20
     assert stop is not None
     assert seen == list(range(stop))
-    assert claims.claimed == stop
+    assert claims.claimed_count == stop

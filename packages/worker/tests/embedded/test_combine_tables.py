@@ -18,7 +18,7 @@ from mini_runner import Logs, MiniRunner, NoArtifacts, job, run
 from noting import SEEN, Note
 
 from beam_runner_worker.embedded import combine_tables, our_operations
-from beam_runner_worker.embedded.combine_tables import TABLE_BYTES, _give_back
+from beam_runner_worker.embedded.combine_tables import TABLE_BYTES, _release_freed_memory
 from beam_runner_worker.embedded.harness import EmbeddedHarness
 
 MEGABYTE = 1 << 20
@@ -46,7 +46,7 @@ def accumulators(windowing: beam.PTransform, table_bytes: int) -> int:
     runner.harness = EmbeddedHarness(job(), NoArtifacts(), Logs(), table_bytes)
     # Memory freed by earlier tests could be reused, and the process wouldn't grow.
     gc.collect()
-    _give_back()
+    _release_freed_memory()
     runner.run()
     for planned, result in runner.results:
         if b"precombine" in planned.spec.descriptor:
@@ -128,7 +128,7 @@ def test_combine_table_output_equals_output_of_beam(windowing: beam.PTransform, 
     ours = noted(windowing, fn)
     with mock.patch.object(
         our_operations,
-        "TableCombine",
+        "MemoryBoundedCombine",
         lambda *arguments, most_bytes: BEAMS(*arguments),
     ):
         assert noted(windowing, fn) == ours

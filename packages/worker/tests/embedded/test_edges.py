@@ -35,7 +35,7 @@ from random_elements import (
 )
 
 from beam_runner_worker.embedded import sinks
-from beam_runner_worker.embedded.claims import Claims
+from beam_runner_worker.embedded.claims import ElementClaims
 from beam_runner_worker.embedded.edges import create_sink
 from beam_runner_worker.embedded.elements import ElementDecoder
 from beam_runner_worker.embedded.keyed_sink import to_millis
@@ -53,7 +53,7 @@ def write(
 ) -> list[Any]:
     sink = make_sink(coder, OutputEdge("sink", kind, **edge))
     port = Port()
-    sink.connect(port)
+    sink.connect_port(port)
     for element in given_:
         sink.process(element)
     sink.finish()
@@ -66,9 +66,9 @@ def write_runs(
     """Writes the same elements, with equal neighbours in one run."""
     sink = make_sink(coder, OutputEdge("sink", kind, **edge))
     port = Port()
-    sink.connect(port)
+    sink.connect_port(port)
     for like, run in groupby(given_, lambda e: e.with_value(None)):
-        sink.take(like, [element.value for element in run])
+        sink.process_run(like, [element.value for element in run])
     sink.finish()
     return port.chunks
 
@@ -78,12 +78,12 @@ def stock_blob(coder: coders.Coder, given_: Iterable[WindowedValue]) -> bytes:
 
 
 def read(coder: coders.WindowedValueCoder, chunks: Iterable[ElementChunk]) -> list[WindowedValue]:
-    claims = Claims()
+    claims = ElementClaims()
     decoder = ElementDecoder(coder, claims)
     seen: list[WindowedValue] = []
     for chunk in chunks:
-        decoder.feed(chunk, seen.append)
-    assert claims.claimed == len(seen)
+        decoder.decode_chunk(chunk, seen.append)
+    assert claims.claimed_count == len(seen)
     return seen
 
 
@@ -161,16 +161,16 @@ def test_chunk_with_wrong_count_is_refused(count: int) -> None:
 
 def test_element_count_is_right_during_processing() -> None:
     coder = coders.WindowedValueCoder(ANY, GLOBAL)
-    claims = Claims()
+    claims = ElementClaims()
     decoder = ElementDecoder(coder, claims)
     given_ = [window.GlobalWindows.windowed_value(i) for i in range(5)]
     counts: list[int] = []
     chunk = ElementChunk(5, stock_blob(coder, given_))
     for _ in range(2):
-        decoder.feed(chunk, lambda _: counts.append(claims.claimed))
+        decoder.decode_chunk(chunk, lambda _: counts.append(claims.claimed_count))
     assert counts == list(range(1, 11))
-    claims.restart()
-    assert claims.claimed == 0
+    claims.start_bundle()
+    assert claims.claimed_count == 0
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, None), (2, None), (0, 3), (1, 4), (3, 3), (5, 5)])

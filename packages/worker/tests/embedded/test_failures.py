@@ -8,7 +8,7 @@ import apache_beam as beam
 import pytest
 from mini_runner import MiniRunner
 
-from beam_runner_worker.embedded.failures import describe
+from beam_runner_worker.embedded.failures import describe_exception
 from beam_runner_worker.errors import BundleError
 
 
@@ -18,7 +18,7 @@ class WithoutText(Exception):
 
 
 def test_exception_without_text_is_reported() -> None:
-    assert describe(WithoutText()).endswith(
+    assert describe_exception(WithoutText()).endswith(
         "WithoutText: (str() of the exception failed: ValueError)"
     )
 

@@ -13,7 +13,7 @@ from one_restriction import TRACKER
 from one_stage import OneStage, chunk_of
 
 from beam_runner_worker.awaiting_commit import KEPT_SECONDS, MOST_KEPT
-from beam_runner_worker.embedded.finalizers import Callback, StageFinalizers
+from beam_runner_worker.embedded.finalizers import FinalizationCallback, StageFinalizers
 from beam_runner_worker.errors import BundleError
 
 calls: list[str] = []
@@ -137,9 +137,9 @@ class Time:
 def test_callbacks_expire(caplog: pytest.LogCaptureFixture) -> None:
     time = Time()
     kept = StageFinalizers(time)
-    kept.keep("early", [Callback("Step", lambda: calls.append("early"))])
+    kept.keep("early", [FinalizationCallback("Step", lambda: calls.append("early"))])
     time.now += KEPT_SECONDS - 1
-    kept.keep("late", [Callback("Step", lambda: calls.append("late"))])
+    kept.keep("late", [FinalizationCallback("Step", lambda: calls.append("late"))])
     time.now += 1
     kept.run("late")
     kept.run("early")
@@ -152,7 +152,9 @@ def test_callbacks_expire(caplog: pytest.LogCaptureFixture) -> None:
 def test_callback_store_has_limited_size() -> None:
     kept = StageFinalizers()
     for number in range(MOST_KEPT + 5):
-        kept.keep(str(number), [Callback("Step", lambda n=number: calls.append(str(n)))])
+        kept.keep(
+            str(number), [FinalizationCallback("Step", lambda n=number: calls.append(str(n)))]
+        )
     kept.run("4")
     assert calls == []
     kept.run("5")

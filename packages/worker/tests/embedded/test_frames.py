@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from beam_runner_worker.embedded.frames import in_one_piece
+from beam_runner_worker.embedded.frames import call_with_frame_memory
 
 CALLS = 2_000
 DEPTHS = range(300)
@@ -50,5 +50,5 @@ def _most_faults() -> int:
 
 
 def test_nested_calls_cause_no_page_faults() -> None:
-    assert in_one_piece(_most_faults) < CALLS / 10
+    assert call_with_frame_memory(_most_faults) < CALLS / 10
     assert _most_faults() >= CALLS

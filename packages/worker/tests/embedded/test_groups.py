@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from pieces import Pieces
 from random_elements import ANY, GLOBAL, INTERVAL, KV, panes, values
 
-from beam_runner_worker.embedded.claims import Claims
+from beam_runner_worker.embedded.claims import ElementClaims
 from beam_runner_worker.embedded.groups import GroupDecoder
-from beam_runner_worker.embedded.host_errors import HostErrors
+from beam_runner_worker.embedded.host_errors import HostErrorRecorder
 from beam_runner_worker.embedded.lazy import LazyValues
 from beam_runner_worker.errors import HarnessError
 
@@ -42,11 +42,13 @@ def group_chunk(
 
 def read_groups(chunk: GroupChunk, window_coder: Any) -> list[WindowedValue]:
     coder = coders.TupleCoder((ANY, coders.IterableCoder(ANY)))
-    claims = Claims()
-    decoder = GroupDecoder(coders.WindowedValueCoder(coder, window_coder), claims, HostErrors())
+    claims = ElementClaims()
+    decoder = GroupDecoder(
+        coders.WindowedValueCoder(coder, window_coder), claims, HostErrorRecorder()
+    )
     seen: list[WindowedValue] = []
-    decoder.feed(chunk, seen.append)
-    assert claims.claimed == len(seen)
+    decoder.decode_chunk(chunk, seen.append)
+    assert claims.claimed_count == len(seen)
     return seen
 
 
@@ -86,7 +88,7 @@ def test_group_columns_of_different_length_are_refused() -> None:
 
 def test_group_source_without_coder_is_refused() -> None:
     with pytest.raises(HarnessError, match="KV<key, Iterable<value>>"):
-        GroupDecoder(coders.WindowedValueCoder(KV, GLOBAL), Claims(), HostErrors())
+        GroupDecoder(coders.WindowedValueCoder(KV, GLOBAL), ElementClaims(), HostErrorRecorder())
 
 
 @pytest.mark.parametrize(

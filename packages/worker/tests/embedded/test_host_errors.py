@@ -19,7 +19,7 @@ from random_elements import ANY
 from stateful_host import Cells, StatefulStage
 
 from beam_runner_worker.embedded.harness import EmbeddedHarness
-from beam_runner_worker.embedded.host_errors import HostErrors, WatchedState
+from beam_runner_worker.embedded.host_errors import ErrorRecordingState, HostErrorRecorder
 from beam_runner_worker.errors import BundleError, TimerRefused
 
 VARINT = coders.VarIntCoder()
@@ -137,14 +137,14 @@ def test_ordered_values_with_error_are_not_returned_in_part() -> None:
             yield 1, b"\x01"
             raise Away("the second")
 
-    errors = HostErrors()
+    errors = HostErrorRecorder()
     with pytest.raises(Away):
-        WatchedState(Half(), errors).ordered(CELL, 0, 9)
+        ErrorRecordingState(Half(), errors).ordered(CELL, 0, 9)
     assert isinstance(errors.first, Away)
 
 
 def test_first_host_error_is_reported() -> None:
-    errors = HostErrors()
+    errors = HostErrorRecorder()
     for text in ("first", "second"):
         with pytest.raises(Away), errors:
             raise Away(text)

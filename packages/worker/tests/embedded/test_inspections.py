@@ -11,7 +11,7 @@ from apache_beam.runners import common
 from apache_beam.transforms import core, userstate
 from apache_beam.transforms.timeutil import TimeDomain
 
-from beam_runner_worker.embedded.inspections import inspected_once
+from beam_runner_worker.embedded.inspections import cache_inspections
 
 
 class Plain(beam.DoFn):
@@ -52,7 +52,7 @@ def _function(element: int, time: Any = beam.DoFn.TimestampParam) -> list[int]:
     return [element]
 
 
-def replaced() -> beam.DoFn:
+def replace_attribute() -> beam.DoFn:
     """Returns a DoFn with a method replaced on the instance."""
     fn: Any = Plain()
     fn.start_bundle = Windowed().finish_bundle
@@ -64,7 +64,7 @@ MAKERS: Any = [
     Windowed,
     Stateful,
     Speaks,
-    replaced,
+    replace_attribute,
     lambda: core.CallableWrapperDoFn(_function),
     lambda: core.CallableWrapperDoFn(str.upper),
 ]
@@ -89,7 +89,7 @@ def told_by(fn: beam.DoFn) -> Any:
 def test_cached_signatures_equal_signatures_of_beam(make: Any) -> None:
     fn = make()
     expected = told_by(fn)
-    with inspected_once():
+    with cache_inspections():
         assert told_by(fn) == expected
         # Another object of the class, and an object of another class, are inspected separately.
         assert told_by(make()) == expected
@@ -105,10 +105,10 @@ def test_signature_of_function_is_inspected_once(monkeypatch: pytest.MonkeyPatch
         return usual(function)
 
     monkeypatch.setattr(core, "get_function_args_defaults", ask)
-    with inspected_once():
+    with cache_inspections():
         common.DoFnSignature(Plain())
     asked.clear()
-    with inspected_once():
+    with cache_inspections():
         common.DoFnSignature(Plain())
     assert asked.count("process") == 1
     assert not {"setup", "start_bundle", "with_input_types"} & set(asked)
@@ -116,15 +116,15 @@ def test_signature_of_function_is_inspected_once(monkeypatch: pytest.MonkeyPatch
 
 def test_method_signature_is_inspected_again_in_next_block() -> None:
     fn: Any = Plain()
-    with inspected_once():
+    with cache_inspections():
         assert common.DoFnSignature(fn).process_method.defaults == [2]
     fn.process = Windowed().process
-    with inspected_once():
+    with cache_inspections():
         assert len(common.DoFnSignature(fn).process_method.defaults) == 2
 
 
 def test_beam_is_restored_after_block() -> None:
     before = core.get_function_arguments, userstate.get_dofn_specs
-    with pytest.raises(AttributeError, match="no_such"), inspected_once():
+    with pytest.raises(AttributeError, match="no_such"), cache_inspections():
         core.get_function_arguments(Plain(), "no_such")
     assert (core.get_function_arguments, userstate.get_dofn_specs) == before

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from beam_runner_worker.advice import with_advice
+from beam_runner_worker.advice import add_error_advice
 from beam_runner_worker.embedded.main_module import MainModule
 
 SCRIPT = """
@@ -60,18 +60,18 @@ def test_element_of_main_class_is_read_before_its_function_is_loaded(
     assert asked == [True]
 
 
-def test_missing_main_class_is_reported_with_advice(
+def test_missing_main_class_is_reported_add_error_advice(
     pickled: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "__main__", MainModule(lambda: [b"not a pickle"]))
     missing = pickled[-1].replace(b"Plain", b"Other")
     with pytest.raises(AttributeError) as raised:
         pickle.loads(missing)
-    assert "--save_main_session" in with_advice(f"AttributeError: {raised.value}")
+    assert "--save_main_session" in add_error_advice(f"AttributeError: {raised.value}")
 
 
 def test_unrelated_errors_get_no_advice() -> None:
-    assert with_advice("ValueError: boom") == "ValueError: boom"
+    assert add_error_advice("ValueError: boom") == "ValueError: boom"
 
 
 def test_main_class_sent_by_client_is_used(

@@ -28,7 +28,7 @@ from mini_runner import MiniRunner, run
 from noting import SEEN, Note
 
 from beam_runner_worker.embedded import our_operations
-from beam_runner_worker.embedded.plain_dofns import Process, _asks
+from beam_runner_worker.embedded.plain_dofns import ProcessMethod, _requests_parameter
 from beam_runner_worker.errors import BundleError
 
 HOURS = window.FixedWindows(3600)
@@ -153,7 +153,7 @@ def test_custom_default_parameters_do_not_disable_runs() -> None:
     ],
 )
 def test_default_parameters_get_requested_values(default: Any, asks: bool) -> None:
-    assert _asks(default) is asks
+    assert _requests_parameter(default) is asks
 
 
 @pytest.mark.parametrize(("side_fn", "times"), [(window.GlobalWindows(), 1), (HOURS, 2)])
@@ -173,8 +173,8 @@ def test_element_in_several_windows_is_processed_per_window_as_by_beam() -> None
     element = windowed_value.create("value", 15_000_000, windows, PaneInfo(True, True, 0, 0, 0))
     side_input = mock.MagicMock()
     side_input.is_globally_windowed.return_value = False
-    process = Process(lambda value, seen: [value], [ArgumentPlaceholder()], {}, [side_input])
-    assert process.apart(element) == [
+    process = ProcessMethod(lambda value, seen: [value], [ArgumentPlaceholder()], {}, [side_input])
+    assert process.split_by_window(element) == [
         WindowedValue("value", element.timestamp, (each,)) for each in windows
     ]
 
@@ -213,15 +213,15 @@ def pair_up(number: int, other: Any) -> Any:
 def test_map_is_called_without_beam_wrapper(made: Any, args: Any, kwargs: Any) -> None:
     wrapper = pickler.loads(pickler.dumps(made.fn)).process
     anything = windowed_value.create(None, 0, ())
-    process = Process(wrapper, args, kwargs, [])
+    process = ProcessMethod(wrapper, args, kwargs, [])
     assert process.maps
     results = [result for value in (5, 6) for result in wrapper(value, *args, **kwargs)]
-    assert process.function_for(anything)([5, 6]) == results
+    assert process.make_value_function(anything)([5, 6]) == results
 
 
 def test_dofn_that_resembles_map_keeps_beam_wrapper() -> None:
     for other in (beam.FlatMap(pair_up, 1), beam.Filter(pair_up, 1), beam.MapTuple(pair_up)):
-        assert not Process(other.fn.process, [], {}, []).maps
+        assert not ProcessMethod(other.fn.process, [], {}, []).maps
 
 
 def test_stop_iteration_in_map_is_error_and_ends_no_run() -> None:

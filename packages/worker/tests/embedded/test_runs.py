@@ -14,7 +14,7 @@ from apache_beam.transforms.window import TimestampedValue
 from mini_runner import MiniRunner, run
 from one_stage import OneStage, chunk_of, note, seen, split_while
 
-from beam_runner_worker.embedded.runs import MOST_VALUES, Collector, Pace
+from beam_runner_worker.embedded.runs import MOST_VALUES, RunCollector, RunLengthController
 from beam_runner_worker.errors import BundleError
 
 COUNT = 1000
@@ -299,18 +299,18 @@ def test_late_split_falls_between_runs() -> None:
 
 
 def test_pace_grows_and_shrinks_with_duration() -> None:
-    pace = Pace()
+    pace = RunLengthController()
     for _ in range(16):
         assert pace.values == 1
-        pace.took(0.0001, 1)
+        pace.record_duration(0.0001, 1)
     for expected in (1, 2, 4, 8, 16, 32, 64, 128, 128):
         assert pace.values == expected
-        pace.took(0.0001, pace.values)
-    pace.took(0.0001, 3)  # the value that ends a chunk
+        pace.record_duration(0.0001, pace.values)
+    pace.record_duration(0.0001, 3)  # the value that ends a chunk
     assert pace.values == MOST_VALUES
-    pace.took(0.1, MOST_VALUES)
+    pace.record_duration(0.1, MOST_VALUES)
     assert pace.values == 2
-    pace.took(5, 2)
+    pace.record_duration(5, 2)
     assert pace.values == 1
 
 
@@ -319,22 +319,22 @@ def test_collector_returns_equal_elements_together() -> None:
     taken: list[Any] = []
 
     class Target:
-        def take(self, like: Any, values: list[Any]) -> None:
+        def process_run(self, like: Any, values: list[Any]) -> None:
             taken.append((like.timestamp_micros, values))
 
-    collector = Collector(Target(), lambda element: taken.append(element.value))
+    collector = RunCollector(Target(), lambda element: taken.append(element.value))
     value = window.GlobalWindows.windowed_value
     for number in range(17):
-        collector.add(value(number))
+        collector.add_element(value(number))
     assert taken == list(range(17))
     taken.clear()
     given_ = [value(0), value(1), value(2), value(3).with_value(3), value(4, 7), value(5, 7)]
     shared = given_[0].windows
     for element in given_:
         element.windows = shared
-        collector.add(element)
+        collector.add_element(element)
     assert taken == [(given_[0].timestamp_micros, [0, 1]), (given_[0].timestamp_micros, [2, 3])]
-    collector.hand_over()
+    collector.flush_elements()
     assert taken[2:] == [(7_000_000, [4, 5])]
 
 
@@ -343,19 +343,19 @@ def test_elements_with_distinct_timestamps_are_not_delayed() -> None:
     taken: list[Any] = []
 
     class Target:
-        def take(self, like: Any, values: list[Any]) -> None:
+        def process_run(self, like: Any, values: list[Any]) -> None:
             taken.append(values)
 
-    collector = Collector(Target(), lambda element: taken.append(element.value))
+    collector = RunCollector(Target(), lambda element: taken.append(element.value))
     for number in range(50):
-        collector.add(window.GlobalWindows.windowed_value(number, number))
+        collector.add_element(window.GlobalWindows.windowed_value(number, number))
         assert taken == list(range(number + 1))
     alike = window.GlobalWindows.windowed_value(None, 60)
     for number in range(50, 60):
-        collector.add(alike.with_value(number))
+        collector.add_element(alike.with_value(number))
     assert taken[50:52] == [50, 51]
     assert [52, 53] in taken
-    collector.add(window.GlobalWindows.windowed_value(60, 61))
-    collector.hand_over()
+    collector.add_element(window.GlobalWindows.windowed_value(60, 61))
+    collector.flush_elements()
     flat = [value for each in taken for value in (each if isinstance(each, list) else [each])]
     assert flat == list(range(61))

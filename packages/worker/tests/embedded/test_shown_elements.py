@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from beam_runner_worker.embedded.shown_elements import shown
+from beam_runner_worker.embedded.shown_elements import format_element
 
 
 class Lines:
@@ -34,6 +34,6 @@ class Unprintable:
     ids=["bytes", "str", "list", "dict", "int", "unprintable", "line", "lines"],
 )
 def test_element_text_is_short_and_on_one_line(element: Any) -> None:
-    text = shown(element)
+    text = format_element(element)
     assert 0 < len(text) <= 400
     assert "\n" not in text

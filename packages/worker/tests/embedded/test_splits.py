@@ -155,7 +155,7 @@ def test_groups_are_split_like_elements() -> None:
     grouped | beam.MapTuple(lambda key, values: (note(key), [len(text) for text in values]))
     with OneStage(pipeline) as one:
         one.runner.run_stage(one.planned)
-        one.take(one.runner.plan.stages[-1])
+        one.select_stage(one.runner.plan.stages[-1])
         answers = split_while(one, 4, 0.3, 10)
         one.run(one.inputs())
         assert answers == [BundleSplit(5, 6)]

@@ -119,14 +119,14 @@ def test_stateful_elements_are_emitted_immediately() -> None:
 @pytest.mark.usefixtures("still")
 def test_state_of_key_is_looked_up_once_per_run(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    find = stateful_par_do._argument
+    find = stateful_par_do._make_argument_getter
 
     def counting(context: Any, default: Any) -> Any:
         argument = find(context, default)
         assert argument is not None
         return lambda key, like: asked.append(key) or argument(key, like)
 
-    monkeypatch.setattr(stateful_par_do, "_argument", counting)
+    monkeypatch.setattr(stateful_par_do, "_make_argument_getter", counting)
     stage = StatefulStage(Clocks())
     # The first sixteen elements are processed singly. Then a run has two elements, the next run
     # four, and so on.

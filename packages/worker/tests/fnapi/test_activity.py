@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_runner_worker.fnapi.activity import activity_of
+from beam_runner_worker.fnapi.activity import measure_process_activity
 from beam_runner_worker.fnapi.starting import HarnessActivity
 
 pytestmark = [
@@ -40,7 +40,7 @@ def begin() -> Iterator[Begin]:
 def seen_until(process: int, wanted: Callable[[HarnessActivity], bool]) -> HarnessActivity:
     deadline = time.monotonic() + 30
     while True:
-        activity = activity_of(process)
+        activity = measure_process_activity(process)
         assert activity is not None
         if wanted(activity):
             return activity
@@ -75,7 +75,7 @@ def test_sleeping_process_is_idle(begin: Begin) -> None:
     process = begin("sleep", "600")
     seen_until(process.pid, lambda activity: not activity.wants)
     time.sleep(0.3)
-    activity = activity_of(process.pid)
+    activity = measure_process_activity(process.pid)
     assert activity is not None
     assert activity.ran < 0.1
     assert not activity.wants
@@ -84,4 +84,4 @@ def test_sleeping_process_is_idle(begin: Begin) -> None:
 def test_exited_process_has_no_activity() -> None:
     process = subprocess.Popen(["true"])
     process.wait()
-    assert activity_of(process.pid) is None
+    assert measure_process_activity(process.pid) is None

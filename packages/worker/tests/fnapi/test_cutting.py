@@ -17,8 +17,8 @@ from beam_runner_model.chunks import ElementChunk, KeyedChunk
 from beam_runner_model.stages import OutputEdge, OutputKind
 from beam_runner_model.windowed_values import compute_hold_time
 
-from beam_runner_worker.fnapi.cutting import Cutter, compile_edge
-from beam_runner_worker.fnapi.keyed_cutting import cutter_for
+from beam_runner_worker.fnapi.cutting import Chunker, compile_edge_coder
+from beam_runner_worker.fnapi.keyed_cutting import create_chunker
 from beam_runner_worker.fnapi.skipping import UnknownCoder
 
 GLOBAL = beam_coders.GlobalWindowCoder()
@@ -39,10 +39,12 @@ def edge_of(coder: coders.Coder, windows: coders.Coder) -> tuple[str, Any]:
     return coder_id, context.to_runner_api().coders
 
 
-def cutter(coder: coders.Coder, windows: coders.Coder, kind: OutputKind, **options: bool) -> Cutter:
+def cutter(
+    coder: coders.Coder, windows: coders.Coder, kind: OutputKind, **options: bool
+) -> Chunker:
     coder_id, protos = edge_of(coder, windows)
     edge = OutputEdge("sink", kind, **options)
-    return cutter_for(edge, compile_edge(coder_id, protos, "sink"))
+    return create_chunker(edge, compile_edge_coder(coder_id, protos, "sink"))
 
 
 def encode(values: list[WindowedValue], coder: coders.Coder, windows: coders.Coder) -> list[bytes]:
@@ -144,15 +146,15 @@ def test_pairs_are_split_into_keys_and_values(kind: str, windows: coders.Coder, 
     keyed = cutter(coder, windows, OutputKind.KEYED)
     whole = cutter(coder, windows, OutputKind.KEYED, whole_elements=True)
     parts = in_messages(rng, data)
-    chunks = [chunk for part in parts for chunk in keyed.feed(part)]
-    assert keyed.rest == 0
+    chunks = [chunk for part in parts for chunk in keyed.split_chunks(part)]
+    assert keyed.incomplete_bytes == 0
     in_one_window = [
         WindowedValue(value.value, value.timestamp, (place,), value.pane_info)
         for value in values
         for place in value.windows
     ]
     keys, _, places, times = zip(*rows(chunks), strict=True) if in_one_window else [()] * 4
-    assert rows([chunk for part in parts for chunk in whole.feed(part)]) == list(
+    assert rows([chunk for part in parts for chunk in whole.split_chunks(part)]) == list(
         zip(keys, encode(in_one_window, coder, windows), places, times, strict=True)
     )
     assert rows(chunks) == [
@@ -182,11 +184,11 @@ def test_elements_are_split_completely(kind: str, windows: coders.Coder, seed: i
     whole = cutter(coder, windows, OutputKind.KEYED, keyed_by_element=True)
     cut, keyed = [], []
     for part in in_messages(rng, data):
-        for chunk in elementwise.feed(part):
+        for chunk in elementwise.split_chunks(part):
             assert isinstance(chunk, ElementChunk)
             assert chunk.count == len(chunk.ends)
             cut += slices(chunk.data, chunk.ends)
-        keyed += whole.feed(part)
+        keyed += whole.split_chunks(part)
     assert cut == elements
     assert rows(keyed) == [
         (b"", nested(coder, value.value), nested(windows, place), millis(value))
@@ -207,7 +209,7 @@ def test_chunks_have_earliest_event_time_on_request(windows: coders.Coder):
     values = [windowed(rng, "x" * rng.choice([10, 50_000]), windows) for _ in range(300)]
     cut = cutter(TEXT, windows, OutputKind.ELEMENTS, min_timestamp=True)
     data = b"".join(encode(values, TEXT, windows))
-    chunks = [chunk for part in in_messages(rng, data) for chunk in cut.feed(part)]
+    chunks = [chunk for part in in_messages(rng, data) for chunk in cut.split_chunks(part)]
     assert len(chunks) > 3
     values = in_windows(values)
     begin = 0
@@ -216,7 +218,7 @@ def test_chunks_have_earliest_event_time_on_request(windows: coders.Coder):
         assert chunk.min_timestamp == held(own, windows)
         begin += chunk.count
     assert begin == len(values)
-    assert next(cutter(TEXT, windows, OutputKind.ELEMENTS).feed(data)).min_timestamp is None
+    assert next(cutter(TEXT, windows, OutputKind.ELEMENTS).split_chunks(data)).min_timestamp is None
 
 
 @pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
@@ -226,10 +228,10 @@ def test_chunks_have_one_window_on_request(windows: coders.Coder, seed: int):
     values = [windowed(rng, "x" * rng.choice([0, 10, 50_000]), windows) for _ in range(100)]
     coder_id, protos = edge_of(TEXT, windows)
     edge = OutputEdge("sink", OutputKind.ELEMENTS, min_timestamp=True, windows=True)
-    cut = cutter_for(edge, compile_edge(coder_id, protos, "sink"))
+    cut = create_chunker(edge, compile_edge_coder(coder_id, protos, "sink"))
     data = b"".join(encode(values, TEXT, windows))
-    chunks = [chunk for part in in_messages(rng, data) for chunk in cut.feed(part)]
-    assert cut.rest == 0
+    chunks = [chunk for part in in_messages(rng, data) for chunk in cut.split_chunks(part)]
+    assert cut.incomplete_bytes == 0
     expected: dict[bytes, list[WindowedValue]] = {}
     for value in values:
         for place in value.windows:
@@ -250,7 +252,7 @@ def test_event_times_are_omitted_by_default(value_coder: coders.Coder):
     coder = coders.TupleCoder([BYTES, value_coder])
     keyed = cutter(coder, GLOBAL, OutputKind.KEYED, timestamps=False)
     data = encode([in_the_global_window((b"k", 1))], coder, GLOBAL)[0]
-    (chunk,) = keyed.feed(data)
+    (chunk,) = keyed.split_chunks(data)
     assert chunk.timestamps is None
     assert chunk.windows == b""
 
@@ -260,7 +262,7 @@ def test_large_data_is_split_into_chunks_of_two_mebibytes():
     value = in_the_global_window((b"k", b"v" * 1000))
     data = encode([value], coder, GLOBAL)[0] * 5000
     keyed = cutter(coder, GLOBAL, OutputKind.KEYED)
-    chunks = list(keyed.feed(data))
+    chunks = list(keyed.split_chunks(data))
     assert sum(chunk.count for chunk in chunks) == 5000
     assert len(chunks) == 3
     assert max(len(chunk.value_data) for chunk in chunks) < (2 << 20) + 2000
@@ -274,13 +276,13 @@ def test_elements_without_windows_are_dropped(kind: OutputKind, options: dict[st
     somewhere = in_the_global_window((b"k", b"v"))
     coder_id, protos = edge_of(coder, GLOBAL)
     edge = OutputEdge("sink", kind, **options)
-    cut = cutter_for(edge, compile_edge(coder_id, protos, "sink"))
+    cut = create_chunker(edge, compile_edge_coder(coder_id, protos, "sink"))
     data = b"".join(encode([nowhere] * 3, coder, GLOBAL))
-    assert list(cut.feed(data)) == []
-    assert cut.rest == 0
+    assert list(cut.split_chunks(data)) == []
+    assert cut.incomplete_bytes == 0
     data = b"".join(encode([nowhere, somewhere, nowhere], coder, GLOBAL))
-    assert [chunk.count for chunk in cut.feed(data)] == [1]
-    assert cut.rest == 0
+    assert [chunk.count for chunk in cut.split_chunks(data)] == [1]
+    assert cut.incomplete_bytes == 0
 
 
 def test_truncated_element_remains_as_rest():
@@ -288,8 +290,8 @@ def test_truncated_element_remains_as_rest():
     data = encode([in_the_global_window((b"k", b"v"))], coder, GLOBAL)[0]
     for kind in OutputKind:
         cut = cutter(coder, GLOBAL, kind)
-        assert list(cut.feed(data[:-1])) == []
-        assert cut.rest == len(data) - 1
+        assert list(cut.split_chunks(data[:-1])) == []
+        assert cut.incomplete_bytes == len(data) - 1
 
 
 def test_iterables_of_unknown_length_are_skipped():
@@ -300,7 +302,9 @@ def test_iterables_of_unknown_length_are_skipped():
     elements = encode(values, coder, GLOBAL)
     cut = cutter(coder, GLOBAL, OutputKind.ELEMENTS)
     found = [
-        each for chunk in cut.feed(b"".join(elements)) for each in slices(chunk.data, chunk.ends)
+        each
+        for chunk in cut.split_chunks(b"".join(elements))
+        for each in slices(chunk.data, chunk.ends)
     ]
     assert found == elements
 

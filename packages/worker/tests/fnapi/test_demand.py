@@ -9,7 +9,7 @@ import time
 import pytest
 
 from beam_runner_worker.fnapi import demand as demand_module
-from beam_runner_worker.fnapi.demand import Demand
+from beam_runner_worker.fnapi.demand import CpuDemand
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
 
@@ -28,14 +28,14 @@ def test_process_demand_is_measured(
     child = subprocess.Popen([sys.executable, "-S", "-c", program])
     try:
         time.sleep(1)
-        demand = Demand(child.pid)
+        demand = CpuDemand(child.pid)
         time.sleep(0.5)
-        share = demand.share()
+        share = demand.measure_requested_cores()
         assert share is not None
         assert least <= share <= most
         monkeypatch.setattr(demand_module, "_LEAST_SECONDS", 60.0)
-        assert demand.share() is None  # the interval is too short
+        assert demand.measure_requested_cores() is None  # the interval is too short
     finally:
         child.kill()
         child.wait(10)
-    assert demand.share() is None
+    assert demand.measure_requested_cores() is None

@@ -25,7 +25,7 @@ from beam_runner_worker.errors import BundleError, HarnessError
 from beam_runner_worker.fnapi import server as server_module
 from beam_runner_worker.fnapi.external import stop_external_worker
 from beam_runner_worker.fnapi.server import FnApiServer
-from beam_runner_worker.fnapi.services import Workers
+from beam_runner_worker.fnapi.services import SdkRegistry
 
 pytestmark = pytest.mark.timeout(240)
 pickle_by_value(__name__)
@@ -83,13 +83,13 @@ def test_external_worker_gets_descriptor_before_request(
     thread_pool: Environment, monkeypatch: pytest.MonkeyPatch
 ):
     asked: list[str] = []
-    find = Workers.descriptor
+    find = SdkRegistry.find_descriptor
 
-    def descriptor(workers: Workers, wanted: str):
+    def descriptor(workers: SdkRegistry, wanted: str):
         asked.append(wanted)
         return find(workers, wanted)
 
-    monkeypatch.setattr(Workers, "descriptor", descriptor)
+    monkeypatch.setattr(SdkRegistry, "find_descriptor", descriptor)
     p = new_pipeline()
     p | beam.Create([("a", 1), ("a", 2)]) | beam.GroupByKey() | beam.Map(lambda group: group)
     run_whole(p, thread_pool)
@@ -240,7 +240,7 @@ def test_state_streams_of_unknown_workers_are_refused(thread_pool: Environment):
     """Streams are refused if they name an unknown worker, or neither a worker nor a running bundle."""
     server = FnApiServer(JobContext("job", "name", "{}", {"one": thread_pool}), Artifacts(), Logs())
     try:
-        server.harness("one").sdk()
+        server.harness("one").get_connected_sdk()
         request = beam_fn_api_pb2.StateRequest(id="1", instruction_id="bundle#1")
         with grpc.insecure_channel(server.endpoint) as channel:
             stub = beam_fn_api_pb2_grpc.BeamFnStateStub(channel)

@@ -9,7 +9,7 @@ from beam_runner_model.chunks import StageTimer
 from beam_runner_model.texts import MOST_CHARACTERS
 
 from beam_runner_worker.fnapi.bundle import SdkBundle
-from beam_runner_worker.fnapi.failures import bundle_failed, which_element
+from beam_runner_worker.fnapi.failures import create_bundle_error, describe_possible_elements
 
 PYTHON = """Traceback (most recent call last):
   File "apache_beam/runners/common.py", line 1498, in process
@@ -88,7 +88,7 @@ SENTENCE = "something went wrong"
     ],
 )
 def test_sdk_error_texts_are_parsed(text: str, transform: str, summary: str):
-    error = bundle_failed(text, "the stage", {"e5": "Outer/main.sum"})
+    error = create_bundle_error(text, "the stage", {"e5": "Outer/main.sum"})
     assert error.transform == transform
     assert error.summary == summary
     assert error.trace == text
@@ -96,17 +96,17 @@ def test_sdk_error_texts_are_parsed(text: str, transform: str, summary: str):
 
 def test_innermost_transform_is_named():
     text = "boom [while running 'Inner'] [while running 'Outer']"
-    error = bundle_failed(text, "the stage", {"e5": "Outer/main.sum"})
+    error = create_bundle_error(text, "the stage", {"e5": "Outer/main.sum"})
     assert error.transform == "Inner"
     assert error.summary == "boom"
 
 
 def test_long_message_is_shortened():
-    assert len(bundle_failed("x" * 10_000, "the stage", {}).summary) < 600
+    assert len(create_bundle_error("x" * 10_000, "the stage", {}).summary) < 600
 
 
 def test_coder_error_precedes_input_that_was_read() -> None:
-    assert bundle_failed(UNREADABLE, "the stage", {}).summary == (
+    assert create_bundle_error(UNREADABLE, "the stage", {}).summary == (
         "ValueError: cannot be read"
         " (ValueError: Error decoding input stream with coder VarIntCoder in step stage1/read)"
     )
@@ -114,10 +114,10 @@ def test_coder_error_precedes_input_that_was_read() -> None:
 
 def given(elements: int = 0, data: bytes = b"abc", done: float = 0.0, timers: int = 0) -> SdkBundle:
     bundle = SdkBundle("b", None)  # type: ignore[arg-type]  # it asks for no state
-    bundle.sending(elements)
+    bundle.record_queued_message(elements)
     bundle.first_data, bundle.processed = data, done
     timer = StageTimer("T", "ts-clock", "", b"\x01k", (b"",), 5, 5, b"\x0f")
-    bundle.firing([timer] * timers)
+    bundle.record_timers([timer] * timers)
     return bundle
 
 
@@ -140,17 +140,23 @@ def given(elements: int = 0, data: bytes = b"abc", done: float = 0.0, timers: in
     ],
 )
 def test_failing_element_is_reported_with_known_parts(bundle: SdkBundle, element: str) -> None:
-    assert which_element(TWO_LINES, bundle) == element
+    assert describe_possible_elements(TWO_LINES, bundle) == element
 
 
 @pytest.mark.parametrize("method", ["_invoke_bundle_method", "_invoke_lifecycle_method"])
 def test_error_without_element_reports_no_element(method: str) -> None:
-    assert which_element(PYTHON.replace("in process", f"in {method}"), given(9, timers=1)) == ""
+    assert (
+        describe_possible_elements(PYTHON.replace("in process", f"in {method}"), given(9, timers=1))
+        == ""
+    )
 
 
 def test_error_in_timer_reports_timer_only() -> None:
     text = PYTHON.replace("in process", "in process_user_timer")
-    assert which_element(text, given(9, timers=1)) == "the timer 'clock' of the key 016b (encoded)"
+    assert (
+        describe_possible_elements(text, given(9, timers=1))
+        == "the timer 'clock' of the key 016b (encoded)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,6 +164,6 @@ def test_error_in_timer_reports_timer_only() -> None:
 )
 def test_sdk_error_parse_time_grows_with_text_length(piece: str) -> None:
     began = time.thread_time()
-    failed = bundle_failed(piece * (10_000_000 // len(piece)), "stage", {})
+    failed = create_bundle_error(piece * (10_000_000 // len(piece)), "stage", {})
     assert time.thread_time() - began < 5
     assert len(failed.trace) <= MOST_CHARACTERS

@@ -14,7 +14,7 @@ from tiny_host import elements, new_pipeline, pickle_by_value
 
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.connection import SdkConnection
-from beam_runner_worker.fnapi.finalization import Finalizations
+from beam_runner_worker.fnapi.finalization import PendingFinalizations
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)
@@ -30,7 +30,7 @@ class Acknowledges(beam.DoFn):
     def process(self, element, finalizer=beam.DoFn.BundleFinalizerParam):
         text = element.decode()
         if text != "unregistered":
-            finalizer.register(lambda: self.acknowledge(text))
+            finalizer.register_descriptor(lambda: self.acknowledge(text))
 
     def acknowledge(self, text: str) -> None:
         self.desk.come_to(text)
@@ -71,10 +71,10 @@ class Connection(SdkConnection):
         super().__init__("worker", "environment")
         self.asked: list[str] = []
 
-    def ask(
+    def send_and_wait(
         self, request: beam_fn_api_pb2.InstructionRequest, limit: float
     ) -> beam_fn_api_pb2.InstructionResponse:
-        if not self.usable:
+        if not self.is_usable:
             raise HarnessError("the SDK is gone")
         self.asked.append(request.finalize_bundle.instruction_id)
         return beam_fn_api_pb2.InstructionResponse()
@@ -90,14 +90,14 @@ class Clock:
 def test_bundles_never_finalized_are_dropped():
     warnings: list[str] = []
     clock, connection = Clock(), Connection()
-    waiting = Finalizations(warnings.append, clock)
+    waiting = PendingFinalizations(warnings.append, clock)
     for number in range(1500):
-        waiting.remember(f"b{number}", connection, [f"i{number}"])
+        waiting.add_bundle(f"b{number}", connection, [f"i{number}"])
     for number in (0, 499, 500, 1499):
         waiting.finalize(f"b{number}")
     assert connection.asked == ["i500", "i1499"]
     clock.now = 4000.0
-    waiting.remember("late", connection, ["late"])
+    waiting.add_bundle("late", connection, ["late"])
     waiting.finalize("b700")
     waiting.finalize("late")
     assert connection.asked == ["i500", "i1499", "late"]
@@ -106,17 +106,17 @@ def test_bundles_never_finalized_are_dropped():
 
 def test_bundle_parts_are_all_finalized():
     connection = Connection()
-    waiting = Finalizations(pytest.fail)
-    waiting.remember("b", connection, ["i1", "i2", "i3"])
+    waiting = PendingFinalizations(pytest.fail)
+    waiting.add_bundle("b", connection, ["i1", "i2", "i3"])
     waiting.finalize("b")
     assert connection.asked == ["i1", "i2", "i3"]
 
 
 def test_later_attempt_replaces_earlier():
     connection = Connection()
-    waiting = Finalizations(pytest.fail)
-    waiting.remember("b", connection, ["first"])
-    waiting.remember("b", connection, ["second"])
+    waiting = PendingFinalizations(pytest.fail)
+    waiting.add_bundle("b", connection, ["first"])
+    waiting.add_bundle("b", connection, ["second"])
     waiting.finalize("b")
     assert connection.asked == ["second"]
 
@@ -124,15 +124,15 @@ def test_later_attempt_replaces_earlier():
 def test_lost_sdk_is_logged_or_ignored():
     warnings: list[str] = []
     lost, other = Connection(), Connection()
-    waiting = Finalizations(warnings.append)
-    waiting.remember("1", lost, ["i1"])
-    waiting.remember("2", lost, ["i2"])
-    lost.lose("it was killed")
+    waiting = PendingFinalizations(warnings.append)
+    waiting.add_bundle("1", lost, ["i1"])
+    waiting.add_bundle("2", lost, ["i2"])
+    lost.mark_lost("it was killed")
     waiting.finalize("1")
     assert warnings == [
         "the bundle '1' was committed, but its finalization failed: the SDK is gone"
     ]
-    waiting.remember("3", other, ["i3"])
+    waiting.add_bundle("3", other, ["i3"])
     waiting.finalize("2")
     waiting.finalize("3")
     assert len(warnings) == 1

@@ -127,15 +127,15 @@ def test_group_that_can_be_neither_sent_nor_read_is_refused() -> None:
 
 def test_group_pages_can_be_requested_repeatedly_until_bundle_ends() -> None:
     groups = LargeGroups()
-    names = [groups.add(Pieces(b"one", b"two"))[-1:], groups.add(b"three")[-1:]]
+    names = [groups.add_group(Pieces(b"one", b"two"))[-1:], groups.add_group(b"three")[-1:]]
     for _ in range(2):
-        assert groups.page(names[0], b"") == (b"one", b"1")
-        assert groups.page(names[0], b"1") == (b"two", b"")
-        assert groups.page(names[1], b"") == (b"three", b"")
+        assert groups.read_page(names[0], b"") == (b"one", b"1")
+        assert groups.read_page(names[0], b"1") == (b"two", b"")
+        assert groups.read_page(names[1], b"") == (b"three", b"")
     groups.clear()
     with pytest.raises(LookupError, match="no group"):
-        groups.page(names[0], b"")
-    assert groups.add(b"four")[-1:] not in names
+        groups.read_page(names[0], b"")
+    assert groups.add_group(b"four")[-1:] not in names
 
 
 def test_values_read_as_state_count_as_sent() -> None:

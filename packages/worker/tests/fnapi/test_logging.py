@@ -9,7 +9,7 @@ from tiny_host import Logs
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.fnapi.connection import SdkConnection
-from beam_runner_worker.fnapi.services import LoggingService, Workers
+from beam_runner_worker.fnapi.services import LoggingService, SdkRegistry
 
 GO = "/home/me/go/pkg/mod/github.com/apache/beam/sdks/v2@v2.77.0/go/pkg/beam"
 
@@ -23,8 +23,8 @@ class Call:
 
 def logged(**locations: str) -> str:
     """Returns the messages that reach the host, for messages logged at these locations."""
-    workers, logs = Workers(), Logs()
-    workers.add(SdkConnection("1", "go"))
+    workers, logs = SdkRegistry(), Logs()
+    workers.add_connection(SdkConnection("1", "go"))
     entries = [
         beam_fn_api_pb2.LogEntry(message=message, log_location=location)
         for message, location in locations.items()

@@ -12,15 +12,15 @@ from beam_runner_model.chunks import ElementChunk, FlushBarrier, GroupChunk, Inp
 from beam_runner_model.value_pieces import PIECE_BYTES
 from test_cutting import GLOBAL, INTERVAL, edge_of, encode, windowed
 
-from beam_runner_worker.fnapi.cutting import EdgeCoder, compile_edge
-from beam_runner_worker.fnapi.messages import Message, input_messages, segments
+from beam_runner_worker.fnapi.cutting import EdgeCoder, compile_edge_coder
+from beam_runner_worker.fnapi.messages import InputMessage, create_input_messages, split_at_flushes
 
 TEXT = coders.StrUtf8Coder()
 
 
 def layout(windows: coders.Coder) -> EdgeCoder:
     coder_id, protos = edge_of(TEXT, windows)
-    return compile_edge(coder_id, protos, "source")
+    return compile_edge_coder(coder_id, protos, "source")
 
 
 def groups(count: int) -> GroupChunk:
@@ -29,13 +29,13 @@ def groups(count: int) -> GroupChunk:
 
 def test_small_chunks_are_joined():
     chunks = [ElementChunk(1, b"ab"), ElementChunk(2, memoryview(b"cde"))]
-    (message,) = input_messages(chunks, None)
+    (message,) = create_input_messages(chunks, None)
     assert (message.data, message.count) == (b"abcde", 3)
-    assert list(input_messages([], None)) == []
+    assert list(create_input_messages([], None)) == []
 
 
 def test_many_groups_become_several_messages():
-    messages = list(input_messages([groups(1500), groups(1500)], None))
+    messages = list(create_input_messages([groups(1500), groups(1500)], None))
     assert [len(each.data) >= PIECE_BYTES for each in messages] == [True, True, False]
     assert sum(each.count for each in messages) == 3000
     assert len({len(each.data) / each.count for each in messages}) == 1
@@ -49,7 +49,7 @@ def test_input_is_pulled_message_by_message():
             next(pulled)
             yield groups(1100)
 
-    messages = input_messages(endless(), None)
+    messages = create_input_messages(endless(), None)
     next(messages)
     next(messages)
     assert next(pulled) == 2
@@ -62,7 +62,7 @@ def test_large_chunk_is_split_between_elements(size: int):
     ends = range(size, size * count + 1, size)
     for first, last in [(0, None), (1, count - 1), (count // 2, count)]:
         chunk = ElementChunk(count, data, ends, first=first, last=last)
-        messages = list(input_messages([chunk], None))
+        messages = list(create_input_messages([chunk], None))
         meant = data[first * size : size * (count if last is None else last)]
         assert b"".join(each.data for each in messages) == meant
         assert all(len(each.data) == each.count * size for each in messages)
@@ -79,7 +79,7 @@ def test_selected_elements_are_sent(windows: coders.Coder, with_ends: bool):
     ends = list(itertools.accumulate(map(len, encoded))) if with_ends else None
     for first, last in [(0, 0), (0, 1), (0, 40), (7, None), (39, 40), (40, 40), (13, 29)]:
         chunk = ElementChunk(40, data, ends, first=first, last=last)
-        messages = list(input_messages([chunk], layout(windows)))
+        messages = list(create_input_messages([chunk], layout(windows)))
         meant = encoded[first : 40 if last is None else last]
         assert b"".join(each.data for each in messages) == b"".join(meant)
         assert sum(each.count for each in messages) == chunk.selected_count == len(meant)
@@ -89,11 +89,11 @@ def test_chunk_with_missing_elements_is_refused():
     data = b"".join(encode([windowed(random.Random(1), "abc", GLOBAL)] * 2, TEXT, GLOBAL))
     for cut in (data, data[:-1], data[:-5]):
         with pytest.raises(ValueError, match="fewer elements than its header states"):
-            list(input_messages([ElementChunk(3, cut, first=1)], layout(GLOBAL)))
+            list(create_input_messages([ElementChunk(3, cut, first=1)], layout(GLOBAL)))
 
 
 def consumed(inputs: Iterable[InputChunk]) -> list[list[object]]:
-    return [list(segment) for segment in segments(inputs)]
+    return [list(segment) for segment in split_at_flushes(inputs)]
 
 
 def test_segments_end_at_settle_markers():
@@ -113,7 +113,7 @@ def test_segment_starts_after_previous_segment_is_consumed():
             yield ElementChunk(1, b"")
             yield FlushBarrier()
 
-    for number, segment in enumerate(segments(inputs())):
+    for number, segment in enumerate(split_at_flushes(inputs())):
         assert asked == list(range(number + 1 if number else 0))
         list(segment)
         assert asked == list(range(number + 1))
@@ -122,5 +122,5 @@ def test_segment_starts_after_previous_segment_is_consumed():
 def test_timers_keep_their_position_between_elements():
     one, two = ElementChunk(1, b"a"), ElementChunk(2, b"b")
     timers = TimerChunk(())
-    found = list(input_messages([one, two, timers, timers, one], None))
-    assert found == [Message(b"ab", 3), timers, timers, Message(b"a", 1)]
+    found = list(create_input_messages([one, two, timers, timers, one], None))
+    assert found == [InputMessage(b"ab", 3), timers, timers, InputMessage(b"a", 1)]

@@ -8,7 +8,7 @@ from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_urns import metrics as urns
 
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi.metrics import LastingMetrics, ShortIds
+from beam_runner_worker.fnapi.metrics import ShortIds, TotalMetricsFilter
 
 INFO = metrics_pb2.MonitoringInfo(urn="u", type="t", labels={"B": "2", "A": "1"}, payload=b"x")
 
@@ -17,7 +17,7 @@ class Sdk:
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
 
-    def ask(
+    def send_and_wait(
         self, request: beam_fn_api_pb2.InstructionRequest
     ) -> beam_fn_api_pb2.InstructionResponse:
         short_ids = list(request.monitoring_infos.monitoring_info_id)
@@ -31,11 +31,11 @@ class Sdk:
 
 def test_known_short_ids_are_not_requested_again():
     sdk = Sdk()
-    short_ids = ShortIds(sdk.ask)
+    short_ids = ShortIds(sdk.send_and_wait)
     expected = MonitoringInfo("u", "t", (("A", "1"), ("B", "2")), b"new")
-    assert short_ids.resolve({"1": b"new"}, []) == (expected,)
-    assert short_ids.resolve({"1": b"new", "2": b"new"}, []) == (expected, expected)
-    assert short_ids.resolve({"2": b"new"}, []) == (expected,)
+    assert short_ids.resolve_metrics({"1": b"new"}, []) == (expected,)
+    assert short_ids.resolve_metrics({"1": b"new", "2": b"new"}, []) == (expected, expected)
+    assert short_ids.resolve_metrics({"2": b"new"}, []) == (expected,)
     assert sdk.asked == [["1"], ["2"]]
 
 
@@ -43,13 +43,13 @@ def test_known_short_ids_are_not_requested_again():
 def test_complete_monitoring_infos_need_no_request(by_short_id):
     sdk = Sdk()
     expected = MonitoringInfo("u", "t", (("A", "1"), ("B", "2")), b"x")
-    assert ShortIds(sdk.ask).resolve(by_short_id, [INFO]) == (expected,)
+    assert ShortIds(sdk.send_and_wait).resolve_metrics(by_short_id, [INFO]) == (expected,)
     assert sdk.asked == []
 
 
 def test_unknown_short_id_is_error():
     with pytest.raises(HarnessError, match="'lost'"):
-        ShortIds(Sdk().ask).resolve({"lost": b""}, [])
+        ShortIds(Sdk().send_and_wait).resolve_metrics({"lost": b""}, [])
 
 
 def info(urn: str, metric_type: str, payload: bytes) -> MonitoringInfo:
@@ -58,11 +58,11 @@ def info(urn: str, metric_type: str, payload: bytes) -> MonitoringInfo:
 
 def test_monitoring_infos_without_meaning_after_bundle_are_dropped():
     warned: list[str] = []
-    lasting = LastingMetrics(warned.append)
+    lasting = TotalMetricsFilter(warned.append)
     count = info(urns.ELEMENT_COUNT, urns.SUM_INT64_TYPE, b"\x05")
     strange = info("beam:metric:strange", "beam:metrics:strange", b"?")
     for _ in range(2):
-        kept = lasting.of(
+        kept = lasting.filter_metrics(
             [
                 count,
                 info(urns.WORK_COMPLETED, urns.PROGRESS_TYPE, b""),

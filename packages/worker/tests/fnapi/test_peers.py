@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from beam_runner_worker.fnapi.peers import common_process
+from beam_runner_worker.fnapi.peers import find_common_process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows its sockets")
 
@@ -22,11 +22,11 @@ def test_connection_from_listening_process_is_identified():
         port = pool.getsockname()[1]
         with socket.create_connection(other.getsockname()) as client:
             peer = f"ipv4:127.0.0.1:{client.getsockname()[1]}"
-            assert common_process(f"localhost:{port}", peer) == os.getpid()
-            assert not common_process(f"elsewhere:{port}", peer)
-            assert not common_process("localhost", peer)
-            assert not common_process(f"localhost:{port}", "unix:")
-        assert not common_process(f"localhost:{port}", peer)
+            assert find_common_process(f"localhost:{port}", peer) == os.getpid()
+            assert not find_common_process(f"elsewhere:{port}", peer)
+            assert not find_common_process("localhost", peer)
+            assert not find_common_process(f"localhost:{port}", "unix:")
+        assert not find_common_process(f"localhost:{port}", peer)
 
 
 def test_connection_from_another_process_is_identified():
@@ -44,7 +44,7 @@ def test_connection_from_another_process_is_identified():
         )
         try:
             peer_port = int(child.stdout.readline())
-            assert not common_process(
+            assert not find_common_process(
                 f"127.0.0.1:{pool.getsockname()[1]}", f"ipv4:127.0.0.1:{peer_port}"
             )
         finally:

@@ -114,7 +114,7 @@ def test_invisible_worker_is_awaited_while_pool_responds(
     fake_pool: tuple[FakePool, Environment], monkeypatch: pytest.MonkeyPatch
 ):
     """The worker can run on another machine."""
-    monkeypatch.setattr(external_module, "process_listening", lambda address: None)
+    monkeypatch.setattr(external_module, "find_listening_process", lambda address: None)
     monkeypatch.setattr(start_watch, "_TELL_SECONDS", 1.0)
     pool, environment = fake_pool
     host = one_stage(beam.Map(print))

@@ -13,7 +13,7 @@ from desk import Counts, Desk
 from last_stage import LastStage, counting_to, visiting
 from tiny_host import elements, new_pipeline, pickle_by_value
 
-from beam_runner_worker.fnapi.progress import processed_elements
+from beam_runner_worker.fnapi.progress import count_processed_elements
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)
@@ -50,7 +50,7 @@ def work(urn: str, *amounts: float, transform: str = "head") -> MonitoringInfo:
     ],
 )
 def test_elements_and_fractions_are_added(infos: list[MonitoringInfo], expected: float):
-    assert processed_elements(infos, "source", {"head"}) == expected
+    assert count_processed_elements(infos, "source", {"head"}) == expected
 
 
 class CountsElements(beam.DoFn):

@@ -16,7 +16,7 @@ class Sdk:
         self.asked = 0
         self._samples = samples
 
-    def ask(
+    def send_and_wait(
         self, request: beam_fn_api_pb2.InstructionRequest
     ) -> beam_fn_api_pb2.InstructionResponse:
         self.asked += 1
@@ -30,26 +30,26 @@ class Sdk:
 
 def test_samples_are_requested_only_if_wanted() -> None:
     sdk = Sdk(samples=True)
-    assert SdkSamples(sdk.ask, wanted=False).take() == ()
+    assert SdkSamples(sdk.send_and_wait, wanted=False).request_samples() == ()
     assert sdk.asked == 0
 
 
 def test_samples_are_requested_at_most_once_per_second(monkeypatch: pytest.MonkeyPatch) -> None:
     sdk = Sdk(samples=True)
-    samples = SdkSamples(sdk.ask, wanted=True)
-    (info,) = samples.take()
+    samples = SdkSamples(sdk.send_and_wait, wanted=True)
+    (info,) = samples.request_samples()
     assert elements_of(info) == [b"x"]
-    assert samples.take() == ()
+    assert samples.request_samples() == ()
     assert sdk.asked == 1
     monkeypatch.setattr(sampling, "_SECONDS_BETWEEN", 0.0)
-    samples = SdkSamples(sdk.ask, wanted=True)
-    assert samples.take()
-    assert samples.take()
+    samples = SdkSamples(sdk.send_and_wait, wanted=True)
+    assert samples.request_samples()
+    assert samples.request_samples()
 
 
 def test_harness_without_samples_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "_SECONDS_BETWEEN", 0.0)
     sdk = Sdk(samples=False)
-    samples = SdkSamples(sdk.ask, wanted=True)
-    assert samples.take() == samples.take() == ()
+    samples = SdkSamples(sdk.send_and_wait, wanted=True)
+    assert samples.request_samples() == samples.request_samples() == ()
     assert sdk.asked == 1

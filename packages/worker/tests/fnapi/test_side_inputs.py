@@ -10,7 +10,7 @@ from pieces import Pieces
 from beam_runner_worker.fnapi.side_inputs import (
     SideInputCoders,
     SideInputPages,
-    UnsupportedState,
+    UnsupportedStateRequest,
 )
 
 PREFIX, KV, OPAQUE = "beam:coder:length_prefix:v1", "beam:coder:kv:v1", "beam:coder:mine"
@@ -77,7 +77,7 @@ def key(kind: str, **fields: str | bytes) -> beam_fn_api_pb2.StateKey:
 def read_all(pages: SideInputPages, state_key: beam_fn_api_pb2.StateKey) -> list[bytes]:
     found, token = [], b""
     while True:
-        data, token = pages.page(state_key, token)
+        data, token = pages.read_page(state_key, token)
         found.append(data)
         if not token:
             return found
@@ -106,8 +106,8 @@ def test_side_input_page_can_be_read_again():
     state_keys = [
         key("multimap_side_input", side_input_id="pairs", key=bytes([i])) for i in range(20)
     ]
-    first = [pages.page(state_key, b"") for state_key in state_keys]
-    second = [pages.page(k, token) for k, (_, token) in zip(state_keys, first, strict=True)]
+    first = [pages.read_page(state_key, b"") for state_key in state_keys]
+    second = [pages.read_page(k, token) for k, (_, token) in zip(state_keys, first, strict=True)]
     assert {data for data, _ in second} == {first[0][0]}
 
 
@@ -115,13 +115,13 @@ def test_side_input_pieces_are_read_one_by_one():
     values = Pieces(ELEMENT * 3, ELEMENT * COUNT, ELEMENT)
     pages = pieces_of(values)
     state_key = key("iterable_side_input", side_input_id="side")
-    first, token = pages.page(state_key, b"")
+    first, token = pages.read_page(state_key, b"")
     assert (first, values.read) == (ELEMENT * 3, [0])
     found = read_all(pages, state_key)
     assert b"".join(found) == ELEMENT * (3 + COUNT + 1)
     assert all(len(page) < 2 * PIECE_BYTES + len(ELEMENT) for page in found)
     assert values.read == [0, 0, 1, 2], "a large piece is split and read once"
-    again, _ = pages.page(state_key, token)
+    again, _ = pages.read_page(state_key, token)
     assert again == found[1]
 
 
@@ -136,9 +136,9 @@ def test_side_input_pieces_can_be_read_concurrently():
     state_keys = [
         key("iterable_side_input", side_input_id="side", window=bytes([i])) for i in range(40)
     ]
-    tokens = [pages.page(state_key, b"")[1] for state_key in state_keys]
+    tokens = [pages.read_page(state_key, b"")[1] for state_key in state_keys]
     for state_key, token in zip(state_keys, tokens, strict=True):
-        assert pages.page(state_key, token) == (ELEMENT, b"")
+        assert pages.read_page(state_key, token) == (ELEMENT, b"")
 
 
 def test_side_input_without_pieces_is_empty_page():
@@ -169,5 +169,5 @@ def test_side_input_keys_are_listed():
 
 def test_other_state_key_is_refused_by_name():
     _, pages = pages_of()
-    with pytest.raises(UnsupportedState, match="bag_user_state"):
-        pages.page(key("bag_user_state", user_state_id="s"), b"")
+    with pytest.raises(UnsupportedStateRequest, match="bag_user_state"):
+        pages.read_page(key("bag_user_state", user_state_id="s"), b"")

@@ -162,23 +162,23 @@ def test_unusable_split_response_is_refused():
     source = plan.spec.input.transform_id
     (head,) = plan.heads
     response = beam_fn_api_pb2.ProcessBundleSplitResponse()
-    assert splits.bundle_split(response, plan, 5) is None
+    assert splits.convert_split_response(response, plan, 5) is None
     response.residual_roots.add().application.transform_id = head
     with pytest.raises(HarnessError, match="without a split point"):
-        splits.bundle_split(response, plan, 5)
+        splits.convert_split_response(response, plan, 5)
     response.channel_splits.add(
         transform_id=source, last_primary_element=0, first_residual_element=2
     )
-    assert splits.bundle_split(response, plan, 2).first_residual == 2
+    assert splits.convert_split_response(response, plan, 2).first_residual == 2
     with pytest.raises(HarnessError, match="at a forbidden point"):
-        splits.bundle_split(response, plan, 2, [2])
+        splits.convert_split_response(response, plan, 2, [2])
     response.ClearField("residual_roots")
-    assert splits.bundle_split(response, plan, 5, [2, 3]).first_residual == 2
+    assert splits.convert_split_response(response, plan, 5, [2, 3]).first_residual == 2
     with pytest.raises(HarnessError, match="at a forbidden point"):
-        splits.bundle_split(response, plan, 5, [1, 3])
+        splits.convert_split_response(response, plan, 5, [1, 3])
     response.residual_roots.add().application.transform_id = "elsewhere"
     with pytest.raises(HarnessError, match="deferred input of 'elsewhere'"):
-        splits.bundle_split(response, plan, 5)
+        splits.convert_split_response(response, plan, 5)
 
 
 @pytest.mark.parametrize("within", [False, True])
@@ -191,19 +191,19 @@ def test_split_without_transform_applies_to_only_channel(within: bool):
     channel = response.channel_splits.add(last_primary_element=1, first_residual_element=2)
     if within:
         response.residual_roots.add().application.transform_id = next(iter(plan.heads))
-    split = splits.bundle_split(response, plan, 5)
+    split = splits.convert_split_response(response, plan, 5)
     assert (split.last_primary, split.first_residual, len(split.residuals)) == (1, 2, int(within))
     channel.transform_id = "another"
     with pytest.raises(HarnessError, match="without a split point"):
-        splits.bundle_split(response, plan, 5)
+        splits.convert_split_response(response, plan, 5)
 
 
 def test_residual_delays_are_reported_in_milliseconds():
     delayed = beam_fn_api_pb2.DelayedBundleApplication()
     delayed.application.transform_id = "head"
-    assert splits.residual(delayed, {"head"}).watermark is None
+    assert splits.convert_residual(delayed, {"head"}).watermark is None
     delayed.requested_time_delay.FromNanoseconds(1_500_000_001)
     for name, nanoseconds in [("a", 7_000_000), ("b", -1_500_000_001)]:
         delayed.application.output_watermarks[name].FromNanoseconds(nanoseconds)
-    found = splits.residual(delayed, {"head"})
+    found = splits.convert_residual(delayed, {"head"})
     assert (found.delay_ms, found.watermark) == (1501, -1501)

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_worker.fnapi.starting import HarnessActivity, HarnessStart, StartLimits, Verdict
+from beam_runner_worker.fnapi.starting import (
+    HarnessActivity,
+    HarnessStart,
+    StartLimits,
+    StartVerdict,
+)
 
 LIMITS = StartLimits(still=60.0, unseen=300.0, most=900.0)
 
@@ -28,14 +33,16 @@ STEPS = st.lists(
 )
 
 
-def looks(steps: list[Step], limits: StartLimits = LIMITS) -> tuple[HarnessStart, list[Verdict]]:
+def looks(
+    steps: list[Step], limits: StartLimits = LIMITS
+) -> tuple[HarnessStart, list[StartVerdict]]:
     """Returns the result of each check, up to the check that abandons the start."""
     start = HarnessStart(limits, 1000.0)
     now, ran, said = 1000.0, 0.0, []
     for step in steps:
         now, ran = now + step.seconds, ran + step.ran
-        said.append(start.look(now, HarnessActivity(ran, step.wants)))
-        if said[-1] is not Verdict.MAY_COME:
+        said.append(start.judge_activity(now, HarnessActivity(ran, step.wants)))
+        if said[-1] is not StartVerdict.MAY_COME:
             break
     return start, said
 
@@ -45,14 +52,14 @@ def test_start_is_abandoned_only_at_limits(steps: list[Step]) -> None:
     start, said = looks(steps)
     elapsed = sum(step.seconds for step in steps[: len(said)])
     stood = sum(max(0.0, s.seconds - s.ran) for s in steps[: len(said)] if not s.wants)
-    last = said[-1] if said else Verdict.MAY_COME
+    last = said[-1] if said else StartVerdict.MAY_COME
     assert start.elapsed == pytest.approx(elapsed)
     assert start.stood == pytest.approx(stood)
     assert start.stood <= start.elapsed + 1e-6
-    assert last is not Verdict.UNSEEN
-    if last is Verdict.ENDLESS:
+    assert last is not StartVerdict.UNSEEN
+    if last is StartVerdict.ENDLESS:
         assert start.elapsed >= LIMITS.most
-    elif last is Verdict.STOOD_STILL:
+    elif last is StartVerdict.STOOD_STILL:
         assert start.stood >= LIMITS.still
     else:
         assert start.stood < LIMITS.still
@@ -73,13 +80,13 @@ def test_start_with_more_activity_is_not_abandoned_earlier(
 def test_start_that_runs_or_waits_for_core_ends_at_last_limit(busy: Step) -> None:
     _, said = looks([busy] * 2000)
     assert len(said) == 900
-    assert said[-1] is Verdict.ENDLESS
+    assert said[-1] is StartVerdict.ENDLESS
 
 
 def test_start_without_activity_is_abandoned_after_one_minute() -> None:
     _, said = looks([Step(1.0, 0.0, wants=False)] * 2000)
     assert len(said) == 60
-    assert said[-1] is Verdict.STOOD_STILL
+    assert said[-1] is StartVerdict.STOOD_STILL
 
 
 def test_start_that_only_polls_is_abandoned_soon_after_one_minute() -> None:
@@ -97,13 +104,13 @@ def test_start_with_early_core_time_is_abandoned_when_idle_later() -> None:
 
 def test_start_of_invisible_process_has_separate_limit() -> None:
     start = HarnessStart(LIMITS, 0.0)
-    assert start.look(299.9, None) is Verdict.MAY_COME
-    assert start.look(300.0, None) is Verdict.UNSEEN
+    assert start.judge_activity(299.9, None) is StartVerdict.MAY_COME
+    assert start.judge_activity(300.0, None) is StartVerdict.UNSEEN
 
 
 def test_start_that_becomes_invisible_does_not_count_as_idle() -> None:
     """The process has exited, or a response of the system was lost."""
     start = HarnessStart(LIMITS, 0.0)
-    assert start.look(1.0, HarnessActivity(0.9, wants=True)) is Verdict.MAY_COME
-    assert start.look(400.0, None) is Verdict.MAY_COME
-    assert start.look(900.0, None) is Verdict.ENDLESS
+    assert start.judge_activity(1.0, HarnessActivity(0.9, wants=True)) is StartVerdict.MAY_COME
+    assert start.judge_activity(400.0, None) is StartVerdict.MAY_COME
+    assert start.judge_activity(900.0, None) is StartVerdict.ENDLESS

@@ -8,7 +8,7 @@ import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from beam_runner_worker.fnapi.skipping import UnknownCoder
-from beam_runner_worker.fnapi.stateful import StatefulPart, prepare_stateful
+from beam_runner_worker.fnapi.stateful import StatefulLayout, prepare_stateful_transforms
 
 PAR_DO, GO_DOFN = "beam:transform:pardo:v1", "beam:go:transform:dofn:v1"
 
@@ -44,8 +44,8 @@ def stage(key_coder: str = "prefixed", **payload: Any) -> beam_fn_api_pb2.Proces
 
 def prepare(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, edge: str = "edge"
-) -> tuple[StatefulPart, beam_runner_api_pb2.ParDoPayload]:
-    plan = prepare_stateful(descriptor, {"t"}, edge)
+) -> tuple[StatefulLayout, beam_runner_api_pb2.ParDoPayload]:
+    plan = prepare_stateful_transforms(descriptor, {"t"}, edge)
     payload = descriptor.transforms["t"].spec.payload
     return plan, beam_runner_api_pb2.ParDoPayload.FromString(payload)
 
@@ -59,7 +59,7 @@ def test_timers_use_coders_of_edge():
     plan, payload = prepare(descriptor)
     assert plan.present
     assert set(plan.timers) == {("t", "f"), ("t", "g")}
-    assert plan.unended == frozenset()
+    assert plan.families_without_end == frozenset()
     (coder_id,) = {s.timer_family_coder_id for s in payload.timer_family_specs.values()}
     assert descriptor.coders[coder_id] == coder("beam:coder:timer:v1", "prefixed", "window")
     assert plan.timers["t", "f"].key(b"\x03abcd", 0) == 4
@@ -67,7 +67,7 @@ def test_timers_use_coders_of_edge():
 
 def test_go_sdk_gets_one_timer_end_per_transform():
     plan, _ = prepare(stage(timer_family_specs=families("g", "f", "h"), do_fn={"urn": GO_DOFN}))
-    assert plan.unended == {("t", "g"), ("t", "h")}
+    assert plan.families_without_end == {("t", "g"), ("t", "h")}
 
 
 def test_ordered_list_values_are_length_prefixed():
@@ -110,4 +110,4 @@ def test_ambiguous_key_encodings_are_refused():
 def test_stateful_transform_inside_stage_is_refused():
     descriptor = stage(timer_family_specs=families("f"))
     with pytest.raises(ValueError, match="'My/Transform' doesn't read the input"):
-        prepare_stateful(descriptor, {"other"}, "edge")
+        prepare_stateful_transforms(descriptor, {"other"}, "edge")

@@ -16,7 +16,7 @@ from waiting import wait_until
 
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.server import FnApiServer
-from beam_runner_worker.fnapi.thread_dumps import thread_dump
+from beam_runner_worker.fnapi.thread_dumps import request_thread_dump
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)
@@ -67,16 +67,16 @@ def test_harness_without_thread_dump_is_no_error(
     answer: beam_fn_api_pb2.InstructionResponse | None,
 ):
     connection = SdkConnection("sdk", "python")
-    connection.stream_opened("control", "ipv4:127.0.0.1:1", "grpc-python/1.70")
+    connection.register_stream("control", "ipv4:127.0.0.1:1", "grpc-python/1.70")
 
     def respond() -> None:
         connection.instructions.get(timeout=20)  # the descriptor
         request = connection.instructions.get(timeout=20)
         if answer is not None:
             answer.instruction_id = request.instruction_id
-            connection.responded(answer)
+            connection.dispatch_response(answer)
 
     thread = threading.Thread(target=respond)
     thread.start()
-    assert thread_dump(connection, "localhost:1", 20.0 if answer else 0.1) == ""
+    assert request_thread_dump(connection, "localhost:1", 20.0 if answer else 0.1) == ""
     thread.join(20)

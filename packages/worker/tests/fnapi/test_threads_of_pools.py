@@ -53,12 +53,12 @@ def test_pool_threads_report_whether_interpreter_is_free(
     thread.start()
     try:
         wait_until(begun.exists)
-        sdk = server.harness(host.environment_ids[0]).sdk()
-        sdk.waits()
+        sdk = server.harness(host.environment_ids[0]).get_connected_sdk()
+        sdk.has_idle_interpreter()
         told = []
         while waits not in told and len(told) < 20:
             time.sleep(0.5)  # a busy machine can give a process more or less of this time
-            told.append(sdk.waits())
+            told.append(sdk.has_idle_interpreter())
         assert waits in told
     finally:
         go_on.touch()
@@ -125,8 +125,8 @@ def test_pool_threads_after_teardown_are_not_awaited(kind: type[PoolOfGo]):
     job = JobContext("job", "name", "{}", {"go": environment})
     server = FnApiServer(job, Artifacts(), Logs(), limits=HarnessLimits(teardown=300.0))
     try:
-        connection = server.harness("go").sdk().connection
-        wait_until(lambda: not connection.wait_data_ended(0.5))  # once the stream has started
+        connection = server.harness("go").get_connected_sdk().connection
+        wait_until(lambda: not connection.wait_until_data_ended(0.5))  # once the stream has started
     finally:
         before = time.monotonic()
         server.close()

@@ -17,8 +17,8 @@ from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.timers import (
     TimerCoder,
     TimerReader,
+    create_timer_messages,
     encode_timer,
-    timer_messages,
 )
 
 FAMILY = ("transform", "family")
@@ -55,7 +55,7 @@ def test_timer_bytes_split_anywhere_decode_as_by_beam(seed: int):
     data, timers = b"".join(encoded), []
     while data:
         length = rng.choice([1, 5, 50, 1000])
-        timers += reader.read(FAMILY, data[:length], is_last=len(data) <= length)
+        timers += reader.read_timers(FAMILY, data[:length], is_last=len(data) <= length)
         data = data[length:]
     assert [encode_timer(timer) for timer in timers] == encoded
     for timer, each in zip(timers, encoded, strict=True):
@@ -80,28 +80,28 @@ def test_timer_without_hold_is_sent_as_timer_without_output():
             "k", "", (window.IntervalWindow(0, 9),), False, Timestamp(5), beyond, PANES[0]
         )
     )
-    (read,) = TimerReader({FAMILY: READABLE}, "stage").read(FAMILY, told, is_last=True)
+    (read,) = TimerReader({FAMILY: READABLE}, "stage").read_timers(FAMILY, told, is_last=True)
     assert read.hold is None
     assert encode_timer(read) == told
 
 
 def test_timer_messages_have_one_family_and_limited_size():
     few = [timer("f"), timer("f"), timer("g"), timer("f")]
-    messages = list(timer_messages(TimerChunk(tuple(few))))
+    messages = list(create_timer_messages(TimerChunk(tuple(few))))
     assert [(m.transform_id, m.timer_family_id) for m in messages] == [
         ("transform", family) for family in "fgf"
     ]
     assert b"".join(m.timers for m in messages) == b"".join(map(encode_timer, few))
     many = TimerChunk(tuple(timer(tag="t" * 1000) for _ in range(5000)))
-    sizes = [len(message.timers) for message in timer_messages(many)]
+    sizes = [len(message.timers) for message in create_timer_messages(many)]
     assert len(sizes) == 5
     assert max(sizes) < (1 << 20) + 2000
-    assert list(timer_messages(TimerChunk(()))) == []
+    assert list(create_timer_messages(TimerChunk(()))) == []
 
 
 def test_malformed_timers_are_reported():
     reader = TimerReader({FAMILY: READABLE}, "a stage")
     with pytest.raises(HarnessError, match="unknown family 'other'.*a stage"):
-        list(reader.read(("transform", "other"), b"", is_last=True))
+        list(reader.read_timers(("transform", "other"), b"", is_last=True))
     with pytest.raises(HarnessError, match="'family'.*are truncated"):
-        list(reader.read(FAMILY, b"\x05half", is_last=True))
+        list(reader.read_timers(FAMILY, b"\x05half", is_last=True))

@@ -13,8 +13,12 @@ from beam_runner_model.value_pieces import PIECE_BYTES
 from toy_state import ToyState
 
 from beam_runner_worker.errors import BundleError, HarnessError, TimerRefused
-from beam_runner_worker.fnapi.bundle_state import BundleStores
-from beam_runner_worker.fnapi.side_inputs import SideInputCoders, SideInputPages, UnsupportedState
+from beam_runner_worker.fnapi.bundle_state import BundleStateStores
+from beam_runner_worker.fnapi.side_inputs import (
+    SideInputCoders,
+    SideInputPages,
+    UnsupportedStateRequest,
+)
 from beam_runner_worker.fnapi.state_coders import StateCoders
 from beam_runner_worker.fnapi.user_state import UserStateCells, is_user_state
 
@@ -39,7 +43,7 @@ def key(kind: str, **fields: Any) -> beam_fn_api_pb2.StateKey:
 def read_all(cells: UserStateCells, state_key: beam_fn_api_pb2.StateKey) -> list[bytes]:
     found, token = [], b""
     while True:
-        data, token = cells.page(state_key, token)
+        data, token = cells.read_page(state_key, token)
         found.append(data)
         if not token:
             return found
@@ -80,7 +84,7 @@ def test_multimap_state_is_read_by_key():
     assert read_all(cells, of_map_key(b"\x01z")) == [b""]
     cells.clear(of_map_key(b"\x01x"))
     assert read_all(cells, KEYS) == [b"\x01y"]
-    with pytest.raises(UnsupportedState, match="appended keys without values"):
+    with pytest.raises(UnsupportedStateRequest, match="appended keys without values"):
         cells.append(KEYS, b"\x01z")
     cells.clear(KEYS)
     assert read_all(cells, KEYS) == [b""]
@@ -123,8 +127,8 @@ def test_map_and_set_state_has_one_value_per_key(spec: dict[str, Any], expected:
 @pytest.mark.parametrize(("key_coder", "value_coder"), [("string", "opaque"), ("opaque", "string")])
 def test_multimap_entries_that_cannot_be_counted_are_refused(key_coder: str, value_coder: str):
     unknown = coders_of(multimap_spec={"key_coder_id": key_coder, "value_coder_id": value_coder})
-    with pytest.raises(UnsupportedState, match="Can't read the entries"):
-        filled(unknown).page(ENTRIES, b"")
+    with pytest.raises(UnsupportedStateRequest, match="Can't read the entries"):
+        filled(unknown).read_page(ENTRIES, b"")
 
 
 def test_ordered_list_state_is_read_and_cleared_by_range():
@@ -183,10 +187,10 @@ def test_multimap_entries_and_ordered_lists_are_paged():
 def test_repeated_state_read_returns_current_values():
     cells = UserStateCells(ToyState(), coders_of(bag_spec={"element_coder_id": "string"}))
     cells.append(BAG, VALUE * 2000)
-    first, token = cells.page(BAG, b"")
+    first, token = cells.read_page(BAG, b"")
     cells.append(BAG, VALUE)
-    assert first + cells.page(BAG, token)[0] == VALUE * 2000
-    cells.page(BAG, b"")
+    assert first + cells.read_page(BAG, token)[0] == VALUE * 2000
+    cells.read_page(BAG, b"")
     cells.clear(BAG)
     cells.append(BAG, b"\x01a")
     assert read_all(cells, BAG) == [b"\x01a"]
@@ -209,10 +213,10 @@ class NoSideInputs:
         raise OSError("the file is gone")
 
 
-def bundle_state(state: ToyState | None) -> BundleStores:
+def bundle_state(state: ToyState | None) -> BundleStateStores:
     coders = SideInputCoders(beam_fn_api_pb2.ProcessBundleDescriptor())
     pages = SideInputPages(NoSideInputs(), coders)  # type: ignore[arg-type]
-    return BundleStores(pages, state, coders_of())
+    return BundleStateStores(pages, state, coders_of())
 
 
 def request(kind: str, state_key: beam_fn_api_pb2.StateKey) -> beam_fn_api_pb2.StateRequest:
@@ -223,23 +227,26 @@ def request(kind: str, state_key: beam_fn_api_pb2.StateKey) -> beam_fn_api_pb2.S
 
 @pytest.mark.parametrize("kind", ["get", "append", "clear"])
 def test_state_requests_get_matching_response(kind: str):
-    answer = bundle_state(ToyState()).answer(request(kind, BAG), pytest.fail)
+    answer = bundle_state(ToyState()).answer_request(request(kind, BAG), pytest.fail)
     assert (answer.id, answer.WhichOneof("response"), answer.error) == ("7", kind, "")
 
 
 def test_state_request_error_of_host_fails_bundle_unchanged():
     failures: list[Exception] = []
-    answer = bundle_state(None).answer(request("append", BAG), failures.append)
+    answer = bundle_state(None).answer_request(request("append", BAG), failures.append)
     assert "runs without user state" in answer.error
     assert [type(failure) for failure in failures] == [HarnessError]
     given = bundle_state(ToyState())
     side = beam_fn_api_pb2.StateKey(iterable_side_input={"side_input_id": "i"})
-    assert "OSError: the file is gone" in given.answer(request("get", side), failures.append).error
-    assert "append iterable" in given.answer(request("append", side), failures.append).error
+    assert (
+        "OSError: the file is gone"
+        in given.answer_request(request("get", side), failures.append).error
+    )
+    assert "append iterable" in given.answer_request(request("append", side), failures.append).error
     group = beam_fn_api_pb2.StateKey(runner={"key": b"x"})
-    assert "no group b'x'" in given.answer(request("get", group), failures.append).error
+    assert "no group b'x'" in given.answer_request(request("get", group), failures.append).error
     unknown = beam_fn_api_pb2.StateKey()
-    assert "'unknown'" in given.answer(request("get", unknown), failures.append).error
+    assert "'unknown'" in given.answer_request(request("get", unknown), failures.append).error
     assert [type(failure) for failure in failures] == [HarnessError, OSError, LookupError]
 
 
@@ -276,7 +283,7 @@ def test_host_state_is_accessed_by_one_thread_at_once():
 
     def append() -> None:
         for _ in range(20):
-            shared.answer(request("append", BAG), pytest.fail)
+            shared.answer_request(request("append", BAG), pytest.fail)
 
     def ring() -> None:
         for _ in range(20):
@@ -284,7 +291,7 @@ def test_host_state_is_accessed_by_one_thread_at_once():
 
     threads = [
         threading.Thread(target=each)
-        for each in (append, ring, lambda: list(shared.in_turn(state.pulled())))
+        for each in (append, ring, lambda: list(shared.read_between_requests(state.pulled())))
     ]
     for thread in threads:
         thread.start()
@@ -298,7 +305,7 @@ def test_timer_refused_by_host_is_error_of_user_code() -> None:
         def set_timer(self, timer: StageTimer) -> None:
             raise TimerRefused("not now")
 
-    state = BundleStores(SideInputPages(None, {}), Refusing(), StateCoders({}, {}))  # type: ignore[arg-type]
+    state = BundleStateStores(SideInputPages(None, {}), Refusing(), StateCoders({}, {}))  # type: ignore[arg-type]
     with pytest.raises(BundleError, match="TimerRefused: not now") as raised:
         state.set_timer(StageTimer("t", "f", "", b"k", (b"w",), 1, 1, b""))
     assert raised.value.transform == "t"

@@ -61,7 +61,7 @@ class Rings(beam.DoFn):
         else:
             timer.clear(dynamic_timer_tag=tag)
         bag.add(f"{name}{tag}")
-        finalizer.register(lambda: self.desk.come_to(f"{key} finalized"))
+        finalizer.register_descriptor(lambda: self.desk.come_to(f"{key} finalized"))
 
     def fired(self, name, key, at, time, tag, bag):
         bag.add("!")

@@ -14,9 +14,9 @@ from wheels import make_wheel
 
 from beam_runner_worker.fnapi import virtual_environments
 from beam_runner_worker.fnapi.virtual_environments import (
-    CannotInstall,
-    cache_folder,
-    python_with,
+    InstallationError,
+    find_cache_folder,
+    get_python_with_packages,
 )
 from beam_runner_worker.packages import StagedPackages
 
@@ -25,9 +25,9 @@ pytestmark = pytest.mark.timeout(180)
 ASK = """
 import sys
 from pathlib import Path
-from beam_runner_worker.fnapi.virtual_environments import python_with
+from beam_runner_worker.fnapi.virtual_environments import get_python_with_packages
 from beam_runner_worker.packages import StagedPackages
-print(python_with(StagedPackages.of(Path(sys.argv[1])), Path(sys.argv[2]), print))
+print(get_python_with_packages(StagedPackages.from_folder(Path(sys.argv[1])), Path(sys.argv[2]), print))
 """
 USE = """
 import attrs, apache_beam, beam_runner_worker, forced_module, needed_module
@@ -75,7 +75,7 @@ def made_without_pip(place: Path, *others: object) -> None:
 def test_unused_environments_are_removed(
     staged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(virtual_environments, "_make", made_without_pip)
+    monkeypatch.setattr(virtual_environments, "_create_environment", made_without_pip)
     cache = tmp_path / "cache"
     for name, days in (("unused", 40), ("used", 40), ("young", 20)):
         (cache / name).mkdir(parents=True)
@@ -86,7 +86,7 @@ def test_unused_environments_are_removed(
     (staged / "workflow.tar.gz").touch()
     with open(cache / "used.lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        python = python_with(StagedPackages.of(staged), cache, print)
+        python = get_python_with_packages(StagedPackages.from_folder(staged), cache, print)
     key = python.parent.parent.name
     assert {path.name for path in cache.iterdir() if path.is_dir()} == {"used", "young", key}
 
@@ -94,9 +94,9 @@ def test_unused_environments_are_removed(
 def test_environment_in_use_is_retained(
     staged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(virtual_environments, "_make", made_without_pip)
+    monkeypatch.setattr(virtual_environments, "_create_environment", made_without_pip)
     (staged / "workflow.tar.gz").touch()
-    python = python_with(StagedPackages.of(staged), tmp_path, print)
+    python = get_python_with_packages(StagedPackages.from_folder(staged), tmp_path, print)
     name = tmp_path / f"{python.parent.parent.name}.lock"
     with open(name) as lock, pytest.raises(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -106,14 +106,14 @@ def test_environment_folder_follows_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BEAM_RUNNER_CACHE_DIR", str(tmp_path / "named"))
-    assert cache_folder() == tmp_path / "named" / "beam-runner" / "python-environments"
+    assert find_cache_folder() == tmp_path / "named" / "beam-runner" / "python-environments"
     monkeypatch.delenv("BEAM_RUNNER_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    folder = cache_folder()
+    folder = find_cache_folder()
     assert folder == tmp_path / "xdg" / "beam-runner" / "python-environments"
     folder.chmod(0o777)
     monkeypatch.setattr(virtual_environments.tempfile, "gettempdir", lambda: str(tmp_path))
-    assert cache_folder().parent.parent == tmp_path / f"beam-runner-{os.getuid()}"
+    assert find_cache_folder().parent.parent == tmp_path / f"beam-runner-{os.getuid()}"
 
 
 @pytest.mark.parametrize("theirs", ["a link", "a folder that others write to", "a file"])
@@ -134,8 +134,8 @@ def test_files_of_other_users_in_shared_folder_are_not_used(
         case _:
             shared.mkdir()
             shared.chmod(0o777)
-    with pytest.raises(CannotInstall, match="BEAM_RUNNER_CACHE_DIR"):
-        cache_folder()
+    with pytest.raises(InstallationError, match="BEAM_RUNNER_CACHE_DIR"):
+        find_cache_folder()
     assert not list(tmp_path.glob("*/beam-runner"))
 
 
@@ -144,5 +144,5 @@ def test_missing_install_folder_is_reported(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("BEAM_RUNNER_CACHE_DIR", str(tmp_path / "file"))
-    with pytest.raises(CannotInstall, match="BEAM_RUNNER_CACHE_DIR"):
-        cache_folder()
+    with pytest.raises(InstallationError, match="BEAM_RUNNER_CACHE_DIR"):
+        find_cache_folder()

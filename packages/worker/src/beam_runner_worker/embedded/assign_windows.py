@@ -16,16 +16,16 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_runner_worker.embedded.dofn_runners import made_runners
-from beam_runner_worker.embedded.runs import PutsOutRuns, named
+from beam_runner_worker.embedded.dofn_runners import record_created_runners
+from beam_runner_worker.embedded.runs import RunOutputMixin, add_step_name
 
-_KEPT = 4096
+_MAX_CACHED_KEYS = 4096
 
-WindowsOf = Callable[[int], tuple[BoundedWindow, ...]]
+WindowAssigner = Callable[[int], tuple[BoundedWindow, ...]]
 """Returns the windows of a timestamp in microseconds."""
 
 
-def windows_by_time(window_fn: WindowFn) -> WindowsOf | None:
+def create_window_assigner(window_fn: WindowFn) -> WindowAssigner | None:
     """Returns a function from timestamps to windows; None for a window function that is not Beam's own."""
     name = _NAMES.get(type(window_fn))
     if name is None:
@@ -37,7 +37,7 @@ def windows_by_time(window_fn: WindowFn) -> WindowsOf | None:
         name = name_of(micros)
         windows = known.get(name)
         if windows is None:
-            if len(known) >= _KEPT:
+            if len(known) >= _MAX_CACHED_KEYS:
                 known.clear()
             context = WindowFn.AssignContext(Timestamp(micros=micros))
             windows = known[name] = tuple(window_fn.assign(context))
@@ -46,16 +46,16 @@ def windows_by_time(window_fn: WindowFn) -> WindowsOf | None:
     return windows_of
 
 
-def _global(window_fn: window.GlobalWindows) -> Callable[[int], Hashable]:
+def _make_global_key(window_fn: window.GlobalWindows) -> Callable[[int], Hashable]:
     return lambda micros: None
 
 
-def _fixed(window_fn: window.FixedWindows) -> Callable[[int], Hashable]:
+def _make_fixed_key(window_fn: window.FixedWindows) -> Callable[[int], Hashable]:
     size, offset = window_fn.size.micros, window_fn.offset.micros
     return lambda micros: (micros - offset) // size
 
 
-def _sliding(window_fn: window.SlidingWindows) -> Callable[[int], Hashable]:
+def _make_sliding_key(window_fn: window.SlidingWindows) -> Callable[[int], Hashable]:
     size, offset = window_fn.size.micros, window_fn.offset.micros
     period = window_fn.period.micros
 
@@ -66,20 +66,20 @@ def _sliding(window_fn: window.SlidingWindows) -> Callable[[int], Hashable]:
     return name
 
 
-def _sessions(window_fn: window.Sessions) -> Callable[[int], Hashable]:
+def _make_session_key(window_fn: window.Sessions) -> Callable[[int], Hashable]:
     return lambda micros: micros
 
 
 _NAMES: dict[type[WindowFn], Callable[[Any], Callable[[int], Hashable]]] = {
-    window.GlobalWindows: _global,
-    window.FixedWindows: _fixed,
-    window.SlidingWindows: _sliding,
-    window.Sessions: _sessions,
+    window.GlobalWindows: _make_global_key,
+    window.FixedWindows: _make_fixed_key,
+    window.SlidingWindows: _make_sliding_key,
+    window.Sessions: _make_session_key,
 }
 """By window function, the key that distinguishes timestamps with different windows."""
 
 
-class AssignWindows(PutsOutRuns, operations.DoOperation):
+class AssignWindows(RunOutputMixin, operations.DoOperation):
     """Beam's operation for WindowInto, which assigns windows by timestamp if the window function
     allows it.
 
@@ -89,30 +89,30 @@ class AssignWindows(PutsOutRuns, operations.DoOperation):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.takes_runs = False
-        self._windows_of: WindowsOf | None = None
+        self._windows_of: WindowAssigner | None = None
 
     def setup(self, data_sampler: Any = None) -> None:
         """Selects how windows are assigned."""
-        with made_runners() as made:
+        with record_created_runners() as made:
             super().setup(data_sampler)
         if data_sampler is not None:
             return
         self._window_fn = made[0].fn.windowing.windowfn
-        self._windows_of = windows_by_time(self._window_fn)
+        self._windows_of = create_window_assigner(self._window_fn)
         if self._windows_of is None:
             self.process = self._process_by_element
             return
         self.process = self._process_by_time
         self.takes_runs = True
 
-    def take(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Emits a run in its new windows."""
         assert self._windows_of is not None and self._output is not None
         micros = like.timestamp_micros
         if windows := self._windows_of(micros):
             with self.scoped_process_state:
                 for _ in like.windows:
-                    self._output.take(windowed_value.create(None, micros, windows), values)
+                    self._output.process_run(windowed_value.create(None, micros, windows), values)
 
     def _process_by_time(self, element: WindowedValue) -> None:
         assert self._windows_of is not None
@@ -132,4 +132,4 @@ class AssignWindows(PutsOutRuns, operations.DoOperation):
                     if windows := tuple(self._window_fn.assign(context)):
                         self.receivers[0].receive(WindowedValue(value, context.timestamp, windows))
         except BaseException as error:
-            raise named(error, self)  # noqa: B904 - its context is what Beam looks at, too
+            raise add_step_name(error, self)  # noqa: B904 - its context is what Beam looks at, too

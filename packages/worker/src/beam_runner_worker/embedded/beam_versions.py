@@ -24,7 +24,7 @@ CHECKS_RESULTS = VERSION >= (2, 76)
 """Whether Beam refuses strings, bytes and dicts as the results of a user's DoFn."""
 
 
-def output_handler(
+def create_output_handler(
     window_fn: WindowFn,
     main: operations.ConsumerSet,
     receivers: Mapping[str | None, operations.ConsumerSet],

@@ -8,10 +8,10 @@ from beam_runner_model.bundles import ResidualElement
 from beam_runner_model.chunks import FlushBarrier, InputChunk, TimerChunk
 
 from beam_runner_worker.embedded.bundle_context import BundleContext
-from beam_runner_worker.embedded.failures import bundle_failed, original
-from beam_runner_worker.embedded.processor import Processor
-from beam_runner_worker.embedded.runs import is_of_user_code
-from beam_runner_worker.embedded.splits import residual_element
+from beam_runner_worker.embedded.failures import create_bundle_error, unwrap_step_error
+from beam_runner_worker.embedded.processor import StageProcessor
+from beam_runner_worker.embedded.runs import is_user_code_error
+from beam_runner_worker.embedded.splits import create_residual
 from beam_runner_worker.errors import BundleError, HarnessError
 from beam_runner_worker.ports import OutputPort
 
@@ -25,7 +25,7 @@ class _HostError(Exception):
 
 
 def run_bundle(
-    processor: Processor,
+    processor: StageProcessor,
     bundle_id: str,
     inputs: Iterable[InputChunk],
     outputs: Mapping[str, OutputPort],
@@ -45,41 +45,41 @@ def run_bundle(
     context = BundleContext(bundle_id)
     chunks = iter(inputs)
     try:
-        _start(processor, context, outputs)
-        while not processor.source.claims.stopped:
+        _start_operations(processor, context, outputs)
+        while not processor.source.claims.is_stopped:
             try:
                 chunk = next(chunks)
             except StopIteration:
                 break
             except BaseException as error:
                 raise _HostError(error) from error
-            _process(processor, chunk)
+            _process_chunk(processor, chunk)
         processor.source.end_input()
-        _finish(processor)
-        if (failed := _host_error(processor)) is not None:
+        _finish_operations(processor)
+        if (failed := _find_port_error(processor)) is not None:
             raise _HostError(
                 failed
             )  # user code has caught the host's error, so its results must not count
-        return _residuals(processor, context)
+        return _collect_residuals(processor, context)
     except _HostError as error:
         raise error.error from None
     except BaseException as error:
-        raise error_for_host(error, processor, stage_name, context) from None
+        raise convert_operation_error(error, processor, stage_name, context) from None
 
 
-def _process(processor: Processor, chunk: InputChunk) -> None:
+def _process_chunk(processor: StageProcessor, chunk: InputChunk) -> None:
     match chunk:
         case TimerChunk(timers):
-            processor.fire(timers)
+            processor.process_timers(timers)
         case FlushBarrier():
-            processor.settle()
+            processor.flush_state()
         case _:
-            processor.source.feed(chunk)
+            processor.source.process_chunk(chunk)
 
 
-def error_for_host(
+def convert_operation_error(
     error: BaseException,
-    processor: Processor,
+    processor: StageProcessor,
     stage_name: str,
     context: BundleContext | None = None,
 ) -> BaseException:
@@ -87,24 +87,26 @@ def error_for_host(
 
     An error of the host's ports or of this package, and a keyboard interrupt, stay unchanged.
     """
-    if (failed := _host_error(processor)) is not None:
+    if (failed := _find_port_error(processor)) is not None:
         return failed
-    cause = original(error)
-    if isinstance(cause, (BundleError, HarnessError)) or not is_of_user_code(cause):
+    cause = unwrap_step_error(error)
+    if isinstance(cause, (BundleError, HarnessError)) or not is_user_code_error(cause):
         return cause
     ops = processor.ops.values()
-    return bundle_failed(error, ops, processor.running, stage_name, context)
+    return create_bundle_error(error, ops, processor.running, stage_name, context)
 
 
-def _host_error(processor: Processor) -> BaseException | None:
+def _find_port_error(processor: StageProcessor) -> BaseException | None:
     """Returns an error that one of the host's ports raised, if one did."""
     errors = (processor.host.errors.first, *(s.port_error for s in processor.sinks.values()))
     return next((error for error in errors if error is not None), None)
 
 
-def _start(processor: Processor, context: BundleContext, outputs: Mapping[str, OutputPort]) -> None:
+def _start_operations(
+    processor: StageProcessor, context: BundleContext, outputs: Mapping[str, OutputPort]
+) -> None:
     for transform_id, sink in processor.sinks.items():
-        sink.connect(outputs[transform_id])
+        sink.connect_port(outputs[transform_id])
     for op in reversed(processor.ops.values()):
         op.execution_context = context
         processor.running = op
@@ -112,17 +114,19 @@ def _start(processor: Processor, context: BundleContext, outputs: Mapping[str, O
     processor.running = None
 
 
-def _finish(processor: Processor) -> None:
+def _finish_operations(processor: StageProcessor) -> None:
     for op in processor.ops.values():
         processor.running = op
         op.finish()
     processor.running = None
 
 
-def _residuals(processor: Processor, context: BundleContext) -> tuple[ResidualElement, ...]:
+def _collect_residuals(
+    processor: StageProcessor, context: BundleContext
+) -> tuple[ResidualElement, ...]:
     residuals = []
     for op, deferred in context.delayed_applications:
         processor.running = op
-        residuals.append(residual_element(processor.source, op, deferred))
+        residuals.append(create_residual(processor.source, op, deferred))
     processor.running = None
     return tuple(residuals)

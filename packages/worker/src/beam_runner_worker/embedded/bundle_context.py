@@ -38,6 +38,6 @@ class BundleContext(ExecutionContext):
         """Called by the exception handlers of Beam's operations, which treat this object as a data sampler."""
         self._sampled_id, self._sampled = id(exc_info[1]), element
 
-    def element_at(self, error: BaseException) -> WindowedValue | None:
+    def find_failed_element(self, error: BaseException) -> WindowedValue | None:
         """Returns the element that was processed when an exception was raised; None if no operation reported one."""
         return self._sampled if id(error) == self._sampled_id else None

@@ -11,7 +11,7 @@ import attrs
 
 
 @attrs.define
-class Held:
+class ClaimPosition:
     """The position of the loop while claims are paused.
 
     Attributes:
@@ -26,7 +26,7 @@ class Held:
     stop: int | None
 
 
-class Claims:
+class ElementClaims:
     """The owner of each element: the loop claims elements one by one, and a split gives the last ones
     away.
 
@@ -36,63 +36,63 @@ class Claims:
     The loop claims by iterating over a range, without a lock, so a claim costs nothing. A split
     drains the loop's iterator with one built-in function. That function holds the GIL, so no other
     thread runs, and the result is exactly the unclaimed part. The loop's iterator is then
-    exhausted, so the loop calls :meth:`more`, which waits for the end of the split.
+    exhausted, so the loop calls :meth:`get_remaining_claims`, which waits for the end of the split.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.restart()
+        self.start_bundle()
 
-    def restart(self) -> None:
+    def start_bundle(self) -> None:
         """Begins a new bundle at 0."""
         with self._lock:
             self._announced = 0
             self._stop: int | None = None
             self._left: Iterator[int] = iter(())
 
-    def announce(self, count: int) -> Iterator[int]:
+    def add_elements(self, count: int) -> Iterator[int]:
         """Adds elements; iterate over the result to claim them."""
         with self._lock:
-            start = self._end
+            start = self._claimable_end
             self._announced += count
-            self._left = iter(range(start, self._end))
+            self._left = iter(range(start, self._claimable_end))
             return self._left
 
-    def more(self) -> Iterator[int] | None:
+    def get_remaining_claims(self) -> Iterator[int] | None:
         """Returns the rest to claim when an iterator is exhausted: None, unless a split drained the iterator."""
         with self._lock:
             return self._left if length_hint(self._left) else None
 
-    def finish(self) -> None:
+    def end_input(self) -> None:
         """Ends the input, so that no element can be given away any more."""
         with self._lock:
-            self._stop = self._end
+            self._stop = self._claimable_end
 
     @property
-    def claimed(self) -> int:
-        """The number of elements claimed since :meth:`restart`; correct from any thread."""
+    def claimed_count(self) -> int:
+        """The number of elements claimed since :meth:`start_bundle`; correct from any thread."""
         with self._lock:
-            return self._end - length_hint(self._left)
+            return self._claimable_end - length_hint(self._left)
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether no further element will be claimed, even if more are added."""
         with self._lock:
             return self._stop is not None and self._announced >= self._stop
 
     @contextmanager
-    def held(self) -> Iterator[Held]:
+    def pause_claims(self) -> Iterator[ClaimPosition]:
         """Pauses claims within the block; the loop may continue with its current element."""
         with self._lock:
-            claimed = min(self._left, default=self._end)
-            held = Held(claimed, self._announced, self._stop)
+            claimed = min(self._left, default=self._claimable_end)
+            held = ClaimPosition(claimed, self._announced, self._stop)
             try:
                 yield held
             finally:
                 self._stop = held.stop
-                self._left = iter(range(claimed, self._end))
+                self._left = iter(range(claimed, self._claimable_end))
 
     @property
-    def _end(self) -> int:
+    def _claimable_end(self) -> int:
         """The number after the last added element that the loop may claim."""
         return self._announced if self._stop is None else min(self._announced, self._stop)

@@ -19,11 +19,11 @@ from apache_beam.transforms import combiners, core
 from apache_beam.transforms.window import BoundedWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_runner_worker.embedded.runs import MOST_VALUES, PutsOutRuns, named
+from beam_runner_worker.embedded.runs import MOST_VALUES, RunOutputMixin, add_step_name
 
 TABLE_BYTES = 256 << 20
 """The default memory limit of a combine's table, in bytes."""
-_LOOK_SECONDS = 0.01
+_CHECK_SECONDS = 0.01
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PAGES = Path("/proc/self/statm")
 
@@ -37,7 +37,7 @@ Table = dict[Any, list[Any]]
 """By key, its accumulator, followed by the values that wait to be added."""
 
 
-class TableCombine(PutsOutRuns, operations.PGBKCVOperation):
+class MemoryBoundedCombine(RunOutputMixin, operations.PGBKCVOperation):
     """Beam's operation with its own table, which also takes runs.
 
     If a CombineFn has its own ``add_inputs``, values wait for others of their key, to be added
@@ -53,7 +53,7 @@ class TableCombine(PutsOutRuns, operations.PGBKCVOperation):
         fn = self.combine_fn
         self._most_keys = _MOST_KEYS_OF_SMALL if _has_small_accumulators(fn) else _MOST_KEYS
         has_bulk = type(fn).add_inputs is not core.CombineFn.add_inputs
-        self._add_run = self._add_in_bulk if has_bulk else self._add_each
+        self._add_run = self._add_pairs_in_bulk if has_bulk else self._add_pairs
         self._keys = 0
         self._tables: dict[BoundedWindow, Table] = {}
         self._times: dict[BoundedWindow, dict[Any, Any]] = {}
@@ -62,34 +62,36 @@ class TableCombine(PutsOutRuns, operations.PGBKCVOperation):
     def start(self) -> None:
         """Begins a bundle."""
         super().start()
-        self._growth.restart()
+        self._growth.reset_baseline()
 
     def process(self, element: WindowedValue) -> None:
         """Processes a pair of a key and a value."""
-        self.take(element, [element.value])
+        self.process_run(element, [element.value])
 
-    def take(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Processes a run of pairs."""
-        add = self._add_run if len(values) > 1 else self._add_each
+        add = self._add_run if len(values) > 1 else self._add_pairs
         try:
             with self.scoped_process_state:
-                for table in self._tables_of(like.windows):
+                for table in self._find_window_tables(like.windows):
                     add(table, values)
                 if self.timestamp_combiner:
                     for window in like.windows:
-                        self._note_time(self._times.setdefault(window, {}), like.timestamp, values)
-            self._look()
+                        self._combine_timestamps(
+                            self._times.setdefault(window, {}), like.timestamp, values
+                        )
+            self._flush_if_too_large()
         except BaseException as error:
-            raise named(error, self)  # noqa: B904 - its context is what Beam looks at, too
+            raise add_step_name(error, self)  # noqa: B904 - its context is what Beam looks at, too
 
     def finish(self) -> None:
         """Emits the table; called once at the end of a bundle."""
         for window, table in self._tables.items():
-            self._put_out(window, table)
+            self._emit_table(window, table)
         self._tables, self._times, self._last = {}, {}, (None, [])
         self._keys = 0
 
-    def _tables_of(self, windows: Any) -> list[Table]:
+    def _find_window_tables(self, windows: Any) -> list[Table]:
         # Most elements share the windows tuple of the previous element, and hashing windows is
         # slow.
         known, tables = self._last
@@ -99,67 +101,67 @@ class TableCombine(PutsOutRuns, operations.PGBKCVOperation):
             self._last = (windows if type(windows) is tuple else None, tables)
         return tables
 
-    def _add_each(self, table: Table, pairs: list[Any]) -> None:
+    def _add_pairs(self, table: Table, pairs: list[Any]) -> None:
         get, add = table.get, self.combine_fn_add_input
         for pair in pairs:
             key, value = pair
             entry = get(key)
             if entry is None:
-                entry = self._new_entry(table, key)
+                entry = self._create_key_entry(table, key)
             entry[0] = add(entry[0], value)
 
-    def _add_in_bulk(self, table: Table, pairs: list[Any]) -> None:
+    def _add_pairs_in_bulk(self, table: Table, pairs: list[Any]) -> None:
         get = table.get
         for pair in pairs:
             key, value = pair
             entry = get(key)
             if entry is None:
-                entry = self._new_entry(table, key)
+                entry = self._create_key_entry(table, key)
             entry.append(value)
             if len(entry) > _MOST_WAITING:
-                self._add_waiting(key, entry)
+                self._combine_waiting_values(key, entry)
 
-    def _new_entry(self, table: Table, key: Any) -> list[Any]:
+    def _create_key_entry(self, table: Table, key: Any) -> list[Any]:
         self._keys += 1
         entry = table[key] = [self.combine_fn.create_accumulator()]
         return entry
 
-    def _add_waiting(self, key: Any, entry: list[Any]) -> None:
+    def _combine_waiting_values(self, key: Any, entry: list[Any]) -> None:
         entry[:] = [self.combine_fn.add_inputs(entry[0], entry[1:])]
 
-    def _note_time(self, times: dict[Any, Any], time: Any, pairs: list[Any]) -> None:
+    def _combine_timestamps(self, times: dict[Any, Any], time: Any, pairs: list[Any]) -> None:
         combine = self.timestamp_combiner.combine
         for key, _ in pairs:
             times[key] = combine(times.get(key, time), time)
 
-    def _put_out(self, window: BoundedWindow, table: Table) -> None:
+    def _emit_table(self, window: BoundedWindow, table: Table) -> None:
         assert self._output is not None
         like = _ANY_GLOBAL
         if not self.is_default_windowing:
             like = WindowedValue(None, window.max_timestamp(), (window,))
         pairs: list[Any] = []
         for key, entry in table.items():
-            pairs.append((key, self._accumulator(key, entry)))
+            pairs.append((key, self._compact_accumulator(key, entry)))
             if self.timestamp_combiner:
                 like = WindowedValue(None, self._times[window][key], (window,))
             if self.timestamp_combiner or len(pairs) == MOST_VALUES:
-                self._output.take(like, pairs)
+                self._output.process_run(like, pairs)
                 pairs = []
         if pairs:
-            self._output.take(like, pairs)
+            self._output.process_run(like, pairs)
 
-    def _accumulator(self, key: Any, entry: list[Any]) -> Any:
+    def _compact_accumulator(self, key: Any, entry: list[Any]) -> Any:
         """Returns the accumulator to emit for a key."""
         if len(entry) > 1:
-            self._add_waiting(key, entry)
+            self._combine_waiting_values(key, entry)
         return entry[0] if self.combine_fn_compact is None else self.combine_fn_compact(entry[0])
 
-    def _look(self) -> None:
-        if self._growth.is_too_much() or self._keys > self._most_keys:
+    def _flush_if_too_large(self) -> None:
+        if self._growth.exceeds_limit() or self._keys > self._most_keys:
             # Emits the table and begins a new one.
             self.finish()
-            _give_back()
-            self._growth.restart()
+            _release_freed_memory()
+            self._growth.reset_baseline()
 
 
 def _has_small_accumulators(fn: core.CombineFn) -> bool:
@@ -176,25 +178,25 @@ class _MemoryGrowth:
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
-        self.restart()
+        self.reset_baseline()
 
-    def restart(self) -> None:
+    def reset_baseline(self) -> None:
         """Makes the next sample the baseline of the growth."""
         self._least: int | None = None
-        self._next_look = time.perf_counter() + _LOOK_SECONDS
+        self._next_check = time.perf_counter() + _CHECK_SECONDS
 
-    def is_too_much(self) -> bool:
+    def exceeds_limit(self) -> bool:
         """Returns whether the process has grown by more than the limit."""
         now = time.perf_counter()
-        if now < self._next_look:
+        if now < self._next_check:
             return False
-        self._next_look = now + _LOOK_SECONDS
-        own = _own_bytes()
+        self._next_check = now + _CHECK_SECONDS
+        own = _read_process_memory()
         self._least = own if self._least is None else min(self._least, own)
         return own - self._least > self._most
 
 
-def _own_bytes() -> int:
+def _read_process_memory() -> int:
     """Returns the anonymous memory of this process in bytes; 0 if the system doesn't report it."""
     try:
         _, resident, of_files, *_ = _PAGES.read_bytes().split()
@@ -203,7 +205,7 @@ def _own_bytes() -> int:
     return (int(resident) - int(of_files)) * _PAGE_BYTES
 
 
-def _give_back() -> None:
+def _release_freed_memory() -> None:
     """Returns freed memory to the operating system, if the allocator supports that."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

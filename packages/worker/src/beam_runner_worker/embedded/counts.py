@@ -15,13 +15,13 @@ from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_urns import metrics as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2
-from beam_runner_worker.embedded.source import Source
+from beam_runner_worker.embedded.source import ChunkSource
 
 _encode = VarIntCoder().encode
 _Labels = tuple[tuple[str, str], ...]
 
 
-class Counts:
+class ElementCounts:
     """The counts of a stage since the reset of its operations.
 
     Args:
@@ -34,50 +34,52 @@ class Counts:
         descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
         ops: Mapping[str, operations.Operation],
     ) -> None:
-        self._given: list[tuple[_Labels, Source]] = []
+        self._given: list[tuple[_Labels, ChunkSource]] = []
         self._counted: list[tuple[_Labels, Any]] = []
         for transform_id, op in ops.items():
             outputs = descriptor.transforms[transform_id].outputs
-            if isinstance(op, Source):
-                self._given += [(_labels(p), op) for p in outputs.values()]
+            if isinstance(op, ChunkSource):
+                self._given += [(_create_labels(p), op) for p in outputs.values()]
             else:
-                receivers = _receivers(op, outputs).items()
-                self._counted += [(_labels(p), receiver.opcounter) for p, receiver in receivers]
+                receivers = _map_receivers(op, outputs).items()
+                self._counted += [
+                    (_create_labels(p), receiver.opcounter) for p, receiver in receivers
+                ]
 
-    def infos(self) -> Iterator[MonitoringInfo]:
+    def monitoring_infos(self) -> Iterator[MonitoringInfo]:
         """Returns an element count for every PCollection, and sizes if elements were sampled."""
         for labels, source in self._given:
-            yield _count(labels, source.claims.claimed)
+            yield _encode_count(labels, source.claims.claimed_count)
             sizes = source.sampled_sizes
             if sizes:
-                yield _sizes(labels, len(sizes), sum(sizes), min(sizes), max(sizes))
+                yield _encode_sizes(labels, len(sizes), sum(sizes), min(sizes), max(sizes))
         for labels, counter in self._counted:
-            yield _count(labels, counter.element_counter.value())
+            yield _encode_count(labels, counter.element_counter.value())
             _, total, count, low, high = counter.mean_byte_counter.value()
             if count:
-                yield _sizes(labels, count, total, low, high)
+                yield _encode_sizes(labels, count, total, low, high)
 
 
-def _receivers(
+def _map_receivers(
     op: operations.Operation, outputs: Mapping[str, str]
 ) -> dict[str, operations.ConsumerSet]:
     """Returns Beam's receiver object for each output, by PCollection."""
     if len(op.receivers) == 1 and len(outputs) == 1:
         return {next(iter(outputs.values())): op.receivers[0]}
     tags = getattr(op.spec, "output_tags", ())
-    named = zip(tags, op.receivers, strict=False)
-    return {outputs[str(tag)]: receiver for tag, receiver in named if str(tag) in outputs}
+    tagged = zip(tags, op.receivers, strict=False)
+    return {outputs[str(tag)]: receiver for tag, receiver in tagged if str(tag) in outputs}
 
 
-def _labels(pcollection_id: str) -> _Labels:
+def _create_labels(pcollection_id: str) -> _Labels:
     return ((urns.LABEL_PCOLLECTION, pcollection_id),)
 
 
-def _count(labels: _Labels, count: int) -> MonitoringInfo:
+def _encode_count(labels: _Labels, count: int) -> MonitoringInfo:
     return MonitoringInfo(urns.ELEMENT_COUNT, urns.SUM_INT64_TYPE, labels, _encode(count))
 
 
-def _sizes(labels: _Labels, *parts: int) -> MonitoringInfo:
+def _encode_sizes(labels: _Labels, *parts: int) -> MonitoringInfo:
     """Returns an encoded distribution: count, sum, minimum and maximum."""
     payload = b"".join(_encode(int(part)) for part in parts)
     return MonitoringInfo(urns.SAMPLED_BYTE_SIZE, urns.DISTRIBUTION_INT64_TYPE, labels, payload)

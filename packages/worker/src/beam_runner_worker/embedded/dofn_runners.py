@@ -16,13 +16,13 @@ from apache_beam.runners import common
 from apache_beam.runners.worker import operations
 from apache_beam.transforms import core, userstate
 
-from beam_runner_worker.embedded.inspections import inspected_once
+from beam_runner_worker.embedded.inspections import cache_inspections
 
 _one_at_a_time = threading.RLock()
 
 
 @attrs.frozen
-class MadeRunner:
+class DoFnRunnerArguments:
     """The arguments of an object that runs a DoFn.
 
     Attributes:
@@ -49,11 +49,11 @@ class MadeRunner:
 
 
 @contextmanager
-def made_runners() -> Iterator[list[MadeRunner]]:
+def record_created_runners() -> Iterator[list[DoFnRunnerArguments]]:
     """Within this context, the list collects the runners that operations create in this thread."""
-    made: list[MadeRunner] = []
+    made: list[DoFnRunnerArguments] = []
 
-    def make(
+    def create_recorded_runner(
         fn: core.DoFn,
         args: Any,
         kwargs: Any,
@@ -64,16 +64,16 @@ def made_runners() -> Iterator[list[MadeRunner]]:
         **others: Any,
     ) -> common.DoFnRunner:
         given = (args, kwargs, side_inputs, windowing)
-        with inspected_once():
+        with cache_inspections():
             runner = usual(fn, *given, tagged_receivers=tagged_receivers, **others)
             _, defaults = core.get_function_arguments(fn, "process")
         state = others.get("user_state_context")
-        made.append(MadeRunner(fn, fn.process, defaults, *given, tagged_receivers, state))
+        made.append(DoFnRunnerArguments(fn, fn.process, defaults, *given, tagged_receivers, state))
         return runner
 
     with _one_at_a_time:
         usual = common.DoFnRunner
-        common.DoFnRunner = make
+        common.DoFnRunner = create_recorded_runner
         try:
             yield made
         finally:

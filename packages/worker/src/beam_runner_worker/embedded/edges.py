@@ -1,7 +1,7 @@
 """Connection of a stage's edges to Beam's operations: the operations at which data enters and leaves.
 
 Beam builds an operation for each transform of a descriptor by the transform's URN. The edges of a
-stage get URNs of this package. :class:`Edges` replaces the data channel factory, so that the
+stage get URNs of this package. :class:`StageEdges` replaces the data channel factory, so that the
 operations get the settings of their edges. No channel is opened.
 """
 
@@ -23,24 +23,24 @@ from beam_runner_urns import transforms as urns
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_worker.embedded.keyed_sink import KeyedSink
 from beam_runner_worker.embedded.sinks import ElementSink, Sink
-from beam_runner_worker.embedded.source import Source
+from beam_runner_worker.embedded.source import ChunkSource
 from beam_runner_worker.embedded.window_sink import WindowSink
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.writers import writer_of
+from beam_runner_worker.writers import find_writer
 
 _EMBEDDED_SOURCE = "beam_runner_worker:embedded:source:v1"
 _EMBEDDED_SINK = "beam_runner_worker:embedded:sink:v1"
 
 
 @attrs.frozen
-class Edges:
+class StageEdges:
     """The edges of a stage, which Beam's factory passes to the operations created here."""
 
     input: InputEdge
     outputs: Mapping[str, OutputEdge]
 
     @classmethod
-    def of(cls, spec: HarnessStage) -> Edges:
+    def from_stage(cls, spec: HarnessStage) -> StageEdges:
         """Returns the edges that a stage names."""
         return cls(spec.input, {edge.transform_id: edge for edge in spec.outputs})
 
@@ -60,16 +60,16 @@ def parse_descriptor(spec: HarnessStage) -> beam_fn_api_pb2.ProcessBundleDescrip
         elif transform.spec.urn == urns.DATA_SINK:
             transform.spec.urn = _EMBEDDED_SINK
             sinks.add(transform_id)
-    named = {edge.transform_id for edge in spec.outputs}
-    if sources != {spec.input.transform_id} or sinks != named:
+    named_sinks = {edge.transform_id for edge in spec.outputs}
+    if sources != {spec.input.transform_id} or sinks != named_sinks:
         raise HarnessError(
             f"Stage {spec.title}: the descriptor reads {sorted(sources)} and writes "
-            f"{sorted(sinks)}, but the stage names {spec.input.transform_id} and {sorted(named)}"
+            f"{sorted(sinks)}, but the stage names {spec.input.transform_id} and {sorted(named_sinks)}"
         )
     return descriptor
 
 
-def _windowed_coder(factory: BeamTransformFactory, coder_id: str) -> coders.WindowedValueCoder:
+def _get_windowed_coder(factory: BeamTransformFactory, coder_id: str) -> coders.WindowedValueCoder:
     coder = factory.get_coder(coder_id)
     if not isinstance(coder, coders.WindowedValueCoder):
         raise HarnessError(f"The coder {coder_id} of an edge is not a windowed coder: {coder}")
@@ -83,14 +83,14 @@ def _create_source(
     transform: beam_runner_api_pb2.PTransform,
     port: beam_fn_api_pb2.RemoteGrpcPort,
     consumers: dict[str, list[operations.Operation]],
-) -> Source:
+) -> ChunkSource:
     edges: Any = factory.data_channel_factory
     host: Any = factory.state_handler
-    return Source(
+    return ChunkSource(
         common.NameContext(transform.unique_name, transform_id),
         factory.counter_factory,
         factory.state_sampler,
-        _windowed_coder(factory, port.coder_id),
+        _get_windowed_coder(factory, port.coder_id),
         edges.input,
         [consumer for of_tag in consumers.values() for consumer in of_tag],
         host.errors,
@@ -110,10 +110,10 @@ def _create_sink(
         common.NameContext(transform.unique_name, transform_id),
         factory.counter_factory,
         factory.state_sampler,
-        _windowed_coder(factory, port.coder_id),
+        _get_windowed_coder(factory, port.coder_id),
         edges.outputs[transform_id],
     )
-    sink.writer = writer_of(factory.descriptor, transform_id)
+    sink.writer = find_writer(factory.descriptor, transform_id)
     return sink
 
 

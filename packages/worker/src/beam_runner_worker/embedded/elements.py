@@ -20,8 +20,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.value_pieces import PIECE_BYTES
 
-from beam_runner_worker.embedded.claims import Claims
-from beam_runner_worker.embedded.runs import Pace, TakesRuns
+from beam_runner_worker.embedded.claims import ElementClaims
+from beam_runner_worker.embedded.runs import RunConsumer, RunLengthController
 from beam_runner_worker.errors import HarnessError
 
 _MAX_HEADER = 64
@@ -40,7 +40,7 @@ class ElementDecoder:
         claims: the claims of the elements.
     """
 
-    def __init__(self, windowed_coder: coders.WindowedValueCoder, claims: Claims) -> None:
+    def __init__(self, windowed_coder: coders.WindowedValueCoder, claims: ElementClaims) -> None:
         self._claims = claims
         self._coder = windowed_coder
         self._decode = windowed_coder.get_impl().decode_from_stream
@@ -54,11 +54,11 @@ class ElementDecoder:
         self._decode_like = self._decode
         self._decode_value = windowed_coder.wrapped_value_coder.get_impl().decode_from_stream
 
-    def feed(
+    def decode_chunk(
         self,
         chunk: ElementChunk,
         emit: Callable[[WindowedValue], None],
-        target: TakesRuns | None = None,
+        target: RunConsumer | None = None,
     ) -> None:
         """Decodes the selected elements and emits them in order, up to the position of a split.
 
@@ -84,21 +84,21 @@ class ElementDecoder:
         decode = self._decode
         for _ in range(chunk.first):
             decode(stream, True)
-        left: Iterator[int] | None = self._claims.announce(chunk.selected_count)
+        left: Iterator[int] | None = self._claims.add_elements(chunk.selected_count)
         while left is not None:
             if type(self._coder) is coders.WindowedValueCoder:
-                stream = self._feed_runs(data, stream, left, emit, target)
+                stream = self._decode_runs(data, stream, left, emit, target)
             for _ in left:
                 emit(decode(stream, True))
-            left = self._claims.more()
-        whole = chunk.first + chunk.selected_count == chunk.count and not self._claims.stopped
+            left = self._claims.get_remaining_claims()
+        whole = chunk.first + chunk.selected_count == chunk.count and not self._claims.is_stopped
         if whole and stream.size() != _MAX_HEADER:
             raise HarnessError(
                 f"A chunk of {chunk.count} elements has {len(chunk.data)} bytes, but with the coder "
                 f"{self._coder} the elements take {len(data) - stream.size()}"
             )
 
-    def last_claimed(self, chunk: ElementChunk) -> bytes:
+    def read_last_claimed(self, chunk: ElementChunk) -> bytes:
         """Returns the last claimed element, encoded, with the data after it if its end is unknown.
 
         The function decodes the earlier elements again. Call it after a failure.
@@ -106,7 +106,7 @@ class ElementDecoder:
         Args:
             chunk: the last chunk.
         """
-        with self._claims.held() as held:
+        with self._claims.pause_claims() as held:
             number = chunk.first + chunk.selected_count - 1 - (held.announced - held.claimed)
         data = bytes(chunk.data)
         stream = coder_impl.create_InputStream(data + _PADDING)
@@ -119,13 +119,13 @@ class ElementDecoder:
         """Returns the first element of the data."""
         return self._decode(coder_impl.create_InputStream(data + _PADDING), True)
 
-    def _feed_runs(
+    def _decode_runs(
         self,
         data: bytes,
         stream: coder_impl.create_InputStream,
         left: Iterator[int],
         emit: Callable[[WindowedValue], None],
-        target: TakesRuns | None,
+        target: RunConsumer | None,
     ) -> coder_impl.create_InputStream:
         """Emits elements as long as their headers don't change too often.
 
@@ -138,7 +138,7 @@ class ElementDecoder:
             if target is None:
                 changed = self._emit_run(stream, left, emit)
             else:
-                changed = self._hand_run(stream, left, target, fits)
+                changed = self._pass_run(stream, left, target, fits)
             if not changed:
                 return stream
             # A read can't be undone in the stream.
@@ -146,7 +146,7 @@ class ElementDecoder:
             data = data[len(data) - stream.size() - length :]
             stream = coder_impl.create_InputStream(data)
             element = self._decode(stream, True)
-            self._learn_header(element)
+            self._cache_header(element)
             emit(element)
         return stream
 
@@ -167,36 +167,36 @@ class ElementDecoder:
             emit(decode(stream, True))
         return False
 
-    def _hand_run(
+    def _pass_run(
         self,
         stream: coder_impl.create_InputStream,
         left: Iterator[int],
-        target: TakesRuns,
+        target: RunConsumer,
         most: int,
     ) -> bool:
         """Passes the elements on in runs of at most ``most`` values."""
         header, decode, read = self._header, self._decode_value, stream.read
         length = len(header) if header is not None else 0
-        pace = Pace()
+        pace = RunLengthController()
         values: list[Any] = []
         begin, enough = time.perf_counter(), 1
         for _ in left:
             if read(length) != header:
                 if values:
-                    target.take(self._like, values)
+                    target.process_run(self._like, values)
                 return True
             values.append(decode(stream, True))
             if len(values) >= enough:
-                target.take(self._like, values)
+                target.process_run(self._like, values)
                 now = time.perf_counter()
-                pace.took(now - begin, len(values))
+                pace.record_duration(now - begin, len(values))
                 begin, enough = now, min(pace.values, most)
                 values = []
         if values:
-            target.take(self._like, values)
+            target.process_run(self._like, values)
         return False
 
-    def _learn_header(self, element: WindowedValue) -> None:
+    def _cache_header(self, element: WindowedValue) -> None:
         self._like = element.with_value(None)
         header = self._encode_header(self._like)
         if len(header) > _MAX_HEADER:

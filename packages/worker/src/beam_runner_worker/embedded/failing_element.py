@@ -15,12 +15,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_worker.embedded.failing_frames import (
     ENCODES,
     SHOWS,
-    Inside,
-    is_of_runner,
-    key_of,
-    restriction_of,
+    InnerFrames,
+    describe_key,
+    describe_restriction,
+    is_runner_frame,
 )
-from beam_runner_worker.embedded.shown_elements import shown
+from beam_runner_worker.embedded.shown_elements import format_element
 
 _AT_NO_ELEMENT = (
     "DoFnRunner._invoke_bundle_method",
@@ -28,7 +28,7 @@ _AT_NO_ELEMENT = (
 )
 
 
-def failing_element(
+def describe_failing_element(
     error: BaseException, cause: BaseException, told: WindowedValue | None = None
 ) -> str:
     """Returns a short text for the element, key, timer or batch; empty if none exists or it is
@@ -40,13 +40,13 @@ def failing_element(
         told: element that Beam's operation reported.
     """
     try:
-        return _found(_frames(error, cause), told)
+        return _search_frames(_collect_frames(error, cause), told)
     except Exception:
         # An error in this module must not shadow the exception of user code.
         return ""
 
 
-def _frames(error: BaseException, cause: BaseException) -> list[FrameType]:
+def _collect_frames(error: BaseException, cause: BaseException) -> list[FrameType]:
     """Returns all frames that the exception passed through, outermost first.
 
     The traceback of the cause ends where the exception was caught and raised again with the name of
@@ -59,25 +59,27 @@ def _frames(error: BaseException, cause: BaseException) -> list[FrameType]:
     return outer + inner
 
 
-def _found(frames: list[FrameType], told: WindowedValue | None) -> str:
+def _search_frames(frames: list[FrameType], told: WindowedValue | None) -> str:
     """Searches the frames from the origin of the exception outwards."""
-    inside = Inside([])
+    inside = InnerFrames([])
     text = None
     for frame in reversed(frames):
-        text = _shown_by(frame, inside, told)
+        text = _describe_frame(frame, inside, told)
         if text is not None:
             break
         inside.frames.insert(0, frame)
     if not inside.is_encoding:
         return text or ""
-    result = shown(inside.results[0]) if inside.results else "its output"
+    result = format_element(inside.results[0]) if inside.results else "its output"
     if text:
         result = f"its output {result}" if inside.results else result
         return f"{text} (can't encode {result})"
     return f"{result} (can't be encoded)" if inside.results else ""
 
 
-def _shown_by(frame: FrameType, inside: Inside, told: WindowedValue | None) -> str | None:
+def _describe_frame(
+    frame: FrameType, inside: InnerFrames, told: WindowedValue | None
+) -> str | None:
     """Returns the text for a frame, empty if the frame has no element, or None if unknown; updates ``inside``."""
     name = frame.f_code.co_qualname
     if name in SHOWS:
@@ -87,28 +89,32 @@ def _shown_by(frame: FrameType, inside: Inside, told: WindowedValue | None) -> s
     elif name.endswith("ConsumerSet.update_counters_start"):
         # Beam encodes some results to compute their size.
         inside.is_encoding = True
-    elif name == "RunOutput.take" and inside.called.endswith("ConsumerSet.update_counters_start"):
+    elif name == "RunOutput.process_run" and inside.called_function.endswith(
+        "ConsumerSet.update_counters_start"
+    ):
         inside.results = [frame.f_locals["values"][0]]
     elif name.endswith("CombineOperation.process"):
-        inside.show = key_of
+        inside.show = describe_key
     elif name.endswith("DoFnRunner.process_with_sized_restriction"):
-        inside.show = restriction_of
+        inside.show = describe_restriction
     elif name.endswith("DoFnRunner.process"):
         # If the DoFn feeds a combine, the DoFn's element is not a key of the combine.
-        return shown(told.value) if told is not None and inside.show is shown else ""
+        return (
+            format_element(told.value) if told is not None and inside.show is format_element else ""
+        )
     elif name.endswith("DoFnRunner.process_batch"):
-        return _batch(inside.frames)
+        return _describe_batch(inside.frames)
     elif name.endswith(_AT_NO_ELEMENT):
         return ""
     return None
 
 
-def _batch(frames: list[FrameType]) -> str:
+def _describe_batch(frames: list[FrameType]) -> str:
     """Returns the text for the argument of a DoFn's ``process_batch``, the first frame of user code."""
-    called = next((frame for frame in frames if not is_of_runner(frame)), None)
+    called = next((frame for frame in frames if not is_runner_frame(frame)), None)
     if called is None:
         return ""
     names = called.f_code.co_varnames[: called.f_code.co_argcount]
     given = [called.f_locals[name] for name in names if name in called.f_locals]
     batch = [each for each in given if not isinstance(each, DoFn)]
-    return f"the batch {shown(batch[0])}" if batch else ""
+    return f"the batch {format_element(batch[0])}" if batch else ""

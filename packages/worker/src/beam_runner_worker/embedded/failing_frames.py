@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from beam_runner_model.texts import format_bytes, format_timer
 
-from beam_runner_worker.embedded.shown_elements import shown
+from beam_runner_worker.embedded.shown_elements import format_element
 
 _OF_RUNNERS = ("apache_beam/runners/", "/beam_runner_worker/embedded/")
 _ONE_RESULT_EACH = "MapTuple.<locals>.<lambda>"
@@ -18,7 +18,7 @@ Locals = Mapping[str, Any]
 
 
 @attrs.define
-class Inside:
+class InnerFrames:
     """Knowledge from the inner frames that a frame has called.
 
     Attributes:
@@ -29,12 +29,12 @@ class Inside:
     """
 
     frames: list[FrameType]
-    show: Callable[[Any], str] = shown
+    show: Callable[[Any], str] = format_element
     is_encoding: bool = False
     results: list[Any] = attrs.field(factory=list)
 
     @property
-    def called(self) -> str:
+    def called_function(self) -> str:
         """Name of the function that the frame called; empty if the frame itself raised."""
         return self.frames[0].f_code.co_qualname if self.frames else ""
 
@@ -42,47 +42,47 @@ class Inside:
     def is_decoding(self) -> bool:
         """Whether the frame called a coder, apart from other methods of its class."""
         others = [f for f in self.frames if not f.f_code.co_qualname.startswith("ElementDecoder.")]
-        return bool(others) and not is_of_runner(others[0])
+        return bool(others) and not is_runner_frame(others[0])
 
 
-def is_of_runner(frame: FrameType) -> bool:
+def is_runner_frame(frame: FrameType) -> bool:
     """Returns True if a frame belongs to Beam's operations or this package, not to user code or a coder."""
     # The paths of Beam's compiled modules start with the package, and the paths of its other
     # modules contain it.
     return any(part in frame.f_code.co_filename for part in _OF_RUNNERS)
 
 
-def key_of(pair: Any) -> str:
+def describe_key(pair: Any) -> str:
     """Returns the text for the current key of a combine."""
-    return f"the key {shown(pair[0])}"
+    return f"the key {format_element(pair[0])}"
 
 
-def restriction_of(sized: Any) -> str:
+def describe_restriction(sized: Any) -> str:
     """Returns the text for the current element and restriction of a splittable DoFn."""
     (element, (restriction, _)), _ = sized
-    return f"{shown(element)} with the restriction {shown(restriction)}"
+    return f"{format_element(element)} with the restriction {format_element(restriction)}"
 
 
-def _run(at: Locals, inside: Inside) -> str:
+def _describe_run_value(at: Locals, inside: InnerFrames) -> str:
     values = at["values"]
     if len(values) == 1 or "value" not in at:
         return inside.show(values[0])
-    if inside.called != "RunParDo._send":
+    if inside.called_function != "RunParDo._emit_results":
         return inside.show(at["value"])
     is_mapped = getattr(at["call"], "__qualname__", "") == _ONE_RESULT_EACH
-    return _origin(at, inside) if is_mapped else ""
+    return _describe_result_input(at, inside) if is_mapped else ""
 
 
-def _mapped(at: Locals, inside: Inside) -> str:
+def _describe_mapped_value(at: Locals, inside: InnerFrames) -> str:
     values = at["values"]
     if len(values) == 1 or "left" not in at:
         return inside.show(values[0])
-    if inside.called != "RunParDo._send":
-        return inside.show(_at(at["left"]))
-    return _origin(at, inside)
+    if inside.called_function != "RunParDo._emit_results":
+        return inside.show(_get_current_item(at["left"]))
+    return _describe_result_input(at, inside)
 
 
-def _origin(at: Locals, inside: Inside) -> str:
+def _describe_result_input(at: Locals, inside: InnerFrames) -> str:
     """Returns the text for the input of a failing result; empty if the input is unknown.
 
     Results are emitted together. The input of a result is known only if each input has one result.
@@ -91,51 +91,51 @@ def _origin(at: Locals, inside: Inside) -> str:
     return inside.show(at["values"][at["put_out"] + places[0]]) if len(places) == 1 else ""
 
 
-def _value(at: Locals, inside: Inside) -> str:
+def _describe_value(at: Locals, inside: InnerFrames) -> str:
     return inside.show(at["value"])
 
 
-def _nothing(at: Locals, inside: Inside) -> str:
+def _describe_nothing(at: Locals, inside: InnerFrames) -> str:
     return ""
 
 
-def _pair(at: Locals, inside: Inside) -> str:
+def _describe_pair(at: Locals, inside: InnerFrames) -> str:
     return inside.show(at["pair"]) if "pair" in at else ""
 
 
-def _key(at: Locals, inside: Inside) -> str:
-    return f"the key {shown(at['key'])}"
+def _describe_current_key(at: Locals, inside: InnerFrames) -> str:
+    return f"the key {format_element(at['key'])}"
 
 
-def _kept(at: Locals, inside: Inside) -> str:
-    key = f"the key {shown(at['self'].key)}"
+def _describe_state_key(at: Locals, inside: InnerFrames) -> str:
+    key = f"the key {format_element(at['self'].key)}"
     for frame in inside.frames:
-        if frame.f_code.co_qualname == "StoredCell._encoded":
+        if frame.f_code.co_qualname == "StoredCell._encode_values":
             state = frame.f_locals["self"].cell.state_id
             return f"{key} (can't encode a value for its state {state!r})"
     return key
 
 
-def _timer(at: Locals, inside: Inside) -> str:
+def _describe_timer(at: Locals, inside: InnerFrames) -> str:
     timer = at["timer"]
     name = format_timer(timer.family, timer.tag)
-    if inside.called == "UserStateContext.to_user_timer":
+    if inside.called_function == "UserStateContext.convert_due_timer":
         return f"{name} of the key {format_bytes(timer.key)} (encoded)"
     due = at["due"]
-    return f"{name} of the key {shown(due.user_key)}, due at {due.fire_timestamp}"
+    return f"{name} of the key {format_element(due.user_key)}, due at {due.fire_timestamp}"
 
 
-def _group(at: Locals, inside: Inside) -> str:
+def _describe_group(at: Locals, inside: InnerFrames) -> str:
     if not inside.is_decoding:
         return inside.show(at["element"])
     key, values = format_bytes(at["key"]), format_bytes(bytes(at["values"]))
     return f"the key {key} with the values {values} (encoded; can't be decoded)"
 
 
-def _chunk(at: Locals, inside: Inside) -> str:
+def _describe_chunk_element(at: Locals, inside: InnerFrames) -> str:
     if "left" not in at:
         return ""
-    encoded = at["self"].last_claimed(at["chunk"])
+    encoded = at["self"].read_last_claimed(at["chunk"])
     if inside.is_decoding:
         return (
             f"{format_bytes(encoded)} (encoded, with its timestamp, windows and pane;"
@@ -144,45 +144,45 @@ def _chunk(at: Locals, inside: Inside) -> str:
     return inside.show(at["self"].decode(encoded).value)
 
 
-SHOWS: Mapping[str, Callable[[Locals, Inside], str]] = {
-    "RunParDo._process": _run,
-    "RunParDo._map": _mapped,
-    "_ElementTarget.take": _value,
-    "AssignWindows._process_by_element": _value,
-    "TableCombine._add_each": _pair,
-    "TableCombine._add_in_bulk": _pair,
-    "TableCombine._add_waiting": _key,
-    "TableCombine._accumulator": _key,
-    "TableCombine._put_out": _nothing,
-    "UserStateContext.flush": _kept,
-    "Processor.fire": _timer,
-    "GroupDecoder.feed": _group,
-    "ElementDecoder.feed": _chunk,
+SHOWS: Mapping[str, Callable[[Locals, InnerFrames], str]] = {
+    "RunParDo._process_each_value": _describe_run_value,
+    "RunParDo._map_values": _describe_mapped_value,
+    "_ElementTarget.process_run": _describe_value,
+    "AssignWindows._process_by_element": _describe_value,
+    "MemoryBoundedCombine._add_pairs": _describe_pair,
+    "MemoryBoundedCombine._add_pairs_in_bulk": _describe_pair,
+    "MemoryBoundedCombine._combine_waiting_values": _describe_current_key,
+    "MemoryBoundedCombine._compact_accumulator": _describe_current_key,
+    "MemoryBoundedCombine._emit_table": _describe_nothing,
+    "UserStateContext.flush": _describe_state_key,
+    "StageProcessor.process_timers": _describe_timer,
+    "GroupDecoder.decode_chunk": _describe_group,
+    "ElementDecoder.decode_chunk": _describe_chunk_element,
 }
 """Functions that return the text for the current element, by the name of the frame's function."""
 
 
-def _at(left: Any) -> Any:
+def _get_current_item(left: Any) -> Any:
     """Returns the last value of an unexhausted list iterator, whose pickle state contains the list and the position."""
     _, (values,), place = left.__reduce__()
     return values[max(place - 1, 0)]
 
 
-def _of_run(at: Locals) -> Any:
-    return _at(at["run"][1])
+def _get_run_value(at: Locals) -> Any:
+    return _get_current_item(at["run"][1])
 
 
-def _of_sink(at: Locals) -> Any:
-    return at["element"].value if at.get("run") is None else _of_run(at)
+def _get_sink_value(at: Locals) -> Any:
+    return at["element"].value if at.get("run") is None else _get_run_value(at)
 
 
 ENCODES: Mapping[str, Callable[[Locals], Any]] = {
-    "_run_encoder.<locals>.encode": _of_run,
-    "_run_encoder.<locals>.encode_apart": _of_run,
-    "KeyedSink._encode_run": _of_run,
-    "KeyedSink._encode_whole_run": _of_run,
-    "KeyedSink._encoder": _of_sink,
-    "ElementSink._encoder": _of_sink,
-    "WindowSink._encoder": _of_sink,
+    "_make_run_encoder.<locals>.encode": _get_run_value,
+    "_make_run_encoder.<locals>.encode_elements": _get_run_value,
+    "KeyedSink._encode_run": _get_run_value,
+    "KeyedSink._encode_whole_run": _get_run_value,
+    "KeyedSink._encode_items": _get_sink_value,
+    "ElementSink._encode_items": _get_sink_value,
+    "WindowSink._encode_items": _get_sink_value,
 }
 """Functions that return the value that was being encoded, by the name of the frame's function."""

@@ -9,10 +9,10 @@ from types import FrameType, TracebackType
 
 from apache_beam.runners.worker import operations
 
-from beam_runner_worker.advice import with_advice
+from beam_runner_worker.advice import add_error_advice
 from beam_runner_worker.embedded.bundle_context import BundleContext
-from beam_runner_worker.embedded.failing_element import failing_element
-from beam_runner_worker.embedded.runs import is_of_user_code
+from beam_runner_worker.embedded.failing_element import describe_failing_element
+from beam_runner_worker.embedded.runs import is_user_code_error
 from beam_runner_worker.errors import BundleError, HarnessError
 
 _STEP = re.compile(r" \[while running '(?P<step>.*)'\]$", re.DOTALL)
@@ -33,7 +33,7 @@ _PHASES = {
 """By function, the phase of a combine whose operation calls the CombineFn with that function."""
 
 
-def describe(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """Returns the exception's type and message on one line, as the last line of a traceback."""
     kind = type(error)
     name = kind.__qualname__
@@ -46,14 +46,14 @@ def describe(error: BaseException) -> str:
     return f"{name}: {message}" if message else name
 
 
-def original(error: BaseException) -> BaseException:
+def unwrap_step_error(error: BaseException) -> BaseException:
     """Returns the exception that user code raised; Beam raises a copy that names the step."""
     if getattr(error, "_tagged_with_step", False) and error.__context__ is not None:
         return error.__context__
     return error
 
 
-def bundle_failed(
+def create_bundle_error(
     error: BaseException,
     ops: Iterable[operations.Operation],
     running: operations.Operation | None,
@@ -69,34 +69,36 @@ def bundle_failed(
         stage_name: the name to use if no transform is found.
         context: the bundle's context, if the error came from a bundle.
     """
-    cause = original(error)
-    transform = _transform(error, cause, list(ops), running) or stage_name
+    cause = unwrap_step_error(error)
+    transform = _find_failed_transform(error, cause, list(ops), running) or stage_name
     trace = "".join(traceback.format_exception(cause))
-    told = None if context is None else context.element_at(cause)
-    element = failing_element(error, cause, told)
-    return BundleError(transform, with_advice(describe(cause), trace), trace, element)
+    told = None if context is None else context.find_failed_element(cause)
+    element = describe_failing_element(error, cause, told)
+    return BundleError(
+        transform, add_error_advice(describe_exception(cause), trace), trace, element
+    )
 
 
-def describe_failed_build(error: BaseException, stage_name: str) -> BaseException:
+def convert_build_error(error: BaseException, stage_name: str) -> BaseException:
     """Returns the error for a stage whose operations can't be built because user code doesn't
     unpickle.
 
     An error of this package, and a keyboard interrupt, stay unchanged.
     """
-    if isinstance(error, HarnessError) or not is_of_user_code(error):
+    if isinstance(error, HarnessError) or not is_user_code_error(error):
         return error
     trace = "".join(traceback.format_exception(error))
-    summary = with_advice(f"{describe(error)} (while loading its functions)")
+    summary = add_error_advice(f"{describe_exception(error)} (while loading its functions)")
     return BundleError(stage_name, summary, trace)
 
 
-def _transform(
+def _find_failed_transform(
     error: BaseException,
     cause: BaseException,
     ops: list[operations.Operation],
     running: operations.Operation | None,
 ) -> str | None:
-    unnamed = _failed_unnamed(cause.__traceback__, ops)
+    unnamed = _find_unnamed_operation(cause.__traceback__, ops)
     if unnamed is not None:
         return str(unnamed.name_context.step_name)
     step = _STEP.search(str(error.args[0])) if error.args else None
@@ -105,7 +107,7 @@ def _transform(
     return str(running.name_context.step_name) if running is not None else None
 
 
-def _failed_unnamed(
+def _find_unnamed_operation(
     trace: TracebackType | None, ops: list[operations.Operation]
 ) -> operations.Operation | None:
     """Returns the operation in which user code failed, if Beam doesn't name it.
@@ -127,11 +129,11 @@ def _failed_unnamed(
         for name, kind in _UNNAMED.items():
             if f"{name}." in owner:
                 candidates = [op for op in ops if isinstance(op, kind)]
-                return _only_or_matching(candidates, frames[index + 1 :])
+                return _select_operation(candidates, frames[index + 1 :])
     return None
 
 
-def _only_or_matching(
+def _select_operation(
     candidates: list[operations.Operation], frames: list[FrameType]
 ) -> operations.Operation | None:
     if len(candidates) == 1:

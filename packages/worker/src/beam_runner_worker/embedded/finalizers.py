@@ -13,14 +13,14 @@ from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
 
 from beam_runner_worker.awaiting_commit import AwaitingCommit
-from beam_runner_worker.embedded.runs import is_of_user_code
+from beam_runner_worker.embedded.runs import is_user_code_error
 
 _LOGGER = logging.getLogger(__name__)
 _one_at_a_time = threading.Lock()
 
 
 @attrs.frozen
-class Callback:
+class FinalizationCallback:
     """One callback.
 
     Attributes:
@@ -32,20 +32,20 @@ class Callback:
     call: Callable[[], object]
 
 
-def take_finalization_callbacks(ops: Iterable[operations.Operation]) -> list[Callback]:
+def take_finalization_callbacks(ops: Iterable[operations.Operation]) -> list[FinalizationCallback]:
     """Returns the callbacks that the last bundle has registered, in order."""
-    callbacks: list[Callback] = []
-    with _collecting() as collected:
+    callbacks: list[FinalizationCallback] = []
+    with _collect_callbacks() as collected:
         for op in ops:
             op.finalize_bundle()
             step = str(op.name_context.step_name)
-            callbacks.extend(Callback(step, call) for call in collected)
+            callbacks.extend(FinalizationCallback(step, call) for call in collected)
             collected.clear()
     return callbacks
 
 
 @contextmanager
-def _collecting() -> Iterator[list[Callable[[], object]]]:
+def _collect_callbacks() -> Iterator[list[Callable[[], object]]]:
     """Within this context, operations that finalize add their callbacks to the list.
 
     Beam stores the object with the callbacks inside compiled code, but the object's class is in
@@ -73,7 +73,9 @@ class StageFinalizers:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._waiting: AwaitingCommit[str, list[Callback]] = AwaitingCommit(_warn, clock)
+        self._waiting: AwaitingCommit[str, list[FinalizationCallback]] = AwaitingCommit(
+            _warn_of_dropped_callbacks, clock
+        )
         self.keep = self._waiting.keep
 
     def run(self, bundle_id: str) -> None:
@@ -82,7 +84,7 @@ class StageFinalizers:
             try:
                 callback.call()
             except BaseException as error:
-                if not is_of_user_code(error):
+                if not is_user_code_error(error):
                     raise
                 _LOGGER.exception(
                     "A finalization callback of %s failed for bundle %s",
@@ -91,7 +93,7 @@ class StageFinalizers:
                 )
 
 
-def _warn(bundle_id: str, callbacks: list[Callback]) -> None:
+def _warn_of_dropped_callbacks(bundle_id: str, callbacks: list[FinalizationCallback]) -> None:
     _LOGGER.warning(
         "Bundle %s was not finalized in time: dropped %d finalization callbacks of %s",
         bundle_id,

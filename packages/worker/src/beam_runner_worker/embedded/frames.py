@@ -10,7 +10,7 @@ Result = TypeVar("Result")
 _WORDS = 1 << 16
 
 
-def in_one_piece(run: Callable[[], Result]) -> Result:
+def call_with_frame_memory(run: Callable[[], Result]) -> Result:
     """Calls a function with 512 KiB of room for the frames of its calls; costs about 10 µs.
 
     CPython stores frames in chunks of 16 KiB. It allocates a new chunk for the first frame that
@@ -21,4 +21,4 @@ def in_one_piece(run: Callable[[], Result]) -> Result:
     return run()
 
 
-in_one_piece.__code__ = in_one_piece.__code__.replace(co_stacksize=_WORDS)
+call_with_frame_memory.__code__ = call_with_frame_memory.__code__.replace(co_stacksize=_WORDS)

@@ -11,8 +11,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_model.chunks import GroupChunk
 from beam_runner_model.value_pieces import GroupValues, ValuePieces
 
-from beam_runner_worker.embedded.claims import Claims
-from beam_runner_worker.embedded.host_errors import HostErrors, watched_pieces
+from beam_runner_worker.embedded.claims import ElementClaims
+from beam_runner_worker.embedded.host_errors import HostErrorRecorder, record_piece_errors
 from beam_runner_worker.embedded.lazy import LazyValues
 from beam_runner_worker.errors import HarnessError
 
@@ -39,7 +39,10 @@ class GroupDecoder:
     """
 
     def __init__(
-        self, windowed_coder: coders.WindowedValueCoder, claims: Claims, errors: HostErrors
+        self,
+        windowed_coder: coders.WindowedValueCoder,
+        claims: ElementClaims,
+        errors: HostErrorRecorder,
     ) -> None:
         self._claims = claims
         self._errors = errors
@@ -56,7 +59,7 @@ class GroupDecoder:
         self._value_impl = values_coder.value_coder().get_impl()
         self._decode_window = windowed_coder.window_coder.get_impl().decode_nested
 
-    def feed(self, chunk: GroupChunk, emit: Callable[[WindowedValue], None]) -> None:
+    def decode_chunk(self, chunk: GroupChunk, emit: Callable[[WindowedValue], None]) -> None:
         """Decodes the groups and emits them in order, up to the position of a split.
 
         Raises:
@@ -71,28 +74,30 @@ class GroupDecoder:
             self.sampled.append(len(chunk.keys[0]) + _COUNT_BYTES + len(chunk.values[0]))
         create = windowed_value.create
         pane = _PANES.decode_nested(chunk.pane)
-        stream = coder_impl.create_InputStream(_small_groups(chunk))
+        stream = coder_impl.create_InputStream(_join_small_groups(chunk))
         decode = self._decode_element
-        groups = zip(chunk.keys, self._windows(chunk), chunk.timestamps, chunk.values, strict=False)
-        left: Iterator[int] | None = self._claims.announce(len(chunk.keys))
+        groups = zip(
+            chunk.keys, self._decode_windows(chunk), chunk.timestamps, chunk.values, strict=False
+        )
+        left: Iterator[int] | None = self._claims.add_elements(len(chunk.keys))
         while left is not None:
             # Don't take a group without a claimed number.
             for _, (key, window, timestamp, values) in zip(left, groups, strict=False):
                 if _is_small(values):
                     element = decode(stream, True)
                 else:
-                    later = LazyValues(self._value_impl, self._kept(values))
+                    later = LazyValues(self._value_impl, self._retain_values(values))
                     element = (self._decode_key(key), later)
                 emit(create(element, timestamp * 1000, window, pane))
-            left = self._claims.more()
+            left = self._claims.get_remaining_claims()
 
-    def _kept(self, values: GroupValues) -> bytes | ValuePieces:
+    def _retain_values(self, values: GroupValues) -> bytes | ValuePieces:
         """Returns values that user code may read later."""
         if isinstance(values, (bytes, memoryview)):
             return bytes(values)
-        return watched_pieces(values, self._errors)
+        return record_piece_errors(values, self._errors)
 
-    def _windows(self, chunk: GroupChunk) -> Iterator[tuple[Any]]:
+    def _decode_windows(self, chunk: GroupChunk) -> Iterator[tuple[Any]]:
         """Yields the windows of each group; consecutive groups in the same window share a tuple."""
         if isinstance(chunk.windows, bytes):
             windows = (self._decode_window(chunk.windows),)
@@ -105,7 +110,7 @@ class GroupDecoder:
             yield windows
 
 
-def _small_groups(chunk: GroupChunk) -> bytes:
+def _join_small_groups(chunk: GroupChunk) -> bytes:
     """Returns the small groups in the encoding of an SDK, so that they can be decoded at native speed."""
     pieces: list[bytes | memoryview] = []
     for key, count, values in zip(chunk.keys, chunk.counts, chunk.values, strict=True):

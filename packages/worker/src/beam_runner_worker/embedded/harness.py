@@ -10,7 +10,7 @@ from beam_runner_model.stages import HarnessStage, JobContext
 
 from beam_runner_worker import samples
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
-from beam_runner_worker.embedded.main_module import functions_of
+from beam_runner_worker.embedded.main_module import extract_functions
 from beam_runner_worker.embedded.setup import ProcessSetup
 from beam_runner_worker.embedded.stage import EmbeddedStage
 from beam_runner_worker.ports import ArtifactReader, LogSink, SideInputReader
@@ -46,10 +46,10 @@ class EmbeddedHarness:
         stages: Callable[[], Iterable[HarnessStage]] = tuple,
     ) -> None:
         self._table_bytes = table_bytes
-        self._setup = ProcessSetup(job, artifacts, logs, lambda: functions_of(stages()))
+        self._setup = ProcessSetup(job, artifacts, logs, lambda: extract_functions(stages()))
         self._stages: dict[str, EmbeddedStage] = {}
         self._closed = False
-        wanted = samples.is_wanted(job.options_json)
+        wanted = samples.are_samples_enabled(job.options_json)
         # A period of 0 makes Beam's sampler start no timers. The harness takes samples with progress
         # reports.
         self._sampler = DataSampler(samples.MOST_SAMPLES, 0) if wanted else None

@@ -12,7 +12,7 @@ from beam_runner_worker.errors import TimerRefused
 from beam_runner_worker.ports import UserState
 
 
-class HostErrors:
+class HostErrorRecorder:
     """A context manager around each call of a port, which records the first error and lets it
     propagate.
 
@@ -39,22 +39,22 @@ class HostErrors:
             self.first = error
 
 
-def watched_pieces(pieces: ValuePieces, errors: HostErrors) -> ValuePieces:
+def record_piece_errors(pieces: ValuePieces, errors: HostErrorRecorder) -> ValuePieces:
     """Yields the same pieces, and records errors even if user code reads them much later."""
 
-    def piece(number: int) -> bytes:
+    def read_piece(number: int) -> bytes:
         with errors:
             return pieces.piece(number)
 
-    return ValuePieces(len(pieces), pieces.pieces, piece)
+    return ValuePieces(len(pieces), pieces.pieces, read_piece)
 
 
-class WatchedState:
+class ErrorRecordingState:
     """The host's :class:`~beam_runner_worker.ports.UserState` of a bundle, with the errors of its calls recorded."""
 
     __slots__ = ("_errors", "_state")
 
-    def __init__(self, state: UserState, errors: HostErrors) -> None:
+    def __init__(self, state: UserState, errors: HostErrorRecorder) -> None:
         self._state = state
         self._errors = errors
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from apache_beam.transforms import core, userstate
 
-from beam_runner_worker.embedded.replacing import replaced
+from beam_runner_worker.embedded.replacing import replace_attribute
 
 _Parameters = tuple[list[str], list[Any]]
 
@@ -29,7 +29,7 @@ _of_beams_own: dict[int, _Parameters] = {}
 
 
 @contextmanager
-def inspected_once() -> Iterator[None]:
+def cache_inspections() -> Iterator[None]:
     """Within this context, Beam's results for the methods of an object are cached for the object.
 
     Results for methods of Beam's own classes are cached as long as the process lives.
@@ -40,8 +40,8 @@ def inspected_once() -> Iterator[None]:
         asked: dict[tuple[int, str], tuple[Any, _Parameters]] = {}
         all_specs: dict[int, tuple[Any, Any]] = {}
 
-        def arguments_once(obj: Any, method_name: str) -> _Parameters:
-            own = _own_function(obj, method_name)
+        def get_cached_arguments(obj: Any, method_name: str) -> _Parameters:
+            own = _find_beam_function(obj, method_name)
             if own is not None:
                 if own not in _of_beams_own:
                     _of_beams_own[own] = arguments(obj, method_name)
@@ -51,19 +51,19 @@ def inspected_once() -> Iterator[None]:
                 asked[place] = (obj, arguments(obj, method_name))
             return asked[place][1]
 
-        def specs_once(fn: core.DoFn) -> Any:
+        def get_cached_specs(fn: core.DoFn) -> Any:
             if id(fn) not in all_specs:
                 all_specs[id(fn)] = (fn, specs(fn))
             return all_specs[id(fn)][1]
 
         with (
-            replaced(core, "get_function_arguments", arguments_once),
-            replaced(userstate, "get_dofn_specs", specs_once),
+            replace_attribute(core, "get_function_arguments", get_cached_arguments),
+            replace_attribute(userstate, "get_dofn_specs", get_cached_specs),
         ):
             yield
 
 
-def _own_function(obj: Any, method_name: str) -> int | None:
+def _find_beam_function(obj: Any, method_name: str) -> int | None:
     """Returns Beam's function behind a method; None if the method is not Beam's, or the object
     overrides its inspection.
     """

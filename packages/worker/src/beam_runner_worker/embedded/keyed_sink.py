@@ -12,7 +12,7 @@ from beam_runner_model.chunks import KeyedChunk
 from beam_runner_model.stages import OutputEdge
 from beam_runner_model.value_pieces import PIECE_BYTES
 
-from beam_runner_worker.embedded.runs import in_each_window
+from beam_runner_worker.embedded.runs import copy_to_windows
 from beam_runner_worker.embedded.sinks import MAX_ROWS, Encoder, HeaderEncoder, Run, Sink
 
 _MIN_MILLIS = MIN_TIMESTAMP.micros // 1000
@@ -40,7 +40,7 @@ class KeyedSink(Sink):
         )
         self._encode_window = self._windowed_coder.window_coder.get_impl().encode_nested
 
-    def _encoder(self) -> Encoder:
+    def _encode_items(self) -> Encoder:
         # Most elements share the windows tuple and the timestamp of the previous element, so both
         # are
         # converted only when they change.
@@ -49,7 +49,7 @@ class KeyedSink(Sink):
         windows, window, micros, millis = None, b"", None, 0
         pending: list[WindowedValue | Run] = []
         while True:
-            rows = _Rows([] if self._with_timestamps else None)
+            rows = _KeyedRows([] if self._with_timestamps else None)
             keys, values = rows.keys, rows.values
             key_size, value_size = keys.size, values.size
             add_key_end, add_value_end = rows.key_ends.append, rows.value_ends.append
@@ -59,11 +59,11 @@ class KeyedSink(Sink):
                 element: Any = item if run is None else run[0]
                 if element.windows is not windows:
                     if len(element.windows) != 1:
-                        pending += _one_window_each(element, run)
+                        pending += _copy_to_windows(element, run)
                         continue
                     encoded = self._encode_window(element.windows[0])
                     if encoded != window:
-                        rows.window_changes(window)
+                        rows.start_window_column(window)
                         window = encoded
                     # A list could be changed in place.
                     windows = element.windows if type(element.windows) is tuple else None
@@ -72,7 +72,7 @@ class KeyedSink(Sink):
                     millis = to_millis(micros)
                 if run is not None:
                     is_full = encode_run(run, rows)
-                    rows.fill(window, millis)
+                    rows.fill_columns(window, millis)
                     if length_hint(run[1]):
                         pending.append(run)
                     if is_full:
@@ -95,13 +95,13 @@ class KeyedSink(Sink):
                     break
             if rows.key_ends:
                 self.check_size(key_size() + value_size())
-                chunk = rows.chunk(window)
+                chunk = rows.create_chunk(window)
                 # The buffer holds a second copy of a large element, so release it soon.
                 del rows, keys, values, key_size, value_size
-                self._write(chunk)
+                self._write_chunk(chunk)
                 del chunk
 
-    def _encode_run(self, run: Run, rows: _Rows) -> bool:
+    def _encode_run(self, run: Run, rows: _KeyedRows) -> bool:
         """Encodes keys and values until the chunk is full; returns whether it is."""
         like, left = run
         encode_key, encode_value = self._encode_key, self._encode_value
@@ -125,13 +125,13 @@ class KeyedSink(Sink):
                 return True
         return False
 
-    def _encode_whole_run(self, run: Run, rows: _Rows) -> bool:
+    def _encode_whole_run(self, run: Run, rows: _KeyedRows) -> bool:
         """Encodes complete pairs, as `_encode_run` does for columns: a key is encoded once, and copied
         to both columns.
         """
         assert self._headers is not None
         like, left = run
-        header = self._headers.of(like)
+        header = self._headers.encode_header(like)
         encode_key, encode_second = self._key_impl.encode_nested, self._encode_second
         keys, values = rows.keys, rows.values
         write_key, write_value, value_size = keys.write, values.write, values.size
@@ -157,7 +157,7 @@ def _is_header_and_pair(coder: coders.WindowedValueCoder) -> bool:
     return type(coder) is coders.WindowedValueCoder and type(pair) is coders.TupleCoder
 
 
-class _Rows:
+class _KeyedRows:
     """The columns of a keyed chunk under construction."""
 
     __slots__ = ("key_ends", "keys", "timestamps", "value_ends", "values", "windows")
@@ -170,12 +170,12 @@ class _Rows:
         self.windows: list[bytes] | None = None
         self.timestamps = timestamps
 
-    def window_changes(self, until_now: bytes) -> None:
+    def start_window_column(self, until_now: bytes) -> None:
         """Switches to one window per row, unless there is no row yet."""
         if self.windows is None and self.key_ends:
             self.windows = [until_now] * len(self.key_ends)
 
-    def fill(self, window: bytes, millis: int) -> None:
+    def fill_columns(self, window: bytes, millis: int) -> None:
         """Adds this window and timestamp for the rows since the last call, if rows have their own."""
         count = len(self.key_ends)
         if self.windows is not None:
@@ -183,7 +183,7 @@ class _Rows:
         if self.timestamps is not None:
             self.timestamps += [millis] * (count - len(self.timestamps))
 
-    def chunk(self, window: bytes) -> KeyedChunk:
+    def create_chunk(self, window: bytes) -> KeyedChunk:
         """Returns the chunk; ``window`` applies to every row if the rows share a window."""
         return KeyedChunk(
             key_data=self.keys.get(),
@@ -195,9 +195,9 @@ class _Rows:
         )
 
 
-def _one_window_each(element: WindowedValue, run: Run | None) -> list[WindowedValue | Run]:
+def _copy_to_windows(element: WindowedValue, run: Run | None) -> list[WindowedValue | Run]:
     """Yields a copy of the element, or of the run, for each of its windows, last first."""
-    copies = in_each_window(element, element.pane_info)[::-1]
+    copies = copy_to_windows(element, element.pane_info)[::-1]
     if run is None:
         return copies
     values = list(run[1])

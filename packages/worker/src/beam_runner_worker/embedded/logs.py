@@ -34,18 +34,18 @@ class LogSinkHandler(logging.Handler):
         self._sending = threading.Lock()
         self._in_sink = threading.local()
         self._closed = False
-        self._start()
+        self._start_thread()
 
-    def _start(self) -> None:
+    def _start_thread(self) -> None:
         self._thread = start_essential_thread(
-            self._send_in_background, "embedded-harness-logs", lambda _: self._start()
+            self._send_in_background, "embedded-harness-logs", lambda _: self._start_thread()
         )
 
     def emit(self, record: logging.LogRecord) -> None:
         """Queues a record; never blocks on the sink."""
         if getattr(self._in_sink, "active", False):
             return
-        entry = self._convert(record)
+        entry = self._convert_record(record)
         with self._arrived:
             if len(self._pending) >= _MAX_PENDING:
                 self._dropped += 1
@@ -72,7 +72,7 @@ class LogSinkHandler(logging.Handler):
                     )
                 )
             if batch:
-                self._send(batch)
+                self._send_batch(batch)
 
     def close(self) -> None:
         """Sends the rest and ends the background thread; idempotent."""
@@ -84,7 +84,7 @@ class LogSinkHandler(logging.Handler):
         self.flush()
         super().close()
 
-    def _send(self, batch: list[LogRecord]) -> None:
+    def _send_batch(self, batch: list[LogRecord]) -> None:
         self._in_sink.active = True
         try:
             self._sink.log(batch)
@@ -104,7 +104,7 @@ class LogSinkHandler(logging.Handler):
                 self._arrived.wait(_FLUSH_SECONDS)
             self.flush()
 
-    def _convert(self, record: logging.LogRecord) -> LogRecord:
+    def _convert_record(self, record: logging.LogRecord) -> LogRecord:
         try:
             message = record.getMessage()
         except Exception:
@@ -115,16 +115,16 @@ class LogSinkHandler(logging.Handler):
         elif record.exc_text:
             trace = record.exc_text
         return LogRecord(
-            severity=_severity(record.levelno),
+            severity=_convert_level(record.levelno),
             time_ms=int(record.created * 1000),
             message=message,
             trace=trace,
-            transform_id=current_transform_id(),
+            transform_id=get_current_transform_id(),
             location=f"{record.pathname or record.module}:{record.lineno or record.funcName}",
         )
 
 
-def current_transform_id() -> str:
+def get_current_transform_id() -> str:
     """Returns the transform that this thread is running, or empty if Beam doesn't know it."""
     tracker = statesampler.get_current_tracker()
     if tracker is None:
@@ -133,7 +133,7 @@ def current_transform_id() -> str:
     return getattr(context, "transform_id", None) or ""
 
 
-def _severity(level: int) -> Severity:
+def _convert_level(level: int) -> Severity:
     if level >= logging.CRITICAL:
         return Severity.CRITICAL
     if level >= logging.ERROR:

@@ -55,26 +55,26 @@ class MainModule(types.ModuleType):
         super().__init__("__main__")
         self._lock = threading.RLock()
         self._sent = sent or {}
-        self._left = _lazily(functions)
+        self._left = _iterate_lazily(functions)
 
     def __getattr__(self, name: str) -> Any:
         """Returns the class; raises AttributeError if no function of the job defines it."""
         if name.startswith("__"):
             raise AttributeError(name)
         with self._lock:
-            found = _unpickled(name) or self._of_client(name)
+            found = _find_unpickled_class(name) or self._load_sent_class(name)
             while found is None:
                 pickled = next(self._left, None)
                 if pickled is None:
                     raise AttributeError(
                         f"the class {name!r} isn't part of any function of the job"
                     )
-                _load(pickled)
-                found = _unpickled(name)
+                _load_function(pickled)
+                found = _find_unpickled_class(name)
             setattr(self, name, found)
             return found
 
-    def _of_client(self, name: str) -> type | None:
+    def _load_sent_class(self, name: str) -> type | None:
         pickled = self._sent.get(name)
         if pickled is None:
             return None
@@ -86,7 +86,7 @@ class MainModule(types.ModuleType):
             ) from error
 
 
-def functions_of(stages: Iterable[HarnessStage]) -> Iterator[bytes]:
+def extract_functions(stages: Iterable[HarnessStage]) -> Iterator[bytes]:
     """Returns the pickled DoFns and CombineFns of stages."""
     for stage in stages:
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
@@ -99,18 +99,18 @@ def functions_of(stages: Iterable[HarnessStage]) -> Iterator[bytes]:
                 yield payload.combine_fn.payload
 
 
-def _lazily(functions: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
+def _iterate_lazily(functions: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
     yield from functions()
 
 
-def _unpickled(name: str) -> type | None:
+def _find_unpickled_class(name: str) -> type | None:
     """Returns a class of the user's script that was unpickled in this process."""
     known = list(cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.values())
     matching = (each for each in known if each.__module__ == "__main__")
     return next((each for each in matching if each.__qualname__ == name), None)
 
 
-def _load(pickled: bytes) -> None:
+def _load_function(pickled: bytes) -> None:
     try:
         pickler.loads(pickled)
     except Exception:

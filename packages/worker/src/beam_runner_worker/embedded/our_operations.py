@@ -11,15 +11,15 @@ from apache_beam.runners.worker import bundle_processor, operations
 from beam_runner_urns import transforms as urns
 
 from beam_runner_worker.embedded.assign_windows import AssignWindows
-from beam_runner_worker.embedded.combine_tables import TableCombine
+from beam_runner_worker.embedded.combine_tables import MemoryBoundedCombine
 from beam_runner_worker.embedded.par_do import RunParDo
-from beam_runner_worker.embedded.replacing import replaced
+from beam_runner_worker.embedded.replacing import replace_attribute
 from beam_runner_worker.embedded.runs import RunFlatten
 from beam_runner_worker.embedded.stateful_par_do import StatefulParDo
 
 
 @contextlib.contextmanager
-def our_operations(table_bytes: int) -> Iterator[None]:
+def use_run_operations(table_bytes: int) -> Iterator[None]:
     """Within this context, Beam builds operations that take runs, if their transforms allow it.
 
     Args:
@@ -27,7 +27,7 @@ def our_operations(table_bytes: int) -> Iterator[None]:
     """
     create = bundle_processor._create_pardo_operation
 
-    def create_ours(
+    def create_run_operation(
         factory: Any,
         transform_id: str,
         transform: Any,
@@ -48,10 +48,10 @@ def our_operations(table_bytes: int) -> Iterator[None]:
             factory, transform_id, transform, consumers, serialized_fn, payload, operation_cls
         )
 
-    combine = partial(TableCombine, most_bytes=table_bytes)
+    combine = partial(MemoryBoundedCombine, most_bytes=table_bytes)
     with (
-        replaced(bundle_processor, "_create_pardo_operation", create_ours),
-        replaced(operations, "FlattenOperation", RunFlatten),
-        replaced(operations, "PGBKCVOperation", combine),
+        replace_attribute(bundle_processor, "_create_pardo_operation", create_run_operation),
+        replace_attribute(operations, "FlattenOperation", RunFlatten),
+        replace_attribute(operations, "PGBKCVOperation", combine),
     ):
         yield

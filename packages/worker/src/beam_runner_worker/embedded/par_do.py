@@ -17,15 +17,15 @@ from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_runner_worker.embedded.dofn_runners import MadeRunner, made_runners
-from beam_runner_worker.embedded.plain_dofns import PlainDoFn, Process, plain_do_fn
+from beam_runner_worker.embedded.dofn_runners import DoFnRunnerArguments, record_created_runners
+from beam_runner_worker.embedded.plain_dofns import PlainDoFn, ProcessMethod, make_plain_do_fn
 from beam_runner_worker.embedded.runs import (
     MOST_VALUES,
-    Collector,
-    Pace,
-    TakesRuns,
-    named,
-    output_of,
+    RunCollector,
+    RunConsumer,
+    RunLengthController,
+    add_step_name,
+    create_run_output,
 )
 
 _NOT_PLAIN = (pvalue.TaggedOutput, TimestampedValue, WindowedValue)
@@ -44,14 +44,14 @@ class RunParDo(operations.DoOperation):
         self.takes_runs = False
         self._readers: dict[int, list[operations.Operation]] = {}
         self._plain: PlainDoFn | None = None
-        self._given: Process | None = None
-        self._output: TakesRuns | None = None
-        self._output_pace = Pace()
+        self._given: ProcessMethod | None = None
+        self._output: RunConsumer | None = None
+        self._output_pace = RunLengthController()
         self._since = 0.0
         self._is_checked = False
         self._is_wide = True
         self._process_element: Callable[[WindowedValue], None] = super().process
-        self._collector = Collector(self, self._take_one)
+        self._collector = RunCollector(self, self._process_single)
 
     def add_receiver(self, operation: operations.Operation, output_index: int = 0) -> None:
         """Called for each consumer while the operations are built."""
@@ -60,78 +60,78 @@ class RunParDo(operations.DoOperation):
 
     def setup(self, data_sampler: Any = None) -> None:
         """Sets up the DoFn, and checks whether it is a plain function."""
-        with made_runners() as made:
+        with record_created_runners() as made:
             super().setup(data_sampler)
-        self._plain = self._as_plain(made[0]) if data_sampler is None else None
+        self._plain = self._to_plain_do_fn(made[0]) if data_sampler is None else None
         if self._plain is None:
             return
         self.takes_runs = True
-        self.process = self._collector.add
+        self.process = self._collector.add_element
         main, readers = self._plain.receiver, []
         if main in self.receivers:  # otherwise the main output has no reader
             readers = self._readers.get(self.receivers.index(main), [])
-        self._output = output_of(main, readers)
+        self._output = create_run_output(main, readers)
 
     def start(self) -> None:
         """Begins a bundle."""
-        self._collector.restart()
+        self._collector.reset()
         self._is_wide = True
         if self._given is not None:
-            self._given.forget()
+            self._given.clear_side_inputs()
         super().start()
 
     def finish(self) -> None:
         """Ends a bundle."""
-        self._collector.hand_over()
-        self._output_pace.forget()
+        self._collector.flush_elements()
+        self._output_pace.release_values()
         super().finish()
 
-    def take(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Processes a run."""
-        self._collector.hand_over()
-        self._take(like, values)
+        self._collector.flush_elements()
+        self._process_values(like, values)
 
-    def _as_plain(self, made: MadeRunner) -> PlainDoFn | None:
+    def _to_plain_do_fn(self, made: DoFnRunnerArguments) -> PlainDoFn | None:
         """Returns the DoFn as a plain function, if its ``process`` needs only values and side inputs."""
-        self._given = Process(made.process, made.args, made.kwargs, made.side_inputs)
-        return plain_do_fn(made, self._given.function_for, maps=self._given.maps)
+        self._given = ProcessMethod(made.process, made.args, made.kwargs, made.side_inputs)
+        return make_plain_do_fn(made, self._given.make_value_function, maps=self._given.maps)
 
-    def _take_one(self, element: WindowedValue) -> None:
+    def _process_single(self, element: WindowedValue) -> None:
         """Processes a single element as Beam does, unless it has many results."""
         if self._is_wide:
-            self._take(element, [element.value])
+            self._process_values(element, [element.value])
         else:
             self._process_element(element)
 
-    def _take(self, like: WindowedValue, values: list[Any]) -> None:
+    def _process_values(self, like: WindowedValue, values: list[Any]) -> None:
         assert self._plain is not None
-        process = self._map if self._plain.maps else self._process
+        process = self._map_values if self._plain.maps else self._process_each_value
         try:
             with self.scoped_process_state:
                 if self._given is None:
                     process(like, values)
                 else:
-                    for each in self._given.apart(like):
+                    for each in self._given.split_by_window(like):
                         process(each, values)
         except BaseException as error:
-            raise named(error, self)  # noqa: B904 - its context is what Beam looks at, too
+            raise add_step_name(error, self)  # noqa: B904 - its context is what Beam looks at, too
 
-    def _map(self, like: WindowedValue, values: list[Any]) -> None:
+    def _map_values(self, like: WindowedValue, values: list[Any]) -> None:
         assert self._plain is not None
-        results_of = self._plain.function_for(like)
+        results_of = self._plain.make_value_function(like)
         self._since = time.perf_counter()
         room = self._output_pace.values
         left, put_out = iter(values), 0
         while put_out < len(values):
             out = results_of(islice(left, room))
-            room = self._send(like, out)
+            room = self._emit_results(like, out)
             put_out += len(out)
         self._is_wide = False
 
-    def _process(self, like: WindowedValue, values: list[Any]) -> None:
+    def _process_each_value(self, like: WindowedValue, values: list[Any]) -> None:
         plain = self._plain
         assert plain is not None
-        call = plain.function_for(like)
+        call = plain.make_value_function(like)
         self._since = time.perf_counter()
         room = self._output_pace.values
         put_out = 0
@@ -148,43 +148,43 @@ class RunParDo(operations.DoOperation):
                     out.extend(islice(rest, room - len(out)))
                     if len(out) < room:
                         break
-                    room = self._send(like, out)
+                    room = self._emit_results(like, out)
                     put_out += len(out)
                     out = []
             if len(out) >= room:
-                room = self._send(like, out)
+                room = self._emit_results(like, out)
                 put_out += len(out)
                 out = []
         if out:
-            self._send(like, out)
+            self._emit_results(like, out)
         self._is_checked = True
         self._is_wide = put_out + len(out) >= _WIDE * len(values)
 
-    def _send(self, like: WindowedValue, out: list[Any]) -> int:
+    def _emit_results(self, like: WindowedValue, out: list[Any]) -> int:
         """Emits results; returns how many should be emitted together next time."""
         assert self._plain is not None and self._output is not None
         if len(out) == 1:
             result = out[0]
             while isinstance(result, _NOT_PLAIN):
                 result = result.value
-            self._output_pace.saw(result)
+            self._output_pace.check_value(result)
         kinds = set(map(type, out))
         if any(issubclass(kind, _NOT_PLAIN) for kind in kinds):
             if kinds == {TimestampedValue} and len(like.windows) == 1:
-                self._send_timestamped(like, out)
+                self._emit_timestamped(like, out)
             else:
                 self._plain.handle(like, out)
         elif len(out) <= MOST_VALUES:
-            self._output.take(like, out)
+            self._output.process_run(like, out)
         else:
             for first in range(0, len(out), MOST_VALUES):
-                self._output.take(like, out[first : first + MOST_VALUES])
+                self._output.process_run(like, out[first : first + MOST_VALUES])
         now = time.perf_counter()
-        self._output_pace.took(now - self._since, len(out))
+        self._output_pace.record_duration(now - self._since, len(out))
         self._since = now
         return self._output_pace.values
 
-    def _send_timestamped(self, like: WindowedValue, out: list[TimestampedValue[Any]]) -> None:
+    def _emit_timestamped(self, like: WindowedValue, out: list[TimestampedValue[Any]]) -> None:
         assert self._plain is not None
         windows_of, receive = self._plain.windows_of, self._plain.receiver.receive
         if windows_of is None:

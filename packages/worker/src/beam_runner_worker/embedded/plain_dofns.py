@@ -17,10 +17,10 @@ from apache_beam.transforms import core
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
 
-from beam_runner_worker.embedded.assign_windows import WindowsOf, windows_by_time
-from beam_runner_worker.embedded.beam_versions import CHECKS_RESULTS, output_handler
-from beam_runner_worker.embedded.dofn_runners import MadeRunner
-from beam_runner_worker.embedded.runs import in_each_window
+from beam_runner_worker.embedded.assign_windows import WindowAssigner, create_window_assigner
+from beam_runner_worker.embedded.beam_versions import CHECKS_RESULTS, create_output_handler
+from beam_runner_worker.embedded.dofn_runners import DoFnRunnerArguments
+from beam_runner_worker.embedded.runs import copy_to_windows
 
 _EVERYWHERE = GlobalWindow()
 _MAPS = tuple(
@@ -30,7 +30,7 @@ _MAPS = tuple(
 """The classes that ``beam.Map`` makes from a function of the element, and from a function with more parameters."""
 
 
-class Process:
+class ProcessMethod:
     """The ``process`` method of a DoFn, with its arguments after the element.
 
     Args:
@@ -52,18 +52,18 @@ class Process:
     ) -> None:
         self._by_window = not all(each.is_globally_windowed() for each in side_inputs)
         self._call = call
-        self._mapped = _mapped_by(call)
+        self._mapped = _find_mapped_function(call)
         self.maps = self._mapped is not None
         self._args = args
         self._kwargs = kwargs
         self._side_inputs = side_inputs
         self._last: tuple[BoundedWindow, Callable[[Any], Any]] | None = None
 
-    def forget(self) -> None:
+    def clear_side_inputs(self) -> None:
         """Forgets the side inputs. Call it between bundles, which may see different ones."""
         self._last = None
 
-    def apart(self, like: WindowedValue) -> Sequence[WindowedValue]:
+    def split_by_window(self, like: WindowedValue) -> Sequence[WindowedValue]:
         """Yields an element as it is processed: once for each of its windows, if they may see
         different side inputs.
 
@@ -71,25 +71,25 @@ class Process:
         """
         if not self._by_window or len(like.windows) == 1:
             return (like,)
-        return in_each_window(like, PANE_INFO_UNKNOWN)
+        return copy_to_windows(like, PANE_INFO_UNKNOWN)
 
-    def function_for(self, like: WindowedValue) -> Callable[[Any], Any]:
+    def make_value_function(self, like: WindowedValue) -> Callable[[Any], Any]:
         """Returns a function of the value alone, for elements like the given one, which is a result of
-        :meth:`apart`.
+        :meth:`split_by_window`.
 
         If the DoFn ``maps``, the function takes many values and returns the list of their results.
         """
         window = like.windows[0] if self._by_window else _EVERYWHERE
         if self._last is None or self._last[0] is not window:
-            self._last = (window, self._bound(window))
+            self._last = (window, self._bind_arguments(window))
         return self._last[1]
 
-    def _bound(self, window: BoundedWindow) -> Callable[[Any], Any]:
+    def _bind_arguments(self, window: BoundedWindow) -> Callable[[Any], Any]:
         values = [side_input[window] for side_input in self._side_inputs]
         call = self._call
         args, kwargs = util.insert_values_in_args(self._args, self._kwargs, values)
         if self._mapped is not None:
-            return _mapping(self._mapped, args, kwargs)
+            return _make_mapper(self._mapped, args, kwargs)
         if not args and not kwargs:
             return call
         if len(args) > 1 or kwargs:
@@ -98,7 +98,7 @@ class Process:
         return lambda value: call(value, only)
 
 
-def _mapped_by(call: Callable[..., Any]) -> Callable[..., Any] | None:
+def _find_mapped_function(call: Callable[..., Any]) -> Callable[..., Any] | None:
     """Returns the user's function inside the wrapper of ``beam.Map``, which takes more time than many
     such functions.
     """
@@ -108,7 +108,7 @@ def _mapped_by(call: Callable[..., Any]) -> Callable[..., Any] | None:
     return mapped
 
 
-def _mapping(
+def _make_mapper(
     mapped: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Callable[[Iterable[Any]], list[Any]]:
     """Returns a function that calls the given one for each of many values.
@@ -129,7 +129,7 @@ class PlainDoFn:
     run.
 
     Attributes:
-        function_for: takes an element and returns a function that processes elements with the same
+        make_value_function: takes an element and returns a function that processes elements with the same
             timestamp, windows and pane. That function takes one value and returns its results. If
             the DoFn ``maps``, it takes many values and returns one result for each.
         maps: whether each value has one result.
@@ -139,30 +139,30 @@ class PlainDoFn:
         windows_of: returns the windows of results by their timestamp, if the DoFn assigns windows.
     """
 
-    function_for: Callable[[WindowedValue], Callable[[Any], Any]]
+    make_value_function: Callable[[WindowedValue], Callable[[Any], Any]]
     maps: bool
     receiver: operations.ConsumerSet
     handle: Callable[[WindowedValue, Any], None]
     check: Callable[[WindowedValue, Any], None]
-    windows_of: WindowsOf | None
+    windows_of: WindowAssigner | None
 
 
-def _asks(default: Any) -> bool:
+def _requests_parameter(default: Any) -> bool:
     """Returns whether the default of a parameter requests a value from Beam: timestamps, state, restrictions."""
     kind = default if isinstance(default, type) else type(default)
     return issubclass(kind, core._DoFnParam)
 
 
-def plain_do_fn(
-    made: MadeRunner,
-    function_for: Callable[[WindowedValue], Callable[[Any], Any]],
+def make_plain_do_fn(
+    made: DoFnRunnerArguments,
+    make_value_function: Callable[[WindowedValue], Callable[[Any], Any]],
     *,
     maps: bool = False,
 ) -> PlainDoFn | None:
     """Returns a DoFn as one that takes runs; None if it is more than a function of values."""
     fn, receivers = made.fn, made.receivers
     if (
-        any(map(_asks, made.defaults))
+        any(map(_requests_parameter, made.defaults))
         or fn._process_batch_defined
         or not fn._process_defined
         or getattr(made.process, "_beam_yields_batches", False)
@@ -172,7 +172,7 @@ def plain_do_fn(
     window_fn = made.windowing.windowfn
 
     def handler(check: bool) -> Callable[[WindowedValue, Any], None]:
-        handler = output_handler(window_fn, receivers[None], receivers, check=check)
+        handler = create_output_handler(window_fn, receivers[None], receivers, check=check)
         handle: Callable[[WindowedValue, Any], None] = handler.handle_process_outputs
         return handle
 
@@ -185,5 +185,10 @@ def plain_do_fn(
             handler(True)(like, results)
 
     return PlainDoFn(
-        function_for, maps, receivers[None], handler(False), check, windows_by_time(window_fn)
+        make_value_function,
+        maps,
+        receivers[None],
+        handler(False),
+        check,
+        create_window_assigner(window_fn),
     )

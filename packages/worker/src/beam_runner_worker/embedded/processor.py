@@ -14,29 +14,29 @@ from beam_runner_model.chunks import StageTimer
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
-from beam_runner_worker.embedded.counts import Counts
-from beam_runner_worker.embedded.edges import Edges
-from beam_runner_worker.embedded.finalizers import Callback, take_finalization_callbacks
-from beam_runner_worker.embedded.our_operations import our_operations
-from beam_runner_worker.embedded.replacing import replaced
-from beam_runner_worker.embedded.runs import is_of_user_code
+from beam_runner_worker.embedded.counts import ElementCounts
+from beam_runner_worker.embedded.edges import StageEdges
+from beam_runner_worker.embedded.finalizers import FinalizationCallback, take_finalization_callbacks
+from beam_runner_worker.embedded.our_operations import use_run_operations
+from beam_runner_worker.embedded.replacing import replace_attribute
+from beam_runner_worker.embedded.runs import is_user_code_error
 from beam_runner_worker.embedded.side_inputs import SideInputMap
 from beam_runner_worker.embedded.sinks import Sink
-from beam_runner_worker.embedded.source import Source
+from beam_runner_worker.embedded.source import ChunkSource
 from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.embedded.times import ExecutionTimes
 from beam_runner_worker.embedded.user_state import UserStateContext
 from beam_runner_worker.ports import UserState
-from beam_runner_worker.totals import is_empty
+from beam_runner_worker.totals import is_empty_distribution
 
 _LOGGER = logging.getLogger(__name__)
 
 
-class Processor(BundleProcessor):
+class StageProcessor(BundleProcessor):
     """The operations of a stage, built once (about 3 ms) and used for many bundles.
 
     Beam's constructor also sets up every DoFn. If one of them raises, the others can't be torn
-    down. So this constructor only builds the operations, and :meth:`set_up` sets them up.
+    down. So this constructor only builds the operations, and :meth:`set_up_operations` sets them up.
 
     Attributes:
         running: the operation whose set-up, start or finish is being called, or None.
@@ -50,7 +50,7 @@ class Processor(BundleProcessor):
         self,
         descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
         host: StateHandler,
-        edges: Edges,
+        edges: StageEdges,
         sampler: DataSampler | None = None,
         table_bytes: int = TABLE_BYTES,
     ) -> None:
@@ -64,18 +64,18 @@ class Processor(BundleProcessor):
         self.state_sampler = self.times = ExecutionTimes({edges.input.transform_id, *edges.outputs})
         self.running: operations.Operation | None = None
         self._are_set_up: list[operations.Operation] = []
-        self._counts: Counts | None = None
+        self._counts: ElementCounts | None = None
         bundle_processor._verify_descriptor_created_in_a_compatible_env(descriptor)
         with (
-            replaced(bundle_processor, "StateBackedSideInputMap", SideInputMap),
-            replaced(bundle_processor, "FnApiUserStateContext", UserStateContext),
-            our_operations(table_bytes),
+            replace_attribute(bundle_processor, "StateBackedSideInputMap", SideInputMap),
+            replace_attribute(bundle_processor, "FnApiUserStateContext", UserStateContext),
+            use_run_operations(table_bytes),
         ):
             self.ops = self.create_execution_tree(descriptor)
-        (self.source,) = (op for op in self.ops.values() if isinstance(op, Source))
+        (self.source,) = (op for op in self.ops.values() if isinstance(op, ChunkSource))
         self.sinks = {name: op for name, op in self.ops.items() if isinstance(op, Sink)}
 
-    def set_up(self) -> None:
+    def set_up_operations(self) -> None:
         """Sets up every operation, consumers first; raises the errors of user code."""
         for op in reversed(self.ops.values()):
             self.running = op
@@ -83,47 +83,47 @@ class Processor(BundleProcessor):
             self._are_set_up.append(op)
         self.running = None
 
-    def show(self, user_state: UserState | None) -> None:
+    def set_user_state(self, user_state: UserState | None) -> None:
         """Sets the state that stateful DoFns read and write from now on."""
-        self.host.show(user_state)
+        self.host.set_user_state(user_state)
 
-    def fire(self, timers: Iterable[StageTimer]) -> None:
+    def process_timers(self, timers: Iterable[StageTimer]) -> None:
         """Lets user code process timers, in order."""
         for timer in timers:
             self.running = op = self.ops[timer.transform_id]
-            due = self.host.cells[timer.transform_id].to_user_timer(timer)
+            due = self.host.cells[timer.transform_id].convert_due_timer(timer)
             op.process_timer(timer.family, due)
         self.running = None
 
-    def settle(self) -> None:
+    def flush_state(self) -> None:
         """Writes the changes of user code so far to the host."""
         for transform_id, cells in self.host.cells.items():
             self.running = self.ops[transform_id]
             cells.flush()
         self.running = None
 
-    def is_current(self) -> bool:
+    def has_current_side_inputs(self) -> bool:
         """Returns whether the cached side inputs are still current."""
         return all(views.is_current() for views in self.host.views)
 
-    def metrics(self) -> Iterator[MonitoringInfo]:
+    def collect_metrics(self) -> Iterator[MonitoringInfo]:
         """Returns all metrics since the last reset, without empty distributions.
 
         The method doesn't use Beam's own, which would ask restriction trackers for completed and
         remaining work, and fail if one can't answer. The source reports the progress of a bundle.
         """
         if self._counts is None:
-            self._counts = Counts(self.process_bundle_descriptor, self.ops)
-        yield from self._counts.infos()
-        yield from self.times.infos()
+            self._counts = ElementCounts(self.process_bundle_descriptor, self.ops)
+        yield from self._counts.monitoring_infos()
+        yield from self.times.monitoring_infos()
         for transform_id, op in self.ops.items():
             for info in op.user_monitoring_infos(transform_id).values():
                 labels = tuple(sorted(info.labels.items()))
                 record = MonitoringInfo(info.urn, info.type, labels, info.payload)
-                if not is_empty(record):
+                if not is_empty_distribution(record):
                     yield record
 
-    def take_finalization_callbacks(self) -> list[Callback]:
+    def take_finalization_callbacks(self) -> list[FinalizationCallback]:
         """Returns the finalization callbacks that the last bundle has registered."""
         return (
             take_finalization_callbacks(self.ops.values()) if self.requires_finalization() else []
@@ -136,6 +136,6 @@ class Processor(BundleProcessor):
             try:
                 op.teardown()
             except BaseException as error:
-                if not is_of_user_code(error):
+                if not is_user_code_error(error):
                     raise
                 _LOGGER.exception("Teardown of %s failed", op.name_context.step_name)

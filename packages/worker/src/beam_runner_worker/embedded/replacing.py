@@ -8,7 +8,7 @@ from types import ModuleType
 
 
 @contextlib.contextmanager
-def replaced(module: ModuleType, name: str, ours: object) -> Iterator[None]:
+def replace_attribute(module: ModuleType, name: str, ours: object) -> Iterator[None]:
     """Within this context, a module of Beam has ``ours`` under this name; the original is restored
     afterwards.
 

@@ -28,10 +28,10 @@ _ONE_BY_ONE = 16
 _UNCHANGEABLE = (str, bytes, int, float, complex, bool, type(None), frozenset, tuple, type, Enum)
 
 
-class TakesRuns(Protocol):
+class RunConsumer(Protocol):
     """An object that processes runs."""
 
-    def take(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Processes elements, in order.
 
         Args:
@@ -40,13 +40,13 @@ class TakesRuns(Protocol):
         """
 
 
-def in_each_window(element: WindowedValue, pane: PaneInfo) -> list[WindowedValue]:
+def copy_to_windows(element: WindowedValue, pane: PaneInfo) -> list[WindowedValue]:
     """Yields a copy of the element, or of a run's header, for each of its windows, in this pane."""
     value, micros, create = element.value, element.timestamp_micros, windowed_value.create
     return [create(value, micros, (window,), pane) for window in element.windows]
 
 
-class Pace:
+class RunLengthController:
     """Controller of the run length: as many values as take a few milliseconds, at first only one.
 
     So elements pass one by one, each with all its results, if they are slow, large or few.
@@ -66,17 +66,17 @@ class Pace:
         self._one_by_one = _ONE_BY_ONE
         self._last: Any = None
 
-    def saw(self, value: Any) -> None:
+    def check_value(self, value: Any) -> None:
         """Checks a single value, which may show that all values must pass one by one."""
-        if _is_there_again(self._last, value) or self._goes_alone(value):
+        if _is_repeated_mutable(self._last, value) or self._goes_alone(value):
             self._one_by_one = sys.maxsize
         self._last = value
 
-    def forget(self) -> None:
+    def release_values(self) -> None:
         """Releases the values that it has seen."""
         self._last = None
 
-    def took(self, seconds: float, count: int) -> None:
+    def record_duration(self, seconds: float, count: int) -> None:
         """Records how long a run of ``count`` elements took."""
         if seconds > _LONG_SECONDS:
             self.values = max(1, int(count * _LONG_SECONDS / (2 * seconds)))
@@ -86,14 +86,14 @@ class Pace:
             self.values = min(MOST_VALUES, 2 * self.values)
 
 
-def _is_there_again(last: Any, result: Any) -> bool:
+def _is_repeated_mutable(last: Any, result: Any) -> bool:
     """Returns whether a mutable object is, or is in, two consecutive results.
 
     Beam forbids changes of an object after it was emitted, but its runners tolerate them, because
     consumers have read it by then. The first results of a function often show that it does so.
     """
     if type(last) is tuple and type(result) is tuple and len(last) == len(result):
-        return any(map(_is_there_again, last, result))
+        return any(map(_is_repeated_mutable, last, result))
     return last is result and not isinstance(result, _UNCHANGEABLE)
 
 
@@ -106,15 +106,15 @@ def _has_finalizer(value: Any) -> bool:
     return hasattr(type(value), "__del__")
 
 
-def can_change(value: Any) -> bool:
+def is_mutable_value(value: Any) -> bool:
     """Returns whether an object, or one in a tuple, may change after it was emitted."""
     if isinstance(value, tuple):
-        return any(map(can_change, value))
+        return any(map(is_mutable_value, value))
     return not isinstance(value, _UNCHANGEABLE)
 
 
-class Collector:
-    """Collector of single elements into runs; see :class:`Pace` for how long they wait.
+class RunCollector:
+    """Collector of single elements into runs; see :class:`RunLengthController` for how long they wait.
 
     Elements of a PCollection with different timestamps don't wait.
 
@@ -123,21 +123,21 @@ class Collector:
         one: receives a single element.
     """
 
-    def __init__(self, target: TakesRuns, one: Callable[[WindowedValue], None]) -> None:
+    def __init__(self, target: RunConsumer, one: Callable[[WindowedValue], None]) -> None:
         self._target = target
         self._one = one
-        self.restart()
+        self.reset()
 
-    def restart(self) -> None:
+    def reset(self) -> None:
         """Drops the waiting elements."""
-        self._pace = Pace()
+        self._pace = RunLengthController()
         self._like: WindowedValue | None = None
         self._values: list[Any] = []
         self._begin = 0.0
         self._alone = 0
         self._last_micros = 0
 
-    def add(self, element: WindowedValue) -> None:
+    def add_element(self, element: WindowedValue) -> None:
         """Adds an element; it is processed now or in a later call."""
         like = self._like
         if like is None:
@@ -151,14 +151,14 @@ class Collector:
             or element.timestamp_micros != like.timestamp_micros
             or element.pane_info != like.pane_info
         ):
-            self.hand_over()
-            self.add(element)
+            self.flush_elements()
+            self.add_element(element)
             return
         self._values.append(element.value)
         if len(self._values) >= self._pace.values:
-            self.hand_over()
+            self.flush_elements()
 
-    def hand_over(self) -> None:
+    def flush_elements(self) -> None:
         """Processes all waiting elements."""
         like, values = self._like, self._values
         if like is None:
@@ -167,14 +167,14 @@ class Collector:
         self._alone = self._alone + 1 if len(values) == 1 else 0
         self._last_micros = like.timestamp_micros
         if len(values) == 1:
-            self._pace.saw(values[0])
+            self._pace.check_value(values[0])
             self._one(like)
         else:
-            self._target.take(like, values)
-        self._pace.took(time.perf_counter() - self._begin, len(values))
+            self._target.process_run(like, values)
+        self._pace.record_duration(time.perf_counter() - self._begin, len(values))
 
 
-class StepFailed(Exception):
+class StepError(Exception):
     """An exception of user code on its way through operations, with the name of its step as in Beam.
 
     Attributes:
@@ -188,7 +188,7 @@ class StepFailed(Exception):
         self.step = step
 
 
-def is_of_user_code(error: BaseException) -> bool:
+def is_user_code_error(error: BaseException) -> bool:
     """Returns whether an error of an operation is a failure of user code, and not an interrupt for the
     process.
 
@@ -198,11 +198,11 @@ def is_of_user_code(error: BaseException) -> bool:
     return not isinstance(error, KeyboardInterrupt)
 
 
-def named(error: BaseException, op: operations.Operation) -> BaseException:
+def add_step_name(error: BaseException, op: operations.Operation) -> BaseException:
     """Returns the exception to raise for an error of an operation; call it in the error's handler."""
-    if getattr(error, "_tagged_with_step", False) or not is_of_user_code(error):
+    if getattr(error, "_tagged_with_step", False) or not is_user_code_error(error):
         return error
-    return StepFailed(str(op.name_context.step_name))
+    return StepError(str(op.name_context.step_name))
 
 
 class RunOutput:
@@ -219,14 +219,14 @@ class RunOutput:
         self, receiver: operations.ConsumerSet, consumers: Sequence[operations.Operation]
     ) -> None:
         self._receiver = receiver
-        self._targets = [target_of(consumer) for consumer in consumers]
+        self._targets = [create_run_target(consumer) for consumer in consumers]
         self._count = receiver.opcounter.element_counter.update
 
-    def take(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Passes a run to all consumers."""
         self._receiver.update_counters_start(like.with_value(values[0]))
         for target in self._targets:
-            target.take(like, values)
+            target.process_run(like, values)
         self._receiver.update_counters_finish()
         if len(values) > 1:
             self._count(len(values) - 1)
@@ -238,15 +238,15 @@ class _ElementOutput:
     def __init__(self, receiver: operations.ConsumerSet) -> None:
         self._receiver = receiver
 
-    def take(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
         receive, with_value = self._receiver.receive, like.with_value
         for value in values:
             receive(with_value(value))
 
 
-def output_of(
+def create_run_output(
     receiver: operations.ConsumerSet, consumers: Sequence[operations.Operation]
-) -> TakesRuns:
+) -> RunConsumer:
     """Returns an output of an operation that takes runs.
 
     Batched DoFns get Beam's batches, and a PCollection with type checks passes through Beam's code.
@@ -257,26 +257,26 @@ def output_of(
     return RunOutput(receiver, consumers)
 
 
-def target_of(op: operations.Operation) -> TakesRuns:
+def create_run_target(op: operations.Operation) -> RunConsumer:
     """Returns an operation, after its set-up, as an object that takes runs."""
     if getattr(op, "takes_runs", False):
-        target: TakesRuns = op
+        target: RunConsumer = op
         return target
     return _ElementTarget(op)
 
 
-def runs_of(
+def create_input_target(
     receiver: operations.ConsumerSet, consumers: Sequence[operations.Operation]
-) -> TakesRuns | None:
+) -> RunConsumer | None:
     """Returns the target of runs for the consumers of a stage's input; None if they take only single
     elements.
 
     A single consumer gets the runs without Beam's consumer set between.
     """
     if isinstance(receiver, operations.SingletonElementConsumerSet):
-        target = target_of(consumers[0])
+        target = create_run_target(consumers[0])
         return None if isinstance(target, _ElementTarget) else target
-    output = output_of(receiver, consumers)
+    output = create_run_output(receiver, consumers)
     return None if isinstance(output, _ElementOutput) else output
 
 
@@ -286,17 +286,17 @@ class _ElementTarget:
     def __init__(self, op: operations.Operation) -> None:
         self._op = op
 
-    def take(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
         # Look the method up for each run, because a sink gets another ``process`` for each bundle.
         process, with_value = self._op.process, like.with_value
         try:
             for value in values:
                 process(with_value(value))
         except BaseException as error:
-            raise named(error, self._op)  # noqa: B904 - its context is what Beam looks at, too
+            raise add_step_name(error, self._op)  # noqa: B904 - its context is what Beam looks at, too
 
 
-class PutsOutRuns(operations.Operation):
+class RunOutputMixin(operations.Operation):
     """Mixin for one of Beam's operations with one output that takes runs; put it before the operation's class."""
 
     takes_runs = True
@@ -304,7 +304,7 @@ class PutsOutRuns(operations.Operation):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._readers: list[operations.Operation] = []
-        self._output: TakesRuns | None = None
+        self._output: RunConsumer | None = None
 
     def add_receiver(self, operation: operations.Operation, output_index: int = 0) -> None:
         """Called for each consumer while the operations are built."""
@@ -314,14 +314,14 @@ class PutsOutRuns(operations.Operation):
     def setup(self, data_sampler: Any = None) -> None:
         """Sets the operation up, and connects the consumers."""
         super().setup(data_sampler)
-        self._output = output_of(self.receivers[0], self._readers)
+        self._output = create_run_output(self.receivers[0], self._readers)
 
 
-class RunFlatten(PutsOutRuns, operations.FlattenOperation):
+class RunFlatten(RunOutputMixin, operations.FlattenOperation):
     """Beam's Flatten, which also takes runs."""
 
-    def take(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Passes a run on."""
         assert self._output is not None
         with self.scoped_process_state:
-            self._output.take(like, values)
+            self._output.process_run(like, values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from apache_beam.runners.worker.data_sampler import DataSampler
 from beam_runner_model.bundles import MonitoringInfo
 
-from beam_runner_worker.samples import sample_infos
+from beam_runner_worker.samples import create_sample_infos
 
 
 def take_samples(sampler: DataSampler | None) -> None:
@@ -15,9 +15,9 @@ def take_samples(sampler: DataSampler | None) -> None:
             output.sample()
 
 
-def samples_of(sampler: DataSampler | None) -> tuple[MonitoringInfo, ...]:
+def collect_samples(sampler: DataSampler | None) -> tuple[MonitoringInfo, ...]:
     """Returns all samples since the last report."""
     if sampler is None:
         return ()
     take_samples(sampler)
-    return sample_infos(sampler.samples())
+    return create_sample_infos(sampler.samples())

@@ -26,11 +26,11 @@ from beam_runner_model.stages import Artifact, JobContext
 
 from beam_runner_worker import main_classes
 from beam_runner_worker.embedded.beam_versions import STAGED_DIRECTORY
-from beam_runner_worker.embedded.failures import describe
+from beam_runner_worker.embedded.failures import describe_exception
 from beam_runner_worker.embedded.logs import LogSinkHandler
 from beam_runner_worker.embedded.main_module import MainModule
 from beam_runner_worker.errors import BundleError, HarnessError
-from beam_runner_worker.missing_modules import with_advice
+from beam_runner_worker.missing_modules import add_missing_module_advice
 from beam_runner_worker.ports import ArtifactReader, LogSink
 
 
@@ -115,10 +115,10 @@ class ProcessSetup:
 
     def _load_main_session(self, job: JobContext, functions: Callable[[], Iterable[bytes]]) -> None:
         """Loads the main session into a separate ``__main__`` module, because this process has one already."""
-        main = MainModule(functions, self._sent_classes(job))
+        main = MainModule(functions, self._read_sent_classes(job))
         main.__dict__["__builtins__"] = __builtins__
         sys.modules["__main__"] = main
-        _tell_dill(main)
+        _set_dill_main_module(main)
         session = os.path.join(self._directory, STAGED_DIRECTORY, names.PICKLED_MAIN_SESSION_FILE)
         if not self._directory or not os.path.isfile(session):
             return
@@ -127,13 +127,13 @@ class ProcessSetup:
         except Exception as error:
             raise BundleError(
                 f"the main session of job {job.job_name}",
-                f"{with_advice(describe(error))} (check that the packages which the"
+                f"{add_missing_module_advice(describe_exception(error))} (check that the packages which the"
                 " pipeline's main module imports are installed on the workers, in the"
                 " same versions)",
                 traceback.format_exc(),
             ) from error
 
-    def _sent_classes(self, job: JobContext) -> dict[str, bytes]:
+    def _read_sent_classes(self, job: JobContext) -> dict[str, bytes]:
         file = Path(self._directory, STAGED_DIRECTORY, main_classes.FILE_NAME)
         if not self._directory or not file.is_file():
             return {}
@@ -147,7 +147,7 @@ class ProcessSetup:
             ) from error
 
 
-def _tell_dill(main: MainModule) -> None:
+def _set_dill_main_module(main: MainModule) -> None:
     """Sets dill's ``__main__`` module, because dill unpickles into the module that it saw at its import."""
     for name in ("dill._dill", "dill.dill", "dill.session"):
         module = sys.modules.get(name)
@@ -158,7 +158,7 @@ def _tell_dill(main: MainModule) -> None:
 def _write_artifact(artifact: Artifact, artifacts: ArtifactReader, directory: str) -> None:
     digest = hashlib.sha256()
     try:
-        with open(os.path.join(directory, _safe_name(artifact)), "wb") as file:
+        with open(os.path.join(directory, _choose_file_name(artifact)), "wb") as file:
             for piece in artifacts.read(artifact.sha256):
                 digest.update(piece)
                 file.write(piece)
@@ -173,7 +173,7 @@ def _write_artifact(artifact: Artifact, artifacts: ArtifactReader, directory: st
         )
 
 
-def _safe_name(artifact: Artifact) -> str:
+def _choose_file_name(artifact: Artifact) -> str:
     """Returns the staged name if it is a plain file name, otherwise the content's hash."""
     name = artifact.staged_name
     if name in ("", ".", "..") or os.path.basename(name) != name or "\0" in name or "\\" in name:

@@ -11,16 +11,16 @@ _MOST_CHARACTERS = 300
 _MOST_BYTES = 100
 
 
-def shown(element: Any) -> str:
+def format_element(element: Any) -> str:
     """Returns a truncated text of an element; memory use is limited to the text's size."""
     try:
-        text = " ".join(_Short().repr(element).splitlines())
+        text = " ".join(_ElementRepr().repr(element).splitlines())
     except Exception as error:
         text = f"{type(element).__name__} (repr() of the element failed: {type(error).__name__})"
     return truncate_text(text, _MOST_CHARACTERS)
 
 
-class _Short(reprlib.Repr):
+class _ElementRepr(reprlib.Repr):
     def __init__(self) -> None:
         super().__init__()
         self.maxlevel = 4

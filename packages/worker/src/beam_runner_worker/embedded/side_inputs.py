@@ -43,7 +43,9 @@ class IterableView:
 
     def __iter__(self) -> Iterator[Any]:
         if self._values is None:
-            self._values, self.kept_bytes = _decode(self._impl, self._reader.iterable(*self._place))
+            self._values, self.kept_bytes = _decode_values(
+                self._impl, self._reader.iterable(*self._place)
+            )
         return iter(self._values)
 
     def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
@@ -76,7 +78,7 @@ class MultimapView:
         values = self._known.get(encoded)
         if values is None:
             data = self._reader.values(*self._place, encoded)
-            values, size = _decode(self._value_impl, data)
+            values, size = _decode_values(self._value_impl, data)
             if self.kept_bytes > KEPT_BYTES:
                 self._known.clear()
                 self.kept_bytes = 0
@@ -88,7 +90,9 @@ class MultimapView:
         raise TypeError("A multimap side input can't be pickled; copy the needed values first")
 
 
-def _decode(impl: coder_impl.CoderImpl, data: bytes | ValuePieces) -> tuple[Iterable[Any], int]:
+def _decode_values(
+    impl: coder_impl.CoderImpl, data: bytes | ValuePieces
+) -> tuple[Iterable[Any], int]:
     """Returns the values, lazily if they are too large, and the number of cached bytes."""
     size = len(data)
     if size > KEPT_BYTES:
@@ -138,15 +142,15 @@ class SideInputMap:
         if view is _NONE:
             if len(self._by_main_window) >= KEPT_VIEWS:
                 self._by_main_window.clear()
-            view = self._by_main_window[main_window] = self._view(main_window)
+            view = self._by_main_window[main_window] = self._get_view(main_window)
         self._last = (main_window, view)
         return view
 
-    def _view(self, main_window: window.BoundedWindow) -> Any:
+    def _get_view(self, main_window: window.BoundedWindow) -> Any:
         target = self._data.window_mapping_fn(main_window)
         kept = self._views.get(target)
         if kept is None:
-            raw = self._raw_view(target)
+            raw = self._create_raw_view(target)
             kept = self._views[target] = (self._data.view_fn(raw), raw)
         return kept[0]
 
@@ -171,7 +175,7 @@ class SideInputMap:
             self._last = (None, None)
             self._version = self._reader.version(self._transform_id, self._tag)
 
-    def _raw_view(self, target: window.BoundedWindow) -> IterableView | MultimapView:
+    def _create_raw_view(self, target: window.BoundedWindow) -> IterableView | MultimapView:
         place = (self._transform_id, self._tag, self._window_impl.encode_nested(target))
         pattern = self._data.access_pattern
         coder = self._element_coder

@@ -17,7 +17,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_model.chunks import ElementChunk, OutputChunk
 from beam_runner_model.value_pieces import PIECE_BYTES
 
-from beam_runner_worker.limits import check_elements, check_size
+from beam_runner_worker.limits import check_chunk_size, check_size
 from beam_runner_worker.ports import OutputPort
 
 MAX_ROWS = 65_536
@@ -30,7 +30,7 @@ Encoder = Generator[None, WindowedValue | Run | None, None]
 
 
 class Sink(operations.Operation, metaclass=abc.ABCMeta):
-    """Encoder of the elements of one output; :meth:`connect` it to a port before each bundle.
+    """Encoder of the elements of one output; :meth:`connect_port` it to a port before each bundle.
 
     The encoding loop is a coroutine, and ``process`` is its ``send`` method. Its state is in local
     variables, and no Python function is called for an element. ``None`` makes it write the rest.
@@ -55,14 +55,14 @@ class Sink(operations.Operation, metaclass=abc.ABCMeta):
         self._windowed_coder = windowed_coder
         self._port: OutputPort | None = None
 
-    def connect(self, port: OutputPort) -> None:
+    def connect_port(self, port: OutputPort) -> None:
         """Sets ``port`` as the destination of later writes."""
         self._port = port
-        encoder = self._encoder()
+        encoder = self._encode_items()
         next(encoder)
         self.process = encoder.send
 
-    def take(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Encodes a run."""
         self.process((like, iter(values)))
 
@@ -72,17 +72,17 @@ class Sink(operations.Operation, metaclass=abc.ABCMeta):
         self.process(None)
 
     @abc.abstractmethod
-    def _encoder(self) -> Encoder:
+    def _encode_items(self) -> Encoder:
         """Receives elements and runs without end, and writes a chunk when it is full or None arrives."""
 
     def check_size(self, size: int) -> None:
         """Raises an error if an encoded element is too large, before the data is copied."""
         check_size(size, PIECE_BYTES, self.writer)
 
-    def _write(self, chunk: OutputChunk) -> None:
+    def _write_chunk(self, chunk: OutputChunk) -> None:
         if self._port is None:
             raise RuntimeError(f"{self.name_context.step_name} is not connected to a port")
-        check_elements(chunk, PIECE_BYTES, self.writer)
+        check_chunk_size(chunk, PIECE_BYTES, self.writer)
         try:
             self._port.write(chunk)
         except BaseException as error:
@@ -96,9 +96,9 @@ class ElementSink(Sink):
     def __init__(self, *args: Any, min_timestamp: bool) -> None:
         super().__init__(*args)
         self._with_min_timestamp = min_timestamp
-        self._encode_run = _run_encoder(self._windowed_coder)
+        self._encode_run = _make_run_encoder(self._windowed_coder)
 
-    def _encoder(self) -> Encoder:
+    def _encode_items(self) -> Encoder:
         encode = self._windowed_coder.get_impl().encode_to_stream
         timed = self._with_min_timestamp
         unfinished: list[Run] = []
@@ -131,11 +131,11 @@ class ElementSink(Sink):
                     break
             if ends:
                 self.check_size(size())
-                time = earliest_millis(earliest) if timed else None
-                self._write(ElementChunk(len(ends), stream.get(), ends, time))
+                time = round_down_to_millis(earliest) if timed else None
+                self._write_chunk(ElementChunk(len(ends), stream.get(), ends, time))
 
 
-def earliest_millis(micros: int) -> int:
+def round_down_to_millis(micros: int) -> int:
     """Returns the event time in milliseconds, rounded down, so that no element is earlier."""
     return max(micros // 1000, _MIN_MILLIS)
 
@@ -146,12 +146,14 @@ end of each element.
 """
 
 
-def _run_encoder(coder: coders.WindowedValueCoder) -> RunEncoder:
+def _make_run_encoder(coder: coders.WindowedValueCoder) -> RunEncoder:
     """Returns an encoder that writes the values of a run as windowed values with a common header."""
     if type(coder) is not coders.WindowedValueCoder:
         encode_element = coder.get_impl().encode_to_stream
 
-        def encode_apart(run: Run, stream: coder_impl.create_OutputStream, ends: list[int]) -> None:
+        def encode_elements(
+            run: Run, stream: coder_impl.create_OutputStream, ends: list[int]
+        ) -> None:
             like, values = run
             for value in values:
                 encode_element(like.with_value(value), stream, True)
@@ -159,9 +161,9 @@ def _run_encoder(coder: coders.WindowedValueCoder) -> RunEncoder:
                 if ends[-1] >= PIECE_BYTES or len(ends) >= MAX_ROWS:
                     break
 
-        return encode_apart
+        return encode_elements
     encode_value = coder.wrapped_value_coder.get_impl().encode_to_stream
-    header_of = HeaderEncoder(coder).of
+    header_of = HeaderEncoder(coder).encode_header
 
     def encode(run: Run, stream: coder_impl.create_OutputStream, ends: list[int]) -> None:
         like, values = run
@@ -190,7 +192,7 @@ class HeaderEncoder:
         self._like: WindowedValue | None = None
         self._header = b""
 
-    def of(self, like: WindowedValue) -> bytes:
+    def encode_header(self, like: WindowedValue) -> bytes:
         """Returns the encoded timestamp, windows and pane of an element."""
         known = self._like
         if (

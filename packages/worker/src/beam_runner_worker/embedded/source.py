@@ -15,17 +15,22 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_model.chunks import ElementChunk, GroupChunk
 from beam_runner_model.stages import InputEdge, InputKind
 
-from beam_runner_worker.embedded.claims import Claims
+from beam_runner_worker.embedded.claims import ElementClaims
 from beam_runner_worker.embedded.elements import ElementDecoder
 from beam_runner_worker.embedded.groups import GroupDecoder
-from beam_runner_worker.embedded.host_errors import HostErrors
-from beam_runner_worker.embedded.runs import Collector, TakesRuns, is_of_user_code, runs_of
+from beam_runner_worker.embedded.host_errors import HostErrorRecorder
+from beam_runner_worker.embedded.runs import (
+    RunCollector,
+    RunConsumer,
+    create_input_target,
+    is_user_code_error,
+)
 from beam_runner_worker.errors import BundleError
 
 _LOGGER = logging.getLogger(__name__)
 
 
-class Source(operations.Operation):
+class ChunkSource(operations.Operation):
     """The source of a stage, which passes elements on chunk by chunk, in the caller's thread.
 
     Claims count the elements. A single consumer gets them without Beam's consumer set between,
@@ -47,16 +52,16 @@ class Source(operations.Operation):
         windowed_coder: coders.WindowedValueCoder,
         edge: InputEdge,
         consumers: Sequence[operations.Operation],
-        errors: HostErrors,
+        errors: HostErrorRecorder,
     ) -> None:
         super().__init__(name_context, None, counter_factory, state_sampler)
         self._windowed_coder = windowed_coder
         self.targets = list(consumers)
         self.encode: Callable[[WindowedValue], bytes] = windowed_coder.get_impl().encode_nested
-        self.claims = Claims()
+        self.claims = ElementClaims()
         self.feeding = False
         self.failed_split: BundleError | None = None
-        self._runs: TakesRuns | None = None
+        self._runs: RunConsumer | None = None
         self._decoder: ElementDecoder | GroupDecoder = (
             GroupDecoder(windowed_coder, self.claims, errors)
             if edge.kind is InputKind.GROUPS
@@ -77,9 +82,9 @@ class Source(operations.Operation):
         )
         self.receivers = [receiver]
         self._direct = isinstance(receiver, operations.SingletonElementConsumerSet)
-        self._runs = runs_of(receiver, self.targets)
+        self._runs = create_input_target(receiver, self.targets)
 
-    def feed(self, chunk: ElementChunk | GroupChunk) -> None:
+    def decode_chunk(self, chunk: ElementChunk | GroupChunk) -> None:
         """Decodes a chunk of the edge's kind and processes its elements, in order.
 
         It skips elements that a split has given away.
@@ -91,13 +96,13 @@ class Source(operations.Operation):
         )
         self.feeding = True
         if isinstance(self._decoder, ElementDecoder):
-            self._decoder.feed(chunk, emit, self._runs)  # type: ignore[arg-type]
+            self._decoder.decode_chunk(chunk, emit, self._runs)  # type: ignore[arg-type]
         elif self._runs is None:
-            self._decoder.feed(chunk, emit)  # type: ignore[arg-type]
+            self._decoder.decode_chunk(chunk, emit)  # type: ignore[arg-type]
         else:
-            collector = Collector(self._runs, emit)
-            self._decoder.feed(chunk, collector.add)  # type: ignore[arg-type]
-            collector.hand_over()
+            collector = RunCollector(self._runs, emit)
+            self._decoder.decode_chunk(chunk, collector.add_element)  # type: ignore[arg-type]
+            collector.flush_elements()
         self.feeding = False
 
     def end_input(self) -> None:
@@ -106,11 +111,11 @@ class Source(operations.Operation):
         Raises:
             BundleFailed: a split has failed.
         """
-        self.claims.finish()
+        self.claims.end_input()
         if self.failed_split is not None:
             raise self.failed_split
 
-    def current_progress(self) -> float | None:
+    def get_current_progress(self) -> float | None:
         """Returns the completed fraction of the current element, if its restriction tracker reports it."""
         try:
             progress = self.receivers[0].current_element_progress()
@@ -118,7 +123,7 @@ class Source(operations.Operation):
         except NotImplementedError:
             return None
         except BaseException as error:
-            if not is_of_user_code(error):
+            if not is_user_code_error(error):
                 raise
             step = self.targets[0].name_context.step_name
             _LOGGER.warning(
@@ -129,10 +134,10 @@ class Source(operations.Operation):
     @property
     def processed(self) -> float:
         """Returns the number of processed elements, with a fraction for the current one; correct from any thread."""
-        claimed = self.claims.claimed
+        claimed = self.claims.claimed_count
         if claimed == 0 or not self.feeding:
             return claimed
-        return claimed - 1 + (self.current_progress() or 0.0)
+        return claimed - 1 + (self.get_current_progress() or 0.0)
 
     @property
     def sampled_sizes(self) -> Sequence[int]:
@@ -142,7 +147,7 @@ class Source(operations.Operation):
     def reset(self) -> None:
         """Resets the counters; called between bundles."""
         super().reset()
-        self.claims.restart()
+        self.claims.start_bundle()
         if isinstance(self._decoder, GroupDecoder):
             self._decoder.sampled.clear()
         self.feeding = False

@@ -9,10 +9,10 @@ from apache_beam.runners import sdf_utils
 from apache_beam.runners.worker import operations
 from beam_runner_model.bundles import BundleSplit, ResidualElement
 
-from beam_runner_worker.embedded.claims import Held
-from beam_runner_worker.embedded.failures import describe
-from beam_runner_worker.embedded.runs import is_of_user_code
-from beam_runner_worker.embedded.source import Source
+from beam_runner_worker.embedded.claims import ClaimPosition
+from beam_runner_worker.embedded.failures import describe_exception
+from beam_runner_worker.embedded.runs import is_user_code_error
+from beam_runner_worker.embedded.source import ChunkSource
 from beam_runner_worker.errors import BundleError, HarnessError
 
 _UNKNOWN_PROGRESS = 0.5
@@ -20,7 +20,7 @@ _UNKNOWN_PROGRESS = 0.5
 
 
 def split_bundle(
-    source: Source, keep: float, elements: int, points: Sequence[int] = ()
+    source: ChunkSource, keep: float, elements: int, points: Sequence[int] = ()
 ) -> BundleSplit | None:
     """Gives away part of a bundle's unprocessed input; any thread may call it.
 
@@ -37,15 +37,15 @@ def split_bundle(
         elements: likewise.
         points: likewise.
     """
-    with source.claims.held() as held:
+    with source.claims.pause_claims() as held:
         current = held.claimed - 1
         total = max(elements, held.announced)
         if held.stop is not None:
             total = min(total, held.stop)
-        done = _done_of_current(source, held)
+        done = _get_current_fraction(source, held)
         kept = keep * (total - current - done)
         if done < 1 and kept < 1 - done and not points:
-            split = _split_current(source, held, kept / (1 - done))
+            split = _split_current_element(source, held, kept / (1 - done))
             if split is not None or source.failed_split is not None:
                 return split
         first_residual = current + max(1, round(done + kept))
@@ -58,8 +58,8 @@ def split_bundle(
         return BundleSplit(first_residual - 1, first_residual)
 
 
-def residual_element(
-    source: Source, op: operations.Operation, residual: sdf_utils.SplitResultResidual
+def create_residual(
+    source: ChunkSource, op: operations.Operation, residual: sdf_utils.SplitResultResidual
 ) -> ResidualElement:
     """Returns a residual of a splittable DoFn as an element of the stage's input.
 
@@ -81,15 +81,17 @@ def residual_element(
     )
 
 
-def _done_of_current(source: Source, held: Held) -> float:
+def _get_current_fraction(source: ChunkSource, held: ClaimPosition) -> float:
     """Returns the completed fraction of the last claimed element."""
     if held.claimed == 0 or not source.feeding:
         return 1.0
-    progress = source.current_progress()
+    progress = source.get_current_progress()
     return _UNKNOWN_PROGRESS if progress is None else progress
 
 
-def _split_current(source: Source, held: Held, keep: float) -> BundleSplit | None:
+def _split_current_element(
+    source: ChunkSource, held: ClaimPosition, keep: float
+) -> BundleSplit | None:
     """Splits the current element if it is a restriction that can be split now."""
     try:
         try:
@@ -104,13 +106,15 @@ def _split_current(source: Source, held: Held, keep: float) -> BundleSplit | Non
             last_primary=held.claimed - 2,
             first_residual=held.claimed,
             primaries=tuple(source.encode(part.primary_value) for _, part in primaries),
-            residuals=tuple(residual_element(source, op, part) for op, part in residuals),
+            residuals=tuple(create_residual(source, op, part) for op, part in residuals),
         )
     except BaseException as error:
-        if not is_of_user_code(error):
+        if not is_user_code_error(error):
             raise
         held.stop = held.claimed
         step = str(source.targets[0].name_context.step_name)
         trace = "".join(traceback.format_exception(error))
-        source.failed_split = BundleError(step, f"{describe(error)} (during a split)", trace)
+        source.failed_split = BundleError(
+            step, f"{describe_exception(error)} (during a split)", trace
+        )
         return None

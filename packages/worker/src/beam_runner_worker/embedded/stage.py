@@ -12,14 +12,14 @@ from beam_runner_model.bundles import BundleProgress, BundleResult, BundleSplit
 from beam_runner_model.chunks import InputChunk
 from beam_runner_model.stages import HarnessStage
 
-from beam_runner_worker.embedded.bundle import error_for_host, run_bundle
+from beam_runner_worker.embedded.bundle import convert_operation_error, run_bundle
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
-from beam_runner_worker.embedded.edges import Edges, parse_descriptor
-from beam_runner_worker.embedded.failures import describe_failed_build
+from beam_runner_worker.embedded.edges import StageEdges, parse_descriptor
+from beam_runner_worker.embedded.failures import convert_build_error
 from beam_runner_worker.embedded.finalizers import StageFinalizers
-from beam_runner_worker.embedded.frames import in_one_piece
-from beam_runner_worker.embedded.processor import Processor
-from beam_runner_worker.embedded.sampling import samples_of, take_samples
+from beam_runner_worker.embedded.frames import call_with_frame_memory
+from beam_runner_worker.embedded.processor import StageProcessor
+from beam_runner_worker.embedded.sampling import collect_samples, take_samples
 from beam_runner_worker.embedded.splits import split_bundle
 from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.ports import OutputPort, SideInputReader, UserState
@@ -54,11 +54,11 @@ class EmbeddedStage:
         self._flush_logs = flush_logs
         self._sampler = sampler
         self._table_bytes = table_bytes
-        self._processor: Processor | None = None
+        self._processor: StageProcessor | None = None
         self._changing = False
         self._finalizers = StageFinalizers()
         self._lock = threading.Lock()
-        self._running: Processor | None = None
+        self._running: StageProcessor | None = None
 
     def process_bundle(
         self,
@@ -74,24 +74,24 @@ class EmbeddedStage:
         """
         outer = statesampler.get_current_tracker()
         try:
-            processor = self._build()
-            processor.show(state)
+            processor = self._get_or_build_processor()
+            processor.set_user_state(state)
             statesampler.set_current_tracker(processor.times.sampler)
-            self._show(processor)
-            residuals = in_one_piece(
+            self._set_running(processor)
+            residuals = call_with_frame_memory(
                 partial(run_bundle, processor, bundle_id, inputs, outputs, self._spec.title)
             )
-            self._show(None)
+            self._set_running(None)
             callbacks = processor.take_finalization_callbacks()
             if callbacks:
                 self._finalizers.keep(bundle_id, callbacks)
             return BundleResult(
-                metrics=(*processor.metrics(), *samples_of(self._sampler)),
+                metrics=(*processor.collect_metrics(), *collect_samples(self._sampler)),
                 requires_finalization=bool(callbacks),
                 residuals=residuals,
             )
         except BaseException:
-            self._show(None)
+            self._set_running(None)
             self.tear_down()
             raise
         finally:
@@ -105,7 +105,7 @@ class EmbeddedStage:
             if running is None:
                 return None
             take_samples(self._sampler)
-            return BundleProgress(tuple(running.metrics()), running.source.processed)
+            return BundleProgress(tuple(running.collect_metrics()), running.source.processed)
 
     def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
         """Splits the running bundle; see :class:`~beam_runner_worker.ports.StageHarness`.
@@ -131,36 +131,40 @@ class EmbeddedStage:
             finally:
                 statesampler.set_current_tracker(None)
 
-    def _show(self, running: Processor | None) -> None:
+    def _set_running(self, running: StageProcessor | None) -> None:
         with self._lock:
             self._running = running
 
-    def _build(self) -> Processor:
+    def _get_or_build_processor(self) -> StageProcessor:
         """Returns the processor with cleared counters: the cached processor, or a new one with its
         DoFns set up.
 
         Beam's operations cache the global side inputs that they have read. After the first change
         of such a side input, the processor is rebuilt without that cache.
         """
-        if self._processor is not None and not self._changing and not self._processor.is_current():
+        if (
+            self._processor is not None
+            and not self._changing
+            and not self._processor.has_current_side_inputs()
+        ):
             self._changing = True
             self.tear_down()
         if self._processor is None:
             try:
-                processor = Processor(
+                processor = StageProcessor(
                     self._descriptor,
                     StateHandler(self._reader, self._spec.title, changing=self._changing),
-                    Edges.of(self._spec),
+                    StageEdges.from_stage(self._spec),
                     self._sampler,
                     self._table_bytes,
                 )
             except BaseException as error:
-                raise describe_failed_build(error, self._spec.title) from None
+                raise convert_build_error(error, self._spec.title) from None
             self._processor = processor
             statesampler.set_current_tracker(processor.times.sampler)
             try:
-                processor.set_up()
+                processor.set_up_operations()
             except BaseException as error:
-                raise error_for_host(error, processor, self._spec.title) from None
+                raise convert_operation_error(error, processor, self._spec.title) from None
         self._processor.reset()
         return self._processor

@@ -11,22 +11,26 @@ from apache_beam.runners.worker.sdk_worker import CachingStateHandler
 from beam_runner_model.chunks import StageTimer
 from beam_runner_model.value_pieces import ValuePieces
 
-from beam_runner_worker.embedded.host_errors import HostErrors, WatchedState, watched_pieces
+from beam_runner_worker.embedded.host_errors import (
+    ErrorRecordingState,
+    HostErrorRecorder,
+    record_piece_errors,
+)
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.ports import SideInputReader, UserState
 
 
-class Views(Protocol):
+class SideInputCache(Protocol):
     """The cached data of a side input."""
 
     def is_current(self) -> bool:
         """Returns whether the cached data is current."""
 
 
-class Cells(Protocol):
+class UserStateCache(Protocol):
     """The state of a stateful transform that user code has read or changed."""
 
-    def to_user_timer(self, timer: StageTimer) -> Any:
+    def convert_due_timer(self, timer: StageTimer) -> Any:
         """Returns a due timer in the form that Beam's operation takes."""
 
     def flush(self) -> None:
@@ -53,12 +57,12 @@ class StateHandler(CachingStateHandler):
 
     def __init__(self, reader: SideInputReader, stage_name: str, *, changing: bool = False) -> None:
         self.changing = changing
-        self.errors = HostErrors()
-        self.views: list[Views] = []
-        self.cells: dict[str, Cells] = {}
+        self.errors = HostErrorRecorder()
+        self.views: list[SideInputCache] = []
+        self.cells: dict[str, UserStateCache] = {}
         self._reader = reader
         self._stage_name = stage_name
-        self._user_state: WatchedState | None = None
+        self._user_state: ErrorRecordingState | None = None
 
     @property
     def user_state(self) -> UserState:
@@ -72,9 +76,11 @@ class StateHandler(CachingStateHandler):
                 raise HarnessError(f"Stage {self._stage_name} has no state for its stateful DoFn")
         return self._user_state
 
-    def show(self, user_state: UserState | None) -> None:
+    def set_user_state(self, user_state: UserState | None) -> None:
         """Sets the state of the running bundle."""
-        self._user_state = None if user_state is None else WatchedState(user_state, self.errors)
+        self._user_state = (
+            None if user_state is None else ErrorRecordingState(user_state, self.errors)
+        )
 
     def version(self, transform_id: str, tag: str) -> int:
         """Returns the version; see :meth:`SideInputReader.version`."""
@@ -84,15 +90,15 @@ class StateHandler(CachingStateHandler):
     def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """Returns the elements; see :meth:`SideInputReader.iterable`."""
         with self.errors:
-            return self._watched(self._reader.iterable(transform_id, tag, window))
+            return self._record_read_errors(self._reader.iterable(transform_id, tag, window))
 
     def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes | ValuePieces:
         """Returns the values of a key; see :meth:`SideInputReader.values`."""
         with self.errors:
-            return self._watched(self._reader.values(transform_id, tag, window, key))
+            return self._record_read_errors(self._reader.values(transform_id, tag, window, key))
 
-    def _watched(self, values: bytes | ValuePieces) -> bytes | ValuePieces:
-        return values if isinstance(values, bytes) else watched_pieces(values, self.errors)
+    def _record_read_errors(self, values: bytes | ValuePieces) -> bytes | ValuePieces:
+        return values if isinstance(values, bytes) else record_piece_errors(values, self.errors)
 
     def blocking_get(self, state_key: Any, coder: coder_impl.CoderImpl) -> NoReturn:
         """Raises an error, because this package reads all state itself.
@@ -100,17 +106,17 @@ class StateHandler(CachingStateHandler):
         Raises:
             HarnessError: always; the text names the kind of state.
         """
-        self._refuse(state_key)
+        self._raise_unsupported(state_key)
 
     def extend(self, state_key: Any, coder: Any, elements: Iterable[Any]) -> NoReturn:
         """Raises an error, as :meth:`blocking_get` does."""
-        self._refuse(state_key)
+        self._raise_unsupported(state_key)
 
     def clear(self, state_key: Any) -> NoReturn:
         """Raises an error, as :meth:`blocking_get` does."""
-        self._refuse(state_key)
+        self._raise_unsupported(state_key)
 
-    def _refuse(self, state_key: Any) -> NoReturn:
+    def _raise_unsupported(self, state_key: Any) -> NoReturn:
         kind = state_key.WhichOneof("type")
         asked = getattr(state_key, kind) if kind else state_key
         with self.errors:

@@ -17,7 +17,7 @@ from beam_runner_model.chunks import StateCell
 
 from beam_runner_worker.embedded.lazy import decode_all
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.limits import check_kept
+from beam_runner_worker.limits import check_state_values
 from beam_runner_worker.ports import UserState
 
 _FIRST_SORT_KEY, _AFTER_SORT_KEYS = -(1 << 63), (1 << 63) - 1
@@ -38,17 +38,17 @@ class StoredCell:
 
     def replace(self, values: Iterable[Any]) -> None:
         """Replaces all values."""
-        self.state.replace(self.cell, self._encoded(values))
+        self.state.replace(self.cell, self._encode_values(values))
 
     def append(self, values: Iterable[Any]) -> None:
         """Appends values."""
-        data = self._encoded(values)
+        data = self._encode_values(values)
         if data:
             self.state.append(self.cell, data)
 
-    def _encoded(self, values: Iterable[Any]) -> bytes:
+    def _encode_values(self, values: Iterable[Any]) -> bytes:
         encoded = [*map(self.impl.encode_nested, values)]
-        check_kept(encoded)
+        check_state_values(encoded)
         return encoded[0] if len(encoded) == 1 else b"".join(encoded)
 
 
@@ -124,7 +124,7 @@ class SetCell(userstate.SetRuntimeState):
 
     def read(self) -> set[Any]:
         """Returns all current values, in a new set."""
-        return self._read_before() | self._added
+        return self._read_stored_values() | self._added
 
     def add(self, value: Any) -> None:
         """Adds a value if the set lacks it."""
@@ -139,9 +139,9 @@ class SetCell(userstate.SetRuntimeState):
         if self._cleared:
             self._stored.replace(self._added)
         elif self._added:
-            self._stored.append(self._added - self._read_before())
+            self._stored.append(self._added - self._read_stored_values())
 
-    def _read_before(self) -> set[Any]:
+    def _read_stored_values(self) -> set[Any]:
         if self._before is None:
             self._before = set(self._stored.read())
         return self._before
@@ -161,11 +161,11 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
         """Returns the combined value; without values, the combined value of none."""
         # User code may hold the output, which may be the accumulator itself.
         self._shown = True
-        return self._combine_fn.extract_output(self._accumulator())
+        return self._combine_fn.extract_output(self._get_accumulator())
 
     def add(self, value: Any) -> None:
         """Adds a value."""
-        accumulator = self._accumulator()
+        accumulator = self._get_accumulator()
         if self._shown:
             accumulator = self._combine_fn.merge_accumulators([accumulator])
             self._shown = False
@@ -182,7 +182,7 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
         if self._changed:
             self._stored.replace(self._accumulators or ())
 
-    def _accumulator(self) -> Any:
+    def _get_accumulator(self) -> Any:
         known = self._stored.read() if self._accumulators is None else self._accumulators
         if not known:
             known = [self._combine_fn.create_accumulator()]
@@ -215,13 +215,13 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
 
     def read(self) -> list[tuple[Timestamp, Any]]:
         """Returns all values with their timestamps, ascending."""
-        return self._between(_FIRST_SORT_KEY, _AFTER_SORT_KEYS)
+        return self._read_between(_FIRST_SORT_KEY, _AFTER_SORT_KEYS)
 
     def read_range(
         self, min_time_stamp: Timestamp, limit_time_stamp: Timestamp
     ) -> list[tuple[Timestamp, Any]]:
         """Returns the values from one timestamp to before another, ascending."""
-        return self._between(min_time_stamp.micros, limit_time_stamp.micros)
+        return self._read_between(min_time_stamp.micros, limit_time_stamp.micros)
 
     def clear(self) -> None:
         """Removes all values."""
@@ -236,7 +236,7 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
     def flush(self) -> None:
         """Does nothing, because all changes are written already."""
 
-    def _between(self, start: int, end: int) -> list[tuple[Timestamp, Any]]:
+    def _read_between(self, start: int, end: int) -> list[tuple[Timestamp, Any]]:
         stored = self._stored
         decode = stored.impl.decode_nested
         return [
@@ -255,7 +255,7 @@ _SIMPLE_KINDS: dict[type[userstate.StateSpec], type[Any]] = {
 }
 
 
-def kind_of_cell(
+def get_cell_factory(
     spec: userstate.StateSpec, combine_fn: core.CombineFn | None
 ) -> Callable[[StoredCell], RuntimeCell]:
     """Returns a factory of the objects that user code gets for a declared state.

@@ -15,10 +15,10 @@ import attrs
 from apache_beam.transforms import core, userstate
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_runner_worker.embedded.dofn_runners import MadeRunner
+from beam_runner_worker.embedded.dofn_runners import DoFnRunnerArguments
 from beam_runner_worker.embedded.par_do import RunParDo
-from beam_runner_worker.embedded.plain_dofns import PlainDoFn, plain_do_fn
-from beam_runner_worker.embedded.runs import Pace, can_change
+from beam_runner_worker.embedded.plain_dofns import PlainDoFn, make_plain_do_fn
+from beam_runner_worker.embedded.runs import RunLengthController, is_mutable_value
 from beam_runner_worker.embedded.user_state import EQUAL_IF_ENCODED_EQUAL
 
 Argument = Callable[[Any, WindowedValue], Any]
@@ -35,32 +35,32 @@ class StatefulParDo(RunParDo):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # An emitted object is often part of the key's state, and is changed right after.
-        self._output_pace = Pace(goes_alone=can_change)
+        self._output_pace = RunLengthController(goes_alone=is_mutable_value)
 
     def setup(self, data_sampler: Any = None) -> None:
         """Sets up the DoFn, and checks whether it takes runs."""
         super().setup(data_sampler)
         if self.takes_runs:
-            self.process = self._take_alone
+            self.process = self._process_alone
 
-    def _take_alone(self, element: WindowedValue) -> None:
-        self._take(element, [element.value])
+    def _process_alone(self, element: WindowedValue) -> None:
+        self._process_values(element, [element.value])
 
-    def _as_plain(self, made: MadeRunner) -> PlainDoFn | None:
+    def _to_plain_do_fn(self, made: DoFnRunnerArguments) -> PlainDoFn | None:
         assert made.user_state is not None
-        arguments = [_argument(made.user_state, default) for default in made.defaults]
+        arguments = [_make_argument_getter(made.user_state, default) for default in made.defaults]
         known = [argument for argument in arguments if argument is not None]
         if made.args or made.kwargs or len(known) < len(arguments):
             return None
         process = made.process
 
-        def function_for(like: WindowedValue) -> Callable[[Any], Any]:
-            return _for_keys(process, known, like)
+        def make_value_function(like: WindowedValue) -> Callable[[Any], Any]:
+            return _make_keyed_function(process, known, like)
 
-        return plain_do_fn(attrs.evolve(made, defaults=[]), function_for)
+        return make_plain_do_fn(attrs.evolve(made, defaults=[]), make_value_function)
 
 
-def _for_keys(
+def _make_keyed_function(
     process: Callable[..., Any], arguments: Sequence[Argument], like: WindowedValue
 ) -> Callable[[Any], Any]:
     """Returns ``process`` as a function of elements with this header, one key after another."""
@@ -79,7 +79,7 @@ def _for_keys(
     return call
 
 
-def _argument(context: userstate.UserStateContext, default: Any) -> Argument | None:
+def _make_argument_getter(context: userstate.UserStateContext, default: Any) -> Argument | None:
     """Returns the argument for a parameter with this default; None if Beam's own code must supply it."""
     if isinstance(default, core.DoFn.StateParam):
         state = default.state_spec

@@ -33,7 +33,7 @@ _lock = threading.Lock()
 _sampler: Any = None
 
 
-def process_sampler() -> Any:
+def get_process_sampler() -> Any:
     """Returns the started state sampler of the process. Must not be called before a fork.
 
     Without Beam's compiled modules it takes no samples, and all times are 0.
@@ -59,7 +59,7 @@ class ExecutionTimes:
 
     def __init__(self, edges: Container[str]) -> None:
         self._edges = edges
-        self.sampler = process_sampler()
+        self.sampler = get_process_sampler()
         self._states: dict[CounterName, Any] = {}
         self._timed: dict[tuple[str, str], list[Any]] = {}
         self._before: dict[tuple[str, str], int] = {}
@@ -95,9 +95,9 @@ class ExecutionTimes:
     def reset(self) -> None:
         """Resets the counters; fractions of a millisecond count for the next bundle."""
         self._told = bool(self._before)
-        self._before = {place: _milliseconds(states) for place, states in self._timed.items()}
+        self._before = {place: _sum_milliseconds(states) for place, states in self._timed.items()}
 
-    def infos(self) -> tuple[MonitoringInfo, ...]:
+    def monitoring_infos(self) -> tuple[MonitoringInfo, ...]:
         """Returns the milliseconds since the last reset.
 
         The first bundle reports every transform, so that none is missing. Later bundles report
@@ -107,23 +107,23 @@ class ExecutionTimes:
         totals: dict[str, int] = {}
         for place, states in self._timed.items():
             transform_id, urn = place
-            spent = _milliseconds(states) - self._before.get(place, 0)
+            spent = _sum_milliseconds(states) - self._before.get(place, 0)
             totals[transform_id] = totals.get(transform_id, 0) + spent
             if spent or not self._told:
-                infos.append(_info(urn, transform_id, spent))
+                infos.append(_create_time_info(urn, transform_id, spent))
         infos += [
-            _info(urns.TOTAL_MSECS, transform_id, spent)
+            _create_time_info(urns.TOTAL_MSECS, transform_id, spent)
             for transform_id, spent in totals.items()
             if spent or not self._told
         ]
         return tuple(infos)
 
 
-def _milliseconds(states: list[Any]) -> int:
+def _sum_milliseconds(states: list[Any]) -> int:
     return sum(state.nsecs for state in states) // 1_000_000
 
 
-def _info(urn: str, transform_id: str, milliseconds: int) -> MonitoringInfo:
+def _create_time_info(urn: str, transform_id: str, milliseconds: int) -> MonitoringInfo:
     return MonitoringInfo(
         urn,
         urns.SUM_INT64_TYPE,

@@ -20,7 +20,7 @@ from apache_beam.utils.windowed_value import PaneInfo
 from beam_runner_model.chunks import StageTimer, StateCell
 
 from beam_runner_worker.embedded.state_handler import StateHandler
-from beam_runner_worker.embedded.state_kinds import RuntimeCell, StoredCell, kind_of_cell
+from beam_runner_worker.embedded.state_kinds import RuntimeCell, StoredCell, get_cell_factory
 
 _PANES = coder_impl.PaneInfoCoderImpl()
 EQUAL_IF_ENCODED_EQUAL = frozenset({str, bytes, int, bool})
@@ -53,7 +53,7 @@ class UserTimer(userstate.BaseTimer):
         time = Timestamp.of(timestamp)
         hold = time if TimeDomain.is_event_time(self._spec.time_domain) else self._timestamp
         self._context.set_timer(
-            self._spec.name, dynamic_timer_tag, _millis(time), _millis(hold), self._pane
+            self._spec.name, dynamic_timer_tag, _to_millis(time), _to_millis(hold), self._pane
         )
 
     def clear(self, dynamic_timer_tag: str = "") -> None:
@@ -85,7 +85,7 @@ class UserStateContext(userstate.UserStateContext):
         self._windows: dict[bytes, BoundedWindow] = {}
         self._combine_fns: list[core.CombineFn] = []
         self._kinds: dict[userstate.StateSpec, _Kind] = {}
-        self._leave()
+        self._clear_current()
         state_handler.cells[transform_id] = self
 
     @property
@@ -93,7 +93,7 @@ class UserStateContext(userstate.UserStateContext):
         """The current or last key of user code."""
         return self._key
 
-    def _leave(self) -> None:
+    def _clear_current(self) -> None:
         self._key: Any = None
         self._key_data: bytes | None = None
         self._window: BoundedWindow | None = None
@@ -105,10 +105,10 @@ class UserStateContext(userstate.UserStateContext):
     ) -> RuntimeCell:
         """Returns the cell of a key and window; the same object until :meth:`flush`, or another key."""
         if key is not self._key or window is not self._window:
-            self._enter(key, window)
+            self._switch_key(key, window)
         cell = self._cells.get(state_spec)
         if cell is None:
-            cell = self._cells[state_spec] = self._create(state_spec)
+            cell = self._cells[state_spec] = self._create_cell(state_spec)
         return cell
 
     def get_timer(
@@ -121,7 +121,7 @@ class UserStateContext(userstate.UserStateContext):
     ) -> UserTimer:
         """Returns a timer of a key and window, valid while user code processes them."""
         if key is not self._key or window is not self._window:
-            self._enter(key, window)
+            self._switch_key(key, window)
         return UserTimer(self, timer_spec, timestamp, pane)
 
     def set_timer(
@@ -132,7 +132,7 @@ class UserStateContext(userstate.UserStateContext):
             transform_id=self._transform_id,
             family=family,
             tag=tag,
-            key=self._encoded_key(),
+            key=self._get_encoded_key(),
             windows=(self._window_data,),
             fire_at=fire_at,
             hold=hold,
@@ -140,12 +140,12 @@ class UserStateContext(userstate.UserStateContext):
         )
         self._handler.user_state.set_timer(timer)
 
-    def to_user_timer(self, timer: StageTimer) -> userstate.Timer:
+    def convert_due_timer(self, timer: StageTimer) -> userstate.Timer:
         """Returns a due timer in the form that Beam's operation processes."""
         if timer.key != self._key_data or timer.windows[0] != self._window_data:
             self.flush()
             self._key, self._key_data = self._key_impl.decode_nested(timer.key), timer.key
-            self._window, self._window_data = self._decoded_window(timer.windows[0])
+            self._window, self._window_data = self._decode_window(timer.windows[0])
         assert timer.fire_at is not None
         fires = Timestamp(micros=timer.fire_at * 1000)
         return userstate.Timer(
@@ -162,7 +162,7 @@ class UserStateContext(userstate.UserStateContext):
         """Writes all changes to the host."""
         for cell in self._cells.values():
             cell.flush()
-        self._leave()
+        self._clear_current()
 
     def commit(self) -> None:
         """Called by Beam's operation when its bundle ends."""
@@ -173,15 +173,15 @@ class UserStateContext(userstate.UserStateContext):
 
         Called between bundles, after a failure, and at the end.
         """
-        self._leave()
+        self._clear_current()
         combine_fns, self._combine_fns = self._combine_fns, []
         self._kinds.clear()
         for combine_fn in combine_fns:
             combine_fn.teardown()
 
-    def _enter(self, key: Any, window: BoundedWindow) -> None:
+    def _switch_key(self, key: Any, window: BoundedWindow) -> None:
         """Switches to this key and window."""
-        if self._is_current(key, window):
+        if self._is_current_key(key, window):
             self._key, self._window = key, window
             return
         before, before_data = self._window, self._window_data
@@ -190,20 +190,20 @@ class UserStateContext(userstate.UserStateContext):
         same = before is not None and (window is before or window == before)
         self._window_data = before_data if same else self._window_impl.encode_nested(window)
 
-    def _is_current(self, key: Any, window: BoundedWindow) -> bool:
+    def _is_current_key(self, key: Any, window: BoundedWindow) -> bool:
         if self._window is None or (window is not self._window and window != self._window):
             return False
         kind = type(key)
         if kind in EQUAL_IF_ENCODED_EQUAL:
             return kind is type(self._key) and bool(key == self._key)
-        return bool(self._key_impl.encode_nested(key) == self._encoded_key())
+        return bool(self._key_impl.encode_nested(key) == self._get_encoded_key())
 
-    def _encoded_key(self) -> bytes:
+    def _get_encoded_key(self) -> bytes:
         if self._key_data is None:
             self._key_data = self._key_impl.encode_nested(self._key)
         return self._key_data
 
-    def _decoded_window(self, data: bytes) -> tuple[BoundedWindow, bytes]:
+    def _decode_window(self, data: bytes) -> tuple[BoundedWindow, bytes]:
         window = self._windows.get(data)
         if window is None:
             if len(self._windows) >= _KEPT_WINDOWS:
@@ -211,16 +211,16 @@ class UserStateContext(userstate.UserStateContext):
             window = self._windows[data] = self._window_impl.decode_nested(data)
         return window, data
 
-    def _create(self, spec: userstate.StateSpec) -> RuntimeCell:
+    def _create_cell(self, spec: userstate.StateSpec) -> RuntimeCell:
         known = self._kinds.get(spec)
         if known is None:
-            create = kind_of_cell(spec, self._combine_fn(spec))
+            create = get_cell_factory(spec, self._set_up_combine_fn(spec))
             known = self._kinds[spec] = (create, spec.coder.get_impl())
         create, impl = known
-        place = StateCell(self._transform_id, spec.name, self._window_data, self._encoded_key())
+        place = StateCell(self._transform_id, spec.name, self._window_data, self._get_encoded_key())
         return create(StoredCell(self._handler.user_state, place, impl))
 
-    def _combine_fn(self, spec: userstate.StateSpec) -> core.CombineFn | None:
+    def _set_up_combine_fn(self, spec: userstate.StateSpec) -> core.CombineFn | None:
         if not isinstance(spec, userstate.CombiningValueStateSpec):
             return None
         combine_fn = copy.deepcopy(spec.combine_fn)
@@ -229,6 +229,6 @@ class UserStateContext(userstate.UserStateContext):
         return combine_fn
 
 
-def _millis(time: Timestamp) -> int:
+def _to_millis(time: Timestamp) -> int:
     """Returns a timer's time in milliseconds, as Beam's timer coder writes it: rounded down."""
     return int(time.micros // 1000)

@@ -12,7 +12,7 @@ from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.value_pieces import PIECE_BYTES
 from beam_runner_model.windowed_values import compute_hold_time, copy_to_each_window
 
-from beam_runner_worker.embedded.sinks import MAX_ROWS, Sink, earliest_millis
+from beam_runner_worker.embedded.sinks import MAX_ROWS, Sink, round_down_to_millis
 
 
 class WindowSink(Sink):
@@ -25,11 +25,11 @@ class WindowSink(Sink):
         self._with_min_timestamp = min_timestamp
         self._encode_window = self._windowed_coder.window_coder.get_impl().encode_nested
 
-    def _encoder(self) -> Generator[None, WindowedValue | None, None]:
+    def _encode_items(self) -> Generator[None, WindowedValue | None, None]:
         impl = self._windowed_coder.get_impl()
         encode, encode_whole = impl.encode_to_stream, impl.encode_nested
         while True:
-            windows: dict[bytes, _OfOneWindow] = {}
+            windows: dict[bytes, _WindowBuffer] = {}
             size = rows = 0
             # Most elements share the windows tuple of the previous element.
             last, encoded = None, [b""]
@@ -39,26 +39,28 @@ class WindowSink(Sink):
                     last = element.windows if type(element.windows) is tuple else None
                     encoded = [self._encode_window(window) for window in element.windows]
                 if len(encoded) == 1:
-                    mine = windows.get(encoded[0]) or windows.setdefault(encoded[0], _OfOneWindow())
+                    mine = windows.get(encoded[0]) or windows.setdefault(
+                        encoded[0], _WindowBuffer()
+                    )
                     begin = mine.size()
                     encode(element, mine.stream, True)
-                    size += mine.ended(element.timestamp_micros) - begin
+                    size += mine.record_element(element.timestamp_micros) - begin
                 else:
                     each = copy_to_each_window(encode_whole(element), encoded)
                     for window, one in zip(encoded, each, strict=True):
-                        mine = windows.get(window) or windows.setdefault(window, _OfOneWindow())
+                        mine = windows.get(window) or windows.setdefault(window, _WindowBuffer())
                         mine.stream.write(one)
-                        mine.ended(element.timestamp_micros)
+                        mine.record_element(element.timestamp_micros)
                         size += len(one)
                 rows += len(encoded)
                 if size >= PIECE_BYTES or rows >= MAX_ROWS:
                     break
             for window, elements in windows.items():
                 self.check_size(elements.size())
-                self._write(elements.chunk(window, timed=self._with_min_timestamp))
+                self._write_chunk(elements.create_chunk(window, timed=self._with_min_timestamp))
 
 
-class _OfOneWindow:
+class _WindowBuffer:
     """The encoded elements of one window, until all windows together have enough."""
 
     __slots__ = ("_earliest", "_ends", "size", "stream")
@@ -69,7 +71,7 @@ class _OfOneWindow:
         self._ends: list[int] = []
         self._earliest = MAX_TIMESTAMP.micros
 
-    def ended(self, micros: int) -> int:
+    def record_element(self, micros: int) -> int:
         """Records an element with this timestamp, which is in the stream now; returns its end."""
         end = self.size()
         self._ends.append(end)
@@ -77,7 +79,7 @@ class _OfOneWindow:
             self._earliest = micros
         return end
 
-    def chunk(self, window: bytes, *, timed: bool) -> ElementChunk:
+    def create_chunk(self, window: bytes, *, timed: bool) -> ElementChunk:
         """Returns a chunk of all elements."""
-        time = compute_hold_time(earliest_millis(self._earliest), (window,)) if timed else None
+        time = compute_hold_time(round_down_to_millis(self._earliest), (window,)) if timed else None
         return ElementChunk(len(self._ends), self.stream.get(), self._ends, time, window)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from beam_runner_worker.errors import BundleError, HarnessError
 from beam_runner_worker.fnapi.bundle import SdkBundle
-from beam_runner_worker.fnapi.connection import SdkConnection, SdkRefused
-from beam_runner_worker.fnapi.progress import progress_request
+from beam_runner_worker.fnapi.connection import InstructionRefused, SdkConnection
+from beam_runner_worker.fnapi.progress import create_progress_request
 
 _NO_BUNDLE = "is-anybody-there"
 _ANSWER_SECONDS = 5.0
@@ -19,7 +19,7 @@ _TIMES = 2
 """Number of consecutive failed checks after which the bundle fails."""
 
 
-class VanishedBundle:
+class AbandonedBundleDetector:
     """Watch of one bundle.
 
     Args:
@@ -34,13 +34,13 @@ class VanishedBundle:
         self._stage_name = stage_name
         self._seen = 0
 
-    def answered(self) -> None:
+    def record_answer(self) -> None:
         """Called when the SDK answers a progress request for the bundle."""
         self._seen = 0
 
-    def unanswered(self, error: HarnessError) -> None:
+    def record_missing_answer(self, error: HarnessError) -> None:
         """Called when the SDK doesn't answer a progress request; fails the bundle if the SDK has abandoned it."""
-        if isinstance(error, SdkRefused) or self._answers_otherwise():
+        if isinstance(error, InstructionRefused) or self._answers_other_requests():
             self._bundle.wait_response(_RESPONSE_SECONDS)
             self._seen += 1
         if self._seen >= _TIMES and self._bundle.response is None:
@@ -51,10 +51,10 @@ class VanishedBundle:
             )
             self._bundle.fail(BundleError(self._stage_name, why, ""))
 
-    def _answers_otherwise(self) -> bool:
+    def _answers_other_requests(self) -> bool:
         try:
-            self._connection.ask(progress_request(_NO_BUNDLE), _ANSWER_SECONDS)
-        except SdkRefused:
+            self._connection.send_and_wait(create_progress_request(_NO_BUNDLE), _ANSWER_SECONDS)
+        except InstructionRefused:
             return True
         except HarnessError:
             return False

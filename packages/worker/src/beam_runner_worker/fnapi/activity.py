@@ -27,22 +27,22 @@ class NamedProcess:
         self._process: int | None = None
         self._ran = 0.0
 
-    def activity(self) -> HarnessActivity | None:
+    def measure_activity(self) -> HarnessActivity | None:
         """Returns the activity of the process; none after its exit, and None while it hasn't been
         seen.
 
         Takes some milliseconds until the process is found. A process that exits at once may never
         be seen.
         """
-        if self._process is None or not self._is_named(self._process):
-            self._process = next(filter(self._is_named, processes()), self._process)
+        if self._process is None or not self._has_name(self._process):
+            self._process = next(filter(self._has_name, processes()), self._process)
         if self._process is None:
             return None
-        found = activity_of(self._process) or HarnessActivity(self._ran, wants=False)
+        found = measure_process_activity(self._process) or HarnessActivity(self._ran, wants=False)
         self._ran = found.ran
         return found
 
-    def _is_named(self, process: int) -> bool:
+    def _has_name(self, process: int) -> bool:
         try:
             with open(f"/proc/{process}/cmdline", "rb") as file:
                 return self._name in file.read()
@@ -50,26 +50,28 @@ class NamedProcess:
             return False
 
 
-def activity_of(process: int) -> HarnessActivity | None:
+def measure_process_activity(process: int) -> HarnessActivity | None:
     """Returns the activity of a process and its descendants; None if the process is gone or not
     visible.
 
     Takes about 10 µs for each of their threads.
     """
     found = [process, *descendants(process)]
-    told = [fields for each in found if (fields := _told(f"/proc/{each}/stat"))]
+    told = [fields for each in found if (fields := _read_stat_fields(f"/proc/{each}/stat"))]
     if not told:
         return None
     ran = sum(int(ticks) for fields in told for ticks in fields[_TIMES]) / os.sysconf("SC_CLK_TCK")
-    return HarnessActivity(ran, wants=any(map(_wants, found)))
+    return HarnessActivity(ran, wants=any(map(_wants_resources, found)))
 
 
-def _wants(process: int) -> bool:
-    stats = (_told(f"/proc/{process}/task/{thread}/stat") for thread in threads(process))
+def _wants_resources(process: int) -> bool:
+    stats = (
+        _read_stat_fields(f"/proc/{process}/task/{thread}/stat") for thread in threads(process)
+    )
     return any(fields[_STATE] in _WANT for fields in stats if fields)
 
 
-def _told(path: str) -> list[str]:
+def _read_stat_fields(path: str) -> list[str]:
     """Returns the fields after the process name, which may contain spaces and brackets; empty if the
     process is gone.
     """

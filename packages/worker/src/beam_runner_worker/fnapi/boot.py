@@ -30,7 +30,7 @@ _MODULE = "beam_runner_worker.fnapi.boot"
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Boots a harness and runs it to its end; exits with 78 if packages can't be installed."""
-    flags = _parse(arguments)
+    flags = _parse_arguments(arguments)
     # Beam searches for the main module at import, which takes seconds and must not happen twice.
     os.environ["WORKER_ID"] = flags.id
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
@@ -48,23 +48,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 logging=flags.logging_endpoint,
                 control=flags.control_endpoint,
             )
-            preparing.prepare(flags.id, endpoints, directory)
-            python = preparing.python_with_packages(directory)
+            preparing.prepare_harness(flags.id, endpoints, directory)
+            python = preparing.install_staged_packages(directory)
             if python is not None:
-                _continue_as(python, flags, directory, temporary)
-        _run()
+                _restart_with_interpreter(python, flags, directory, temporary)
+        _run_harness()
 
 
-def _run() -> None:
+def _run_harness() -> None:
     from apache_beam.runners.worker import sdk_worker_main
 
-    from beam_runner_worker.fnapi.sdk_texts import make_encodable
+    from beam_runner_worker.fnapi.sdk_texts import patch_sdk_texts
 
-    make_encodable()
+    patch_sdk_texts()
     sdk_worker_main.main([])
 
 
-def _continue_as(
+def _restart_with_interpreter(
     python: Path, flags: argparse.Namespace, directory: Path, temporary: bool
 ) -> NoReturn:
     command = [str(python), "-m", _MODULE, "--prepared", f"--id={flags.id}"]
@@ -75,7 +75,7 @@ def _continue_as(
     os.execv(python, command)
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=f"python -m {_MODULE}",
         description="Starts a Python SDK harness for a PROCESS environment.",

@@ -15,14 +15,14 @@ from beam_runner_model.chunks import StageTimer
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi.bundle_state import BundleStores
+from beam_runner_worker.fnapi.bundle_state import BundleStateStores
 
 _MESSAGES_IN_FLIGHT = 4
 _RECEIVED_BYTES = 32 << 20
 
 
 @attrs.frozen
-class Received:
+class ReceivedData:
     """Data or timers of a bundle, received from an SDK.
 
     Attributes:
@@ -41,11 +41,11 @@ class Received:
 class SdkBundle:
     """A bundle between its first request and its response.
 
-    One thread runs the bundle: it sends, takes received data, and waits in :meth:`wait`. The
+    One thread runs the bundle: it sends, takes received data, and waits in :meth:`wait_for_work`. The
     threads of the SDK's streams call the other methods.
     """
 
-    def __init__(self, instruction_id: str, state: BundleStores) -> None:
+    def __init__(self, instruction_id: str, state: BundleStateStores) -> None:
         self.instruction_id = instruction_id
         self.state = state
         self.changed = threading.Condition()
@@ -66,12 +66,12 @@ class SdkBundle:
         self.stop: int | None = None
         """The number of the first element that the SDK has given away in a split."""
         self._in_flight = 0
-        self._received: deque[Received] = deque()
+        self._received: deque[ReceivedData] = deque()
         self._received_bytes = 0
 
-    def wait(
+    def wait_for_work(
         self, seen: beam_fn_api_pb2.InstructionResponse | None, *, for_room: bool
-    ) -> list[Received]:
+    ) -> list[ReceivedData]:
         """Waits until the thread has work, and returns the data that the SDK has sent.
 
         Args:
@@ -89,12 +89,12 @@ class SdkBundle:
                     or self._failure is not None
                     or self._lost is not None
                     or self.response is not seen
-                    or (for_room and (self.has_room() or self.input_over()))
+                    or (for_room and (self.has_room() or self.is_input_complete()))
                 )
             )
-            return self._take()
+            return self._take_received()
 
-    def poll(self) -> list[Received]:
+    def poll_received(self) -> list[ReceivedData]:
         """Returns the data that the SDK has sent so far, without waiting.
 
         Raises:
@@ -102,15 +102,15 @@ class SdkBundle:
             Exception: the error passed to :meth:`fail`.
         """
         with self.changed:
-            return self._take()
+            return self._take_received()
 
-    def check(self) -> None:
+    def raise_failure(self) -> None:
         """Raises the error passed to :meth:`fail`, if there is one."""
         if self._failure is not None:
             raise self._failure
 
-    def _take(self) -> list[Received]:
-        self.check()
+    def _take_received(self) -> list[ReceivedData]:
+        self.raise_failure()
         if self._lost is not None:
             raise HarnessError(self._lost)
         taken = list(self._received)
@@ -123,34 +123,34 @@ class SdkBundle:
         """Whether another message may be sent; only a few may be in flight."""
         return self._in_flight < _MESSAGES_IN_FLIGHT
 
-    def input_over(self) -> bool:
+    def is_input_complete(self) -> bool:
         """Whether all elements that the SDK has not given away have been sent."""
         return self.stop is not None and self.elements >= self.stop
 
-    def stop_at(self, number: int) -> None:
+    def record_stop(self, number: int) -> None:
         """Records that the SDK has given away its input from this element on."""
         with self.changed:
             self.stop = number if self.stop is None else min(number, self.stop)
             self.changed.notify_all()
 
-    def sending(self, elements: int) -> None:
+    def record_queued_message(self, elements: int) -> None:
         """Records that a message with ``count`` elements is in the queue of the data stream."""
         with self.changed:
             self._in_flight += 1
             self.elements += elements
 
-    def firing(self, timers: Sequence[StageTimer]) -> None:
+    def record_timers(self, timers: Sequence[StageTimer]) -> None:
         """Records that timers are about to be sent."""
         self.first_timer = self.first_timer or next(iter(timers), None)
         self.timers += len(timers)
 
-    def sent(self) -> None:
+    def record_sent_message(self) -> None:
         """Records that a message has left for the SDK."""
         with self.changed:
             self._in_flight -= 1
             self.changed.notify_all()
 
-    def receive(self, received: Received) -> None:
+    def store_received(self, received: ReceivedData) -> None:
         """Stores data from the SDK; blocks the stream while the bundle's thread is far behind."""
         with self.changed:
             self.changed.wait_for(
@@ -165,7 +165,7 @@ class SdkBundle:
                 self._received_bytes += len(received.data)
                 self.changed.notify_all()
 
-    def respond(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
+    def record_response(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
         """Records the SDK's response, successful or not."""
         with self.changed:
             self.response = response
@@ -184,7 +184,7 @@ class SdkBundle:
             self._failure = self._failure or failure
             self.changed.notify_all()
 
-    def lose(self, reason: str) -> None:
+    def mark_lost(self, reason: str) -> None:
         """Records that the SDK is gone."""
         with self.changed:
             self._lost = self._lost or reason

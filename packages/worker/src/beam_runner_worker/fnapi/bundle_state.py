@@ -15,13 +15,13 @@ from beam_runner_model.chunks import InputChunk, StageTimer
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import BundleError, HarnessError, TimerRefused
 from beam_runner_worker.fnapi.large_groups import LargeGroups
-from beam_runner_worker.fnapi.side_inputs import SideInputPages, UnsupportedState
+from beam_runner_worker.fnapi.side_inputs import SideInputPages, UnsupportedStateRequest
 from beam_runner_worker.fnapi.state_coders import StateCoders
 from beam_runner_worker.fnapi.user_state import UserStateCells, is_user_state
 from beam_runner_worker.ports import UserState
 
 
-class BundleStores:
+class BundleStateStores:
     """The side inputs, the values of large groups and the user state of one bundle.
 
     Args:
@@ -43,11 +43,11 @@ class BundleStores:
         self._turn = threading.Lock()
 
     @property
-    def given(self) -> bool:
+    def has_user_state(self) -> bool:
         """Whether the host has passed user state."""
         return self._state is not None
 
-    def answer(
+    def answer_request(
         self, request: beam_fn_api_pb2.StateRequest, fail: Callable[[Exception], None]
     ) -> beam_fn_api_pb2.StateResponse:
         """Answers a request of the SDK; never raises.
@@ -58,25 +58,27 @@ class BundleStores:
         """
         try:
             with self._turn:
-                return self._serve(request)
+                return self._serve_request(request)
         except Exception as error:  # The host may raise any error, and the SDK must not wait.
-            unsupported = isinstance(error, UnsupportedState)
+            unsupported = isinstance(error, UnsupportedStateRequest)
             reason = str(error) if unsupported else f"{type(error).__name__}: {error}"
             if not unsupported:
                 fail(error)
             elif is_user_state(request.state_key):
                 fail(HarnessError(reason))
             if not (unsupported or is_user_state(request.state_key)):
-                reason = f"Can't read {_what(request.state_key)}: {reason}"
+                reason = f"Can't read {_describe_state_key(request.state_key)}: {reason}"
             return beam_fn_api_pb2.StateResponse(id=request.id, error=reason)
 
-    def _serve(self, request: beam_fn_api_pb2.StateRequest) -> beam_fn_api_pb2.StateResponse:
+    def _serve_request(
+        self, request: beam_fn_api_pb2.StateRequest
+    ) -> beam_fn_api_pb2.StateResponse:
         key, kind = request.state_key, request.WhichOneof("request")
         response = beam_fn_api_pb2.StateResponse(id=request.id)
         if is_user_state(key):
-            cells = self._given_cells(key)
+            cells = self._require_cells(key)
             if kind == "get":
-                data, token = cells.page(key, request.get.continuation_token)
+                data, token = cells.read_page(key, request.get.continuation_token)
                 response.get.data, response.get.continuation_token = data, token
             elif kind == "append":
                 cells.append(key, request.append.data)
@@ -87,17 +89,19 @@ class BundleStores:
         elif kind == "get":
             begin = request.get.continuation_token
             if key.WhichOneof("type") == "runner":
-                data, token = self.groups.page(key.runner.key, begin)
+                data, token = self.groups.read_page(key.runner.key, begin)
             else:
-                data, token = self._side_inputs.page(key, begin)
+                data, token = self._side_inputs.read_page(key, begin)
             response.get.data, response.get.continuation_token = data, token
         else:
-            raise UnsupportedState(f"a request to {kind} {key.WhichOneof('type')} is not supported")
+            raise UnsupportedStateRequest(
+                f"a request to {kind} {key.WhichOneof('type')} is not supported"
+            )
         return response
 
-    def _given_cells(self, key: beam_fn_api_pb2.StateKey) -> UserStateCells:
+    def _require_cells(self, key: beam_fn_api_pb2.StateKey) -> UserStateCells:
         if self._cells is None:
-            raise UnsupportedState(
+            raise UnsupportedStateRequest(
                 f"the stage runs without user state, so {key.WhichOneof('type')} doesn't exist"
             )
         return self._cells
@@ -120,7 +124,7 @@ class BundleStores:
         except TimerRefused as error:
             raise BundleError(timer.transform_id, f"TimerRefused: {error}", "") from None
 
-    def in_turn(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
+    def read_between_requests(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
         """Returns the same input, read only while no state request is in progress.
 
         The host reads its state to find due timers in the input, so both must not run at the same
@@ -135,5 +139,5 @@ class BundleStores:
             yield chunk
 
 
-def _what(key: beam_fn_api_pb2.StateKey) -> str:
+def _describe_state_key(key: beam_fn_api_pb2.StateKey) -> str:
     return "the values of a group" if key.WhichOneof("type") == "runner" else "a side input"

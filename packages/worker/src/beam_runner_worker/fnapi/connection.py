@@ -20,9 +20,9 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import BundleError, HarnessError
-from beam_runner_worker.fnapi.bundle import Received, SdkBundle
-from beam_runner_worker.fnapi.bundle_state import BundleStores
-from beam_runner_worker.missing_modules import missing_module
+from beam_runner_worker.fnapi.bundle import ReceivedData, SdkBundle
+from beam_runner_worker.fnapi.bundle_state import BundleStateStores
+from beam_runner_worker.missing_modules import describe_missing_module
 
 _LAST_LINES = 20
 
@@ -30,7 +30,7 @@ _instruction_numbers = itertools.count(1)
 _TOKEN_BYTES = 16
 
 
-class SdkRefused(HarnessError):
+class InstructionRefused(HarnessError):
     """Raised if an SDK answers an instruction with an error."""
 
 
@@ -46,7 +46,7 @@ class SdkConnection:
     def __init__(self, worker_id: str, environment: str, *, in_a_pool: bool = False) -> None:
         self.explain: Callable[[], str | None] = lambda: None
         """Returns why the SDK is gone, once it is gone; None if the reason is unknown."""
-        self.whereabouts = ""
+        self.log_hint = ""
         """Where to find more information about the SDK, for messages."""
         self.worker_id = worker_id
         self.environment = environment
@@ -73,7 +73,7 @@ class SdkConnection:
 
     # Called by the streams.
 
-    def stream_opened(self, name: str, peer: str, user_agent: str = "") -> bool:
+    def register_stream(self, name: str, peer: str, user_agent: str = "") -> bool:
         """Called when a stream opens; returns False if the SDK has such a stream already, or is released."""
         with self._changed:
             if name in self._streams or self._closing or self._lost is not None:
@@ -86,7 +86,7 @@ class SdkConnection:
             self._changed.notify_all()
             return True
 
-    def stream_closed(self, name: str) -> None:
+    def unregister_stream(self, name: str) -> None:
         """Called when a stream ends; unless the SDK was released, it is lost."""
         with self._changed:
             self._streams.discard(name)
@@ -94,9 +94,9 @@ class SdkConnection:
             expected = self._closing
         if not expected and self._lost is None:
             why = self.explain()
-            self.lose(f"the SDK closed its {name} stream" + (f": {why}" if why else ""))
+            self.mark_lost(f"the SDK closed its {name} stream" + (f": {why}" if why else ""))
 
-    def shuts_down(self) -> None:
+    def record_shutdown(self) -> None:
         """Called when the SDK has ended its data or its log, which is its last action.
 
         The Java SDK in a pool's process never ends its data stream.
@@ -105,7 +105,7 @@ class SdkConnection:
             self._shuts_down = True
             self._changed.notify_all()
 
-    def responded(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
+    def dispatch_response(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
         """Passes a response to the thread that waits for it."""
         with self._changed:
             bundle = self._bundles.get(response.instruction_id)
@@ -114,23 +114,27 @@ class SdkConnection:
                 del self._bundles[response.instruction_id]
             answer = self._answers.pop(response.instruction_id, None)
         if bundle is not None:
-            bundle.respond(response)
+            bundle.record_response(response)
         elif answer is not None:
             answer.set_result(response)
 
-    def received(self, elements: beam_fn_api_pb2.Elements) -> None:
+    def dispatch_elements(self, elements: beam_fn_api_pb2.Elements) -> None:
         """Passes data to its bundles; drops data of finished bundles."""
         for each in elements.data:
             bundle = self._bundles.get(each.instruction_id)
             if bundle is not None:
-                bundle.receive(Received(each.transform_id, None, each.data, each.is_last))
+                bundle.store_received(
+                    ReceivedData(each.transform_id, None, each.data, each.is_last)
+                )
         for each in elements.timers:
             bundle = self._bundles.get(each.instruction_id)
             if bundle is not None:
                 family = each.timer_family_id
-                bundle.receive(Received(each.transform_id, family, each.timers, each.is_last))
+                bundle.store_received(
+                    ReceivedData(each.transform_id, family, each.timers, each.is_last)
+                )
 
-    def lose(self, reason: str) -> None:
+    def mark_lost(self, reason: str) -> None:
         """Marks the SDK as lost, so that all waits for it fail."""
         with self._changed:
             if self._lost is None:
@@ -140,26 +144,26 @@ class SdkConnection:
             self._bundles.clear()
             self._answers.clear()
             self._changed.notify_all()
-        missing = None if self._has_worked else self.missing_module()
+        missing = None if self._has_worked else self.describe_missing_module()
         for bundle in bundles:
             if missing is not None:
                 # For example, the main session can't be loaded. The next SDK would fail for the
                 # same reason.
                 bundle.fail(BundleError(f"the environment {self.environment}", missing, lost))
-            bundle.lose(lost)
+            bundle.mark_lost(lost)
         for answer in answers:
             answer.set_exception(HarnessError(lost))
-        self.release()
+        self.release_streams()
 
     # Called by the harness.
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether the SDK can run bundles, now or after it has connected."""
         return self._lost is None and not self._closing
 
     @property
-    def connected(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether the SDK's control stream is open."""
         return self._connected
 
@@ -170,13 +174,13 @@ class SdkConnection:
             text += ", its last log lines:\n  " + "\n  ".join(self.last_lines)
         else:
             text += ", which logged nothing"
-        return f"{text}; {self.whereabouts}" if self.whereabouts else text
+        return f"{text}; {self.log_hint}" if self.log_hint else text
 
-    def missing_module(self) -> str | None:
+    def describe_missing_module(self) -> str | None:
         """Returns advice about a missing module, if the last log lines name one."""
-        return missing_module(self.last_lines, in_a_pool=self.in_a_pool)
+        return describe_missing_module(self.last_lines, in_a_pool=self.in_a_pool)
 
-    def wait_connected(self, vain: Callable[[], str | None]) -> None:
+    def wait_until_connected(self, vain: Callable[[], str | None]) -> None:
         """Waits for the control stream.
 
         Args:
@@ -186,15 +190,17 @@ class SdkConnection:
             HarnessError: the SDK is lost, or the wait is in vain.
         """
         with self._changed:
-            while self.usable and not self._connected:
+            while self.is_usable and not self._connected:
                 reason = vain()
                 if reason is not None:
                     raise HarnessError(f"{reason}; {self.describe()}")
                 self._changed.wait(0.1)
-            if not self.usable:
+            if not self.is_usable:
                 raise HarnessError(self._lost or "the harness was closed")
 
-    def open_bundle(self, bundle_id: str, descriptor_id: str, state: BundleStores) -> SdkBundle:
+    def open_bundle(
+        self, bundle_id: str, descriptor_id: str, state: BundleStateStores
+    ) -> SdkBundle:
         """Asks the SDK to process a bundle; its data may follow.
 
         Raises:
@@ -217,9 +223,9 @@ class SdkConnection:
         )
         return bundle
 
-    def send(self, bundle: SdkBundle, data: beam_fn_api_pb2.Elements, count: int) -> None:
+    def send_elements(self, bundle: SdkBundle, data: beam_fn_api_pb2.Elements, count: int) -> None:
         """Sends ``count`` elements for a bundle; see :meth:`SdkBundle.has_room`."""
-        bundle.sending(count)
+        bundle.record_queued_message(count)
         self.outgoing.put((data, bundle))
 
     def close_bundle(self, bundle: SdkBundle) -> None:
@@ -232,11 +238,11 @@ class SdkConnection:
                 return
         bundle.abandon()
 
-    def bundle(self, instruction_id: str) -> SdkBundle | None:
+    def find_bundle(self, instruction_id: str) -> SdkBundle | None:
         """Returns the running bundle of an instruction."""
         return self._bundles.get(instruction_id)
 
-    def request(
+    def send_request(
         self, request: beam_fn_api_pb2.InstructionRequest
     ) -> Future[beam_fn_api_pb2.InstructionResponse]:
         """Sends an instruction other than a bundle.
@@ -260,7 +266,7 @@ class SdkConnection:
         self.instructions.put(request)
         return answer
 
-    def register(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
+    def register_descriptor(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
         """Sends a stage's descriptor to the SDK in advance. An SDK that ignores it will ask for it."""
         self.instructions.put(
             beam_fn_api_pb2.InstructionRequest(
@@ -269,7 +275,7 @@ class SdkConnection:
             )
         )
 
-    def ask(
+    def send_and_wait(
         self, request: beam_fn_api_pb2.InstructionRequest, limit: float
     ) -> beam_fn_api_pb2.InstructionResponse:
         """Sends an instruction other than a bundle, and waits for the answer.
@@ -279,10 +285,10 @@ class SdkConnection:
             limit: the time limit in seconds.
 
         Raises:
-            SdkRefused: the SDK answers with an error.
+            InstructionRefused: the SDK answers with an error.
             HarnessError: no answer arrived in time, or the SDK is lost.
         """
-        answer = self.request(request)
+        answer = self.send_request(request)
         kind = request.WhichOneof("request")
         try:
             response = answer.result(limit)
@@ -293,7 +299,7 @@ class SdkConnection:
                 f"the SDK did not respond to {kind} within {limit:g} seconds; {self.describe()}"
             ) from None
         if response.error:
-            raise SdkRefused(f"the SDK rejected {kind}: {response.error}")
+            raise InstructionRefused(f"the SDK rejected {kind}: {response.error}")
         return response
 
     # Shutdown.
@@ -311,25 +317,25 @@ class SdkConnection:
             self._answers.clear()
             self._changed.notify_all()
         for bundle in bundles:
-            bundle.lose("the harness was closed while the bundle ran")
+            bundle.mark_lost("the harness was closed while the bundle ran")
         for answer in answers:
             answer.set_exception(HarnessError("the harness was closed"))
         self.instructions.put(None)
         return bool(bundles)
 
-    def wait_gone(self, limit: float) -> bool:
+    def wait_until_gone(self, limit: float) -> bool:
         """Waits until all streams have ended, for at most ``limit`` seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._streams, limit)
 
-    def wait_data_ended(self, limit: float) -> bool:
+    def wait_until_data_ended(self, limit: float) -> bool:
         """Waits until the SDK has begun to shut down, for at most ``limit`` seconds."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: self._shuts_down or "data" not in self._streams, limit
             )
 
-    def release(self) -> None:
+    def release_streams(self) -> None:
         """Ends the streams that this side still holds open."""
         self.instructions.put(None)
         self.outgoing.put(None)

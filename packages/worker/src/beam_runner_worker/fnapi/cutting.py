@@ -47,7 +47,7 @@ class EdgeCoder:
     delimited: bool
 
 
-def compile_edge(
+def compile_edge_coder(
     coder_id: str, coders: Mapping[str, beam_runner_api_pb2.Coder], where: str
 ) -> EdgeCoder:
     """Compiles the windowed coder of an edge.
@@ -101,7 +101,7 @@ def skip_elements(coder: EdgeCoder, data: bytes, position: int, count: int) -> i
     return position
 
 
-class Cutter(abc.ABC):
+class Chunker(abc.ABC):
     """Splitter of an edge's data stream into chunks, which stores the incomplete last element."""
 
     def __init__(self, coder: EdgeCoder) -> None:
@@ -110,11 +110,11 @@ class Cutter(abc.ABC):
         self._headers = HeaderReader(coder.window)
 
     @property
-    def rest(self) -> int:
+    def incomplete_bytes(self) -> int:
         """The number of bytes of an incomplete element; 0 after complete elements."""
         return len(self._rest)
 
-    def feed(self, data: bytes) -> Iterator[OutputChunk]:
+    def split_chunks(self, data: bytes) -> Iterator[OutputChunk]:
         """Yields the chunks of about 2 MiB that ``data`` completes, in order.
 
         The caller must exhaust the iterator before the next call.
@@ -123,7 +123,7 @@ class Cutter(abc.ABC):
             data = self._rest + data
         position, size = 0, len(data)
         while position < size:
-            end, chunk = self._cut(data, position, min(size, position + CHUNK_BYTES))
+            end, chunk = self._split_elements(data, position, min(size, position + CHUNK_BYTES))
             if end == position:
                 break
             position = end
@@ -132,7 +132,7 @@ class Cutter(abc.ABC):
         self._rest = data[position:]
 
     @abc.abstractmethod
-    def _cut(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
+    def _split_elements(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
         """Splits every complete element that begins in ``[start, stop)``.
 
         Returns:
@@ -141,14 +141,14 @@ class Cutter(abc.ABC):
         """
 
 
-class ElementCutter(Cutter):
+class ElementChunker(Chunker):
     """Splitter into chunks of encoded elements, optionally with their earliest time."""
 
     def __init__(self, coder: EdgeCoder, *, min_timestamp: bool) -> None:
         super().__init__(coder)
         self._wants_time = min_timestamp
 
-    def _cut(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
+    def _split_elements(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
         ends: list[int] = []
         append = ends.append
         skip = self._coder.element
@@ -185,11 +185,13 @@ class ElementCutter(Cutter):
         if not ends:
             return position, None
         if left_out:
-            return position, self._chunk(seen, *_without(left_out, data, start, position, ends))
+            return position, self._create_chunk(
+                seen, *_remove_ranges(left_out, data, start, position, ends)
+            )
         relative = ends if start == 0 else [end - start for end in ends]
-        return position, self._chunk(seen, data[start:position], relative)
+        return position, self._create_chunk(seen, data[start:position], relative)
 
-    def _chunk(self, windows: set[bytes], data: bytes, ends: list[int]) -> ElementChunk:
+    def _create_chunk(self, windows: set[bytes], data: bytes, ends: list[int]) -> ElementChunk:
         time = (
             compute_hold_time(find_earliest_time_in(data, ends), windows)
             if self._wants_time
@@ -198,7 +200,7 @@ class ElementCutter(Cutter):
         return ElementChunk(len(ends), data, ends, time)
 
 
-def _without(
+def _remove_ranges(
     left_out: list[tuple[int, int]], data: bytes, start: int, stop: int, ends: list[int]
 ) -> tuple[bytes, list[int]]:
     """Returns the data from ``start`` to ``stop`` and the ends of its elements, without the dropped elements."""

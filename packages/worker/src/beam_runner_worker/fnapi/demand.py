@@ -10,7 +10,7 @@ _LEAST_SECONDS = 0.1
 _MOST_SECONDS = 3.0
 
 
-class Demand:
+class CpuDemand:
     """CPU demand of one process of this machine, identified by process ID."""
 
     def __init__(self, process: int) -> None:
@@ -18,7 +18,7 @@ class Demand:
         self._since = time.monotonic()
         self._threads = core_times(process)
 
-    def share(self) -> float | None:
+    def measure_requested_cores(self) -> float | None:
         """Returns the number of cores that the process requested since the last call or its creation;
         None if unknown.
 

@@ -16,12 +16,12 @@ from beam_runner_model.stages import HarnessStage, InputKind
 from beam_runner_urns import transforms as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, endpoints_pb2
-from beam_runner_worker.fnapi.cutting import EdgeCoder, compile_edge
-from beam_runner_worker.fnapi.keyed_cutting import cutter_for
-from beam_runner_worker.fnapi.large_groups import read_as_state
+from beam_runner_worker.fnapi.cutting import EdgeCoder, compile_edge_coder
+from beam_runner_worker.fnapi.keyed_cutting import create_chunker
+from beam_runner_worker.fnapi.large_groups import enable_state_reads
 from beam_runner_worker.fnapi.side_inputs import SideInputCoders
-from beam_runner_worker.fnapi.stateful import StatefulPart, prepare_stateful
-from beam_runner_worker.writers import writer_of
+from beam_runner_worker.fnapi.stateful import StatefulLayout, prepare_stateful_transforms
+from beam_runner_worker.writers import find_writer
 
 _WITH_RESTRICTIONS = frozenset(
     {urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS, urns.TRUNCATE_SIZED_RESTRICTION}
@@ -50,11 +50,11 @@ class SdkStagePlan:
     heads: frozenset[str]
     edges: Mapping[str, EdgeCoder]
     side_inputs: SideInputCoders
-    stateful: StatefulPart
+    stateful: StatefulLayout
 
-    def writer_of(self, sink: str) -> str:
+    def find_writer(self, sink: str) -> str:
         """Returns the full name of the transform that writes to a data sink."""
-        return writer_of(self.descriptor, sink)
+        return find_writer(self.descriptor, sink)
 
 
 def plan_stage(spec: HarnessStage, endpoint: str) -> SdkStagePlan:
@@ -74,7 +74,7 @@ def plan_stage(spec: HarnessStage, endpoint: str) -> SdkStagePlan:
     descriptor.id = spec.stage_id
     descriptor.state_api_service_descriptor.url = endpoint
     source = spec.input.transform_id
-    port = _open_port(descriptor, source, urns.DATA_SOURCE, endpoint)
+    port = _set_data_endpoint(descriptor, source, urns.DATA_SOURCE, endpoint)
     inputs = frozenset(descriptor.transforms[source].outputs.values())
     heads = {
         transform_id: transform
@@ -83,20 +83,22 @@ def plan_stage(spec: HarnessStage, endpoint: str) -> SdkStagePlan:
     }
     layout = None
     if spec.input.kind is InputKind.ELEMENTS:
-        layout = compile_edge(port.coder_id, descriptor.coders, source)
-    large_groups = layout is None and read_as_state(descriptor, source, spec.environment_id)
-    stateful = prepare_stateful(descriptor, heads, port.coder_id)
+        layout = compile_edge_coder(port.coder_id, descriptor.coders, source)
+    large_groups = layout is None and enable_state_reads(descriptor, source, spec.environment_id)
+    stateful = prepare_stateful_transforms(descriptor, heads, port.coder_id)
     if stateful.timers:
         descriptor.timer_api_service_descriptor.url = endpoint
     with_restrictions = any(head.spec.urn in _WITH_RESTRICTIONS for head in heads.values())
     if stateful.present or (with_restrictions and layout is not None):
         for pcollection_id in inputs:
-            _encode_as_edge(descriptor, pcollection_id, port.coder_id)
+            _use_edge_coders(descriptor, pcollection_id, port.coder_id)
     edges = {}
     for edge in spec.outputs:
-        port = _open_port(descriptor, edge.transform_id, urns.DATA_SINK, endpoint)
-        edges[edge.transform_id] = compile_edge(port.coder_id, descriptor.coders, edge.transform_id)
-        cutter_for(edge, edges[edge.transform_id])
+        port = _set_data_endpoint(descriptor, edge.transform_id, urns.DATA_SINK, endpoint)
+        edges[edge.transform_id] = compile_edge_coder(
+            port.coder_id, descriptor.coders, edge.transform_id
+        )
+        create_chunker(edge, edges[edge.transform_id])
     return SdkStagePlan(
         spec=spec,
         descriptor=descriptor,
@@ -109,7 +111,7 @@ def plan_stage(spec: HarnessStage, endpoint: str) -> SdkStagePlan:
     )
 
 
-def _encode_as_edge(
+def _use_edge_coders(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, pcollection_id: str, coder_id: str
 ) -> None:
     """Sets the element and window coders of a PCollection to those of the edge's windowed coder."""
@@ -124,7 +126,7 @@ def _encode_as_edge(
         pcollection.windowing_strategy_id = name
 
 
-def _open_port(
+def _set_data_endpoint(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, transform_id: str, urn: str, endpoint: str
 ) -> beam_fn_api_pb2.RemoteGrpcPort:
     """Sets the data endpoint of a source or sink."""

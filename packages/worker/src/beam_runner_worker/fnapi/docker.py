@@ -15,13 +15,13 @@ from collections.abc import Callable
 
 from beam_runner_worker._protos import beam_runner_api_pb2
 from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
-from beam_runner_worker.fnapi.process import OwnProcess, boot_flags
+from beam_runner_worker.fnapi.process import SeparateProcess, create_boot_flags
 
 _DOCKER = "docker"
 _REMOVE_SECONDS = 20.0
 
 
-class DockerWorker(OwnProcess):
+class DockerWorker(SeparateProcess):
     """One container.
 
     Args:
@@ -34,9 +34,9 @@ class DockerWorker(OwnProcess):
         UnsupportedEnvironment: Docker isn't available.
     """
 
-    prepares = True
+    needs_preparation = True
     """Docker may have to pull the image."""
-    hopeless = False
+    is_failure_permanent = False
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class DockerWorker(OwnProcess):
                 " LOOPBACK, EXTERNAL or PROCESS"
             )
 
-    def activity(self) -> None:
+    def measure_activity(self) -> None:
         """Returns None: the container's processes are children of Docker's daemon, which this process can't see."""
 
     def start(self, endpoint: str) -> None:
@@ -76,9 +76,9 @@ class DockerWorker(OwnProcess):
         run = (_DOCKER, "run", "--rm", "--network=host", f"--name={self._name}", self._image)
         try:
             self._process.start(
-                (*run, *boot_flags(self._worker_id, endpoint)),
+                (*run, *create_boot_flags(self._worker_id, endpoint)),
                 os.environ,
-                shlex.join(self._removal),
+                shlex.join(self._removal_command),
             )
         except OSError as error:
             raise HarnessError(f"Can't start docker: {error}") from error
@@ -90,7 +90,7 @@ class DockerWorker(OwnProcess):
         self._process.stop()
         try:
             subprocess.run(
-                self._removal,
+                self._removal_command,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_REMOVE_SECONDS,
@@ -100,5 +100,5 @@ class DockerWorker(OwnProcess):
             return  # Docker itself is gone or hangs, so the container can't be removed
 
     @property
-    def _removal(self) -> tuple[str, ...]:
+    def _removal_command(self) -> tuple[str, ...]:
         return (_DOCKER, "rm", "--force", self._name)

@@ -18,11 +18,11 @@ from beam_runner_worker._protos import (
     endpoints_pb2,
 )
 from beam_runner_worker.errors import HarnessError, PoolUnreachable
-from beam_runner_worker.fnapi.activity import NamedProcess, activity_of
+from beam_runner_worker.fnapi.activity import NamedProcess, measure_process_activity
 from beam_runner_worker.fnapi.connection import SdkConnection
-from beam_runner_worker.fnapi.demand import Demand
-from beam_runner_worker.fnapi.peers import common_process, process_listening
-from beam_runner_worker.fnapi.pool_watch import PoolWatch
+from beam_runner_worker.fnapi.demand import CpuDemand
+from beam_runner_worker.fnapi.peers import find_common_process, find_listening_process
+from beam_runner_worker.fnapi.pool_watch import PoolHealthCheck
 from beam_runner_worker.fnapi.starting import HarnessActivity
 
 _CALL_SECONDS = 30.0
@@ -46,8 +46,8 @@ class ExternalWorker:
             that another process can stop the worker if this process is killed.
     """
 
-    prepares = False
-    hopeless = False
+    needs_preparation = False
+    is_failure_permanent = False
 
     def __init__(
         self,
@@ -63,11 +63,11 @@ class ExternalWorker:
         self._worker_id = worker_id
         self._on_external_worker = on_external_worker
         self._channel: grpc.Channel | None = None
-        self._watch: PoolWatch | None = None
+        self._watch: PoolHealthCheck | None = None
         self._process = NamedProcess(worker_id)
-        self._looking = threading.Lock()
-        self._seen = False
-        self._demand: Demand | None = None
+        self._inspection_lock = threading.Lock()
+        self._is_inspected = False
+        self._demand: CpuDemand | None = None
 
     def start(self, endpoint: str) -> None:
         """Asks the pool for the worker.
@@ -88,13 +88,13 @@ class ExternalWorker:
         self._on_external_worker(self._pool, self._worker_id)
         # Keep the channel open to make the shutdown faster.
         self._channel = grpc.insecure_channel(self._pool)
-        self._watch = PoolWatch(self._channel)
+        self._watch = PoolHealthCheck(self._channel)
         pool = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(self._channel)
         kind: type[HarnessError] = HarnessError
         try:
             error = pool.StartWorker(request, timeout=_CALL_SECONDS).error
         except grpc.RpcError as failure:
-            error = _text(failure)
+            error = _format_rpc_error(failure)
             if failure.code() is grpc.StatusCode.UNAVAILABLE:
                 kind, error = PoolUnreachable, f"can't connect to it; {_GONE}: {error}"
         if error:
@@ -110,55 +110,55 @@ class ExternalWorker:
                 )
             )
 
-    def failure(self, limit: float = 0.0) -> str | None:
+    def explain_failure(self, limit: float = 0.0) -> str | None:
         """Returns why the pool can't be reached; pools don't report workers that died."""
-        gone = None if self._watch is None else self._watch.gone(limit)
+        gone = None if self._watch is None else self._watch.explain_outage(limit)
         return gone and (f"the worker pool at {self._pool} doesn't respond: {_GONE}: {gone}")
 
     @property
-    def called(self) -> str:
+    def description(self) -> str:
         """A phrase for messages: the worker and its pool."""
         return f"worker of the pool at {self._pool}"
 
-    def activity(self) -> HarnessActivity | None:
+    def measure_activity(self) -> HarnessActivity | None:
         """Returns the activity of the worker's process, which is found by the worker's name, or of the
         pool's processes.
 
         The result is None if neither is visible, for example for a pool on another machine or in a
         container.
         """
-        found = self._process.activity()
-        if found is None and self._keeper is not None:
-            found = activity_of(self._keeper)
+        found = self._process.measure_activity()
+        if found is None and self._pool_process is not None:
+            found = measure_process_activity(self._pool_process)
         return found
 
     @cached_property
-    def _keeper(self) -> int | None:
-        return process_listening(self._pool)
+    def _pool_process(self) -> int | None:
+        return find_listening_process(self._pool)
 
     @property
-    def whereabouts(self) -> str:
+    def log_hint(self) -> str:
         """A phrase that refers to the pool, whose own log may have more information."""
         return (
             f"the worker pool at {self._pool} started the worker, and the pool's log"
             " can contain the reason"
         )
 
-    def look(self, connection: SdkConnection) -> None:
+    def inspect_harness(self, connection: SdkConnection) -> None:
         """Checks whether the worker is a thread of the pool's process."""
-        with self._looking:
-            if not self._seen:
-                self._seen = True
-                process = common_process(self._pool, connection.peer)
-                self._demand = None if process is None else Demand(process)
+        with self._inspection_lock:
+            if not self._is_inspected:
+                self._is_inspected = True
+                process = find_common_process(self._pool, connection.peer)
+                self._demand = None if process is None else CpuDemand(process)
 
-    def waits(self, connection: SdkConnection) -> bool | None:
+    def has_idle_interpreter(self, connection: SdkConnection) -> bool | None:
         """Returns whether the pool's process leaves its core idle, if the worker is a thread of the process."""
-        self.look(connection)
-        share = None if self._demand is None else self._demand.share()
+        self.inspect_harness(connection)
+        share = None if self._demand is None else self._demand.measure_requested_cores()
         return None if share is None else share < _WAITING_SHARE
 
-    def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
+    def wait_until_torn_down(self, limit: float, connection: SdkConnection) -> None:
         """Waits until the worker's process has exited, which its streams show.
 
         A worker that is a thread of the pool's process has no such end. It tears down right after
@@ -166,19 +166,19 @@ class ExternalWorker:
         when it is stopped. The Java SDK never does, but ends its log after the teardown.
         """
         if self._demand is None:
-            if connection.wait_data_ended(limit):
-                connection.wait_gone(limit)
+            if connection.wait_until_data_ended(limit):
+                connection.wait_until_gone(limit)
             return
         self.stop()
-        if connection.wait_data_ended(limit):
-            connection.wait_gone(min(limit, _THREAD_TEARDOWN_SECONDS))
+        if connection.wait_until_data_ended(limit):
+            connection.wait_until_gone(min(limit, _THREAD_TEARDOWN_SECONDS))
 
     def stop(self) -> None:
         """Asks the pool to stop the worker; a pool that is gone has no worker to stop."""
         channel, self._channel = self._channel, None
         if channel is not None:
             with channel:
-                _stop(channel, self._worker_id, _STOP_SECONDS)
+                _request_stop(channel, self._worker_id, _STOP_SECONDS)
 
 
 def stop_external_worker(endpoint: str, worker_id: str, limit: float = _STOP_SECONDS) -> str | None:
@@ -193,20 +193,20 @@ def stop_external_worker(endpoint: str, worker_id: str, limit: float = _STOP_SEC
         The pool's error, or why the pool was not reached; None on success.
     """
     with grpc.insecure_channel(endpoint) as channel:
-        return _stop(channel, worker_id, limit)
+        return _request_stop(channel, worker_id, limit)
 
 
-def _stop(channel: grpc.Channel, worker_id: str, limit: float) -> str | None:
+def _request_stop(channel: grpc.Channel, worker_id: str, limit: float) -> str | None:
     request = beam_fn_api_pb2.StopWorkerRequest(worker_id=worker_id)
     pool = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel)
     try:
         error: str = pool.StopWorker(request, timeout=limit).error
         return error or None
     except grpc.RpcError as failure:
-        return _text(failure)
+        return _format_rpc_error(failure)
 
 
-def _text(failure: grpc.RpcError) -> str:
+def _format_rpc_error(failure: grpc.RpcError) -> str:
     if isinstance(failure, grpc.Call):
         return f"{failure.code().name}: {failure.details()}"
     return str(failure)

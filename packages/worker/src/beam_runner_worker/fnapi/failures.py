@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from beam_runner_model.texts import format_bytes, format_timer, sanitize_text
 
-from beam_runner_worker.advice import with_advice
+from beam_runner_worker.advice import add_error_advice
 from beam_runner_worker.errors import BundleError
 from beam_runner_worker.fnapi.bundle import SdkBundle
 
@@ -33,7 +33,7 @@ _AT_A_TIMER = "process_user_timer"
 """Functions of the Python SDK that appear in its tracebacks."""
 
 
-def bundle_failed(
+def create_bundle_error(
     text: str,
     stage_name: str,
     transform_names: Mapping[str, str],
@@ -57,17 +57,17 @@ def bundle_failed(
     else:
         in_go = _GO_RUNNING.search(text)
         transform = transform_names.get(in_go["id"], stage_name) if in_go else stage_name
-    summary = with_advice(_summary(text), text, in_a_pool=in_a_pool)
+    summary = add_error_advice(_summarize_error(text), text, in_a_pool=in_a_pool)
     return BundleError(transform, summary, text, element)
 
 
-def _summary(text: str) -> str:
+def _summarize_error(text: str) -> str:
     lines = text.strip().splitlines() or ["the SDK reported an error without a message"]
     line = lines[0]
     if any(_PYTHON_FRAME.match(each) for each in lines):
-        line = _python_exception(lines)
+        line = _find_python_exception(lines)
         if _DECODING in line and _CAUSES in lines:
-            line = f"{_python_exception(lines[: lines.index(_CAUSES)])} ({line})"
+            line = f"{_find_python_exception(lines[: lines.index(_CAUSES)])} ({line})"
     elif _JAVA_FRAME.search(text):
         causes = [each for each in lines if each.startswith(_JAVA_CAUSE)]
         line = causes[-1].removeprefix(_JAVA_CAUSE) if causes else lines[0]
@@ -79,7 +79,7 @@ def _summary(text: str) -> str:
     return summary if len(summary) <= _SUMMARY_CHARACTERS else summary[:_SUMMARY_CHARACTERS] + "..."
 
 
-def _python_exception(lines: list[str]) -> str:
+def _find_python_exception(lines: list[str]) -> str:
     """Returns the exception type and message: the first unindented line after the last frame."""
     last_frame = max(i for i, line in enumerate(lines) if _PYTHON_FRAME.match(line))
     for line in lines[last_frame + 1 :]:
@@ -88,7 +88,7 @@ def _python_exception(lines: list[str]) -> str:
     return lines[-1]
 
 
-def which_element(text: str, bundle: SdkBundle) -> str:
+def describe_possible_elements(text: str, bundle: SdkBundle) -> str:
     """Returns what is known of the element or timer at which an SDK failed, because SDKs don't report
     it.
 
@@ -99,12 +99,12 @@ def which_element(text: str, bundle: SdkBundle) -> str:
     if any(each in text for each in _AT_NO_ELEMENT):
         return ""
     if _AT_A_TIMER in text:
-        return _timers(bundle)
-    parts = [_elements(bundle), _timers(bundle)]
+        return _describe_timers(bundle)
+    parts = [_describe_elements(bundle), _describe_timers(bundle)]
     return ", or ".join(part for part in parts if part)
 
 
-def _elements(bundle: SdkBundle) -> str:
+def _describe_elements(bundle: SdkBundle) -> str:
     given, data = bundle.elements, bundle.first_data
     if given == 0:
         return ""
@@ -118,7 +118,7 @@ def _elements(bundle: SdkBundle) -> str:
     return f"{format_bytes(data)} (encoded, with its timestamp, windows and pane)"
 
 
-def _timers(bundle: SdkBundle) -> str:
+def _describe_timers(bundle: SdkBundle) -> str:
     timer = bundle.first_timer
     if timer is None:
         return ""

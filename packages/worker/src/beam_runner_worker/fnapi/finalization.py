@@ -16,12 +16,12 @@ _FINALIZE_SECONDS = 30.0
 
 
 @attrs.frozen
-class _Waiting:
+class _PendingFinalization:
     connection: SdkConnection
     instruction_ids: tuple[str, ...]
 
 
-class Finalizations:
+class PendingFinalizations:
     """The bundles of one stage for which an SDK waits for the commit.
 
     A bundle is removed with its SDK harness, or when it is old. The SDK knows whether a callback
@@ -36,9 +36,9 @@ class Finalizations:
         self, warn: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._warn = warn
-        self._waiting: AwaitingCommit[str, _Waiting] = AwaitingCommit(clock=clock)
+        self._waiting: AwaitingCommit[str, _PendingFinalization] = AwaitingCommit(clock=clock)
 
-    def remember(
+    def add_bundle(
         self, bundle_id: str, connection: SdkConnection, instruction_ids: Iterable[str]
     ) -> None:
         """Adds a finished bundle that requested finalization; a later bundle with the same id replaces
@@ -49,8 +49,8 @@ class Finalizations:
             connection: the SDK harness.
             instruction_ids: the ids of its SDK bundles that requested finalization.
         """
-        self._waiting.forget(lambda waiting: not waiting.connection.usable)
-        self._waiting.keep(bundle_id, _Waiting(connection, tuple(instruction_ids)))
+        self._waiting.forget(lambda waiting: not waiting.connection.is_usable)
+        self._waiting.keep(bundle_id, _PendingFinalization(connection, tuple(instruction_ids)))
 
     def finalize(self, bundle_id: str) -> None:
         """Asks the SDK to run the callbacks; see
@@ -63,14 +63,14 @@ class Finalizations:
             return
         for instruction_id in waiting.instruction_ids:
             try:
-                waiting.connection.ask(_request(instruction_id), _FINALIZE_SECONDS)
+                waiting.connection.send_and_wait(_create_request(instruction_id), _FINALIZE_SECONDS)
             except HarnessError as error:
                 self._warn(
                     f"the bundle {bundle_id!r} was committed, but its finalization failed: {error}"
                 )
 
 
-def _request(instruction_id: str) -> beam_fn_api_pb2.InstructionRequest:
+def _create_request(instruction_id: str) -> beam_fn_api_pb2.InstructionRequest:
     return beam_fn_api_pb2.InstructionRequest(
         finalize_bundle=beam_fn_api_pb2.FinalizeBundleRequest(instruction_id=instruction_id)
     )

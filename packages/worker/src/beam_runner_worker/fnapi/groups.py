@@ -14,7 +14,7 @@ from beam_runner_model.value_pieces import GroupValues
 from beam_runner_model.window_coders import encode_instant
 from beam_runner_model.windowed_values import encode_windows_and_pane
 
-from beam_runner_worker.fnapi.large_groups import LARGE_BYTES, LargeGroups, joined
+from beam_runner_worker.fnapi.large_groups import LARGE_BYTES, LargeGroups, join_values
 
 _MOST_BYTES = 1 << 30
 """The maximum number of bytes. The limit of protocol buffers is twice as large."""
@@ -55,9 +55,9 @@ def encode_groups(
             header = encode_windows_and_pane(chunk.windows[row], chunk.pane)  # type: ignore[arg-type]
         parts += (encode_instant(time), header, key)
         if large is not None and len(values) > LARGE_BYTES:
-            parts.append(large.add(values))
+            parts.append(large.add_group(values))
         else:
-            parts += (encode_count(count), _sendable(values))
+            parts += (encode_count(count), _join_sendable_values(values))
         size += len(header) + len(key) + len(values) + 12
         if size >= size_wanted:
             yield b"".join(parts), row + 1 - begin
@@ -66,11 +66,11 @@ def encode_groups(
         yield b"".join(parts), len(chunk.keys) - begin
 
 
-def _sendable(values: GroupValues) -> bytes | memoryview:
+def _join_sendable_values(values: GroupValues) -> bytes | memoryview:
     if len(values) > _MOST_BYTES:
         raise ValueError(
             f"the values of a key take {len(values)} bytes; the maximum is"
             f" {_MOST_BYTES} for this SDK, which doesn't have the capability of"
             " state-backed iterables"
         )
-    return joined(values)
+    return join_values(values)

@@ -26,7 +26,7 @@ _GUARDED = (
 )
 _TERMINATE_SECONDS = 1.0
 _KILL_SECONDS = 5.0
-_LOOK_SECONDS = 0.01
+_CHECK_SECONDS = 0.01
 
 
 class GuardedProcess:
@@ -94,13 +94,13 @@ class GuardedProcess:
     def stop(self) -> None:
         """Ends the process group: SIGTERM, and SIGKILL 1 s later."""
         if self._process is not None:
-            self._signal(signal.SIGTERM)
+            self._signal_group(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_TERMINATE_SECONDS)
-            self._signal(signal.SIGKILL)
+            self._signal_group(signal.SIGKILL)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_KILL_SECONDS)
-                _bury_orphans(self._process.pid)
+                _reap_orphans(self._process.pid)
         if self._guard is not None:
             os.close(self._guard)
             self._guard = None
@@ -121,13 +121,13 @@ class GuardedProcess:
         for _ in self._process.stdout:
             continue
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal_group(self, number: signal.Signals) -> None:
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
 
-def _bury_orphans(group: int) -> None:
+def _reap_orphans(group: int) -> None:
     """Reaps the processes of a killed group that have become children of this process.
 
     If this process is a subreaper, as a worker is, it adopts them when the command exits. Without
@@ -137,4 +137,4 @@ def _bury_orphans(group: int) -> None:
     with contextlib.suppress(ChildProcessError):  # no child is left
         while time.monotonic() < limit:
             if os.waitpid(-group, os.WNOHANG)[0] == 0:
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_CHECK_SECONDS)

@@ -16,13 +16,13 @@ from beam_runner_urns import environments as urns
 from beam_runner_worker.errors import BundleError, HarnessError
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.descriptors import plan_stage
-from beam_runner_worker.fnapi.launchers import Launcher, launcher_for
+from beam_runner_worker.fnapi.launchers import Launcher, create_launcher
 from beam_runner_worker.fnapi.metrics import ShortIds
 from beam_runner_worker.fnapi.sampling import SdkSamples
-from beam_runner_worker.fnapi.services import Workers
+from beam_runner_worker.fnapi.services import SdkRegistry
 from beam_runner_worker.fnapi.stage import FnApiStage
-from beam_runner_worker.fnapi.start_watch import Arrival
-from beam_runner_worker.fnapi.starting import StartLimits, Verdict
+from beam_runner_worker.fnapi.start_watch import ConnectionWait
+from beam_runner_worker.fnapi.starting import StartLimits, StartVerdict
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink, SideInputReader
 
@@ -54,9 +54,9 @@ class HarnessLimits:
     teardown: float = 5.0
     interrupted: float = 2.0
 
-    def of(self, launcher: Launcher, *, in_a_pool: bool) -> StartLimits:
+    def for_launcher(self, launcher: Launcher, *, in_a_pool: bool) -> StartLimits:
         """Returns the limits for a harness to connect; a pool can be asked whether it is still alive."""
-        prepare = self.prepare if launcher.prepares else 0.0
+        prepare = self.prepare if launcher.needs_preparation else 0.0
         unseen = self.start if in_a_pool else self.unseen
         return StartLimits(self.connect + prepare, unseen + prepare, self.start + prepare)
 
@@ -65,27 +65,34 @@ class _RunningSdk:
     """An SDK harness with its launcher, its start, its metrics and its samples."""
 
     def __init__(
-        self, connection: SdkConnection, launcher: Launcher, arrival: Arrival, *, sampling: bool
+        self,
+        connection: SdkConnection,
+        launcher: Launcher,
+        arrival: ConnectionWait,
+        *,
+        sampling: bool,
     ) -> None:
         self.connection = connection
         self.launcher = launcher
         self.arrival = arrival
-        self.short_ids = ShortIds(lambda request: connection.ask(request, _METADATA_SECONDS))
-        self.samples = SdkSamples(
-            lambda request: connection.ask(request, _SAMPLES_SECONDS), wanted=sampling
+        self.short_ids = ShortIds(
+            lambda request: connection.send_and_wait(request, _METADATA_SECONDS)
         )
-        self._has_looked = False
+        self.samples = SdkSamples(
+            lambda request: connection.send_and_wait(request, _SAMPLES_SECONDS), wanted=sampling
+        )
+        self._is_inspected = False
 
-    def look_beside(self) -> None:
+    def inspect_in_background(self) -> None:
         """Makes the launcher inspect the harness once, while the SDK works on its first bundle."""
-        if not self._has_looked:
-            self._has_looked = True
-            look, connection = self.launcher.look, self.connection
+        if not self._is_inspected:
+            self._is_inspected = True
+            look, connection = self.launcher.inspect_harness, self.connection
             start_helper_thread(partial(look, connection), "fnapi-look")
 
-    def waits(self) -> bool | None:
+    def has_idle_interpreter(self) -> bool | None:
         """Returns whether its interpreter has been idle recently; see :class:`Launcher`."""
-        return self.launcher.waits(self.connection)
+        return self.launcher.has_idle_interpreter(self.connection)
 
 
 @attrs.define(eq=False)
@@ -98,7 +105,7 @@ class FnApiHarness:
 
     _environment_id: str
     _environment: Environment
-    _workers: Workers
+    _workers: SdkRegistry
     _endpoint: str
     _logs: LogSink
     _limits: HarnessLimits
@@ -121,16 +128,16 @@ class FnApiHarness:
             stage = self._stages.get(spec.stage_id)
             if stage is None:
                 plan = plan_stage(spec, self._endpoint)
-                self._workers.add_descriptor(plan.descriptor)
+                self._workers.register_descriptor(plan.descriptor)
                 stage = self._stages[spec.stage_id] = FnApiStage(
                     plan, side_inputs, self, self._logs
                 )
-                self._started().connection.register(plan.descriptor)
+                self._get_or_start_sdk().connection.register_descriptor(plan.descriptor)
             else:
-                self._started()
+                self._get_or_start_sdk()
             return stage
 
-    def sdk(self) -> _RunningSdk:
+    def get_connected_sdk(self) -> _RunningSdk:
         """Returns the connected SDK harness, or a new one if the last one was lost.
 
         Raises:
@@ -139,21 +146,21 @@ class FnApiHarness:
                 would fail on other machines, too.
         """
         with self._lock:
-            running = self._started()
+            running = self._get_or_start_sdk()
         launcher, arrival = running.launcher, running.arrival
         try:
-            running.connection.wait_connected(arrival.vain)
+            running.connection.wait_until_connected(arrival.explain_give_up)
         except HarnessError as error:
-            hopeless = launcher.hopeless
+            hopeless = launcher.is_failure_permanent
             with self._lock:
-                self._let_go(running)
-            if arrival.verdict is Verdict.ENDLESS:
+                self._stop_sdk(running)
+            if arrival.verdict is StartVerdict.ENDLESS:
                 where = f"the environment {self._environment_id}"
                 raise BundleError(where, arrival.reason, str(error)) from error
-            if hopeless or running.connection.missing_module():
-                raise self._not_prepared(running.connection, str(error)) from error
+            if hopeless or running.connection.describe_missing_module():
+                raise self._create_preparation_error(running.connection, str(error)) from error
             raise
-        running.look_beside()
+        running.inspect_in_background()
         return running
 
     @property
@@ -161,37 +168,39 @@ class FnApiHarness:
         """Returns whether its SDK harness has started but not connected."""
         running = self._running
         return (
-            running is not None and running.connection.usable and not running.connection.connected
+            running is not None
+            and running.connection.is_usable
+            and not running.connection.is_connected
         )
 
-    def _tell(self, text: str) -> None:
+    def _log_notice(self, text: str) -> None:
         told = f"{text}; environment {self._environment_id!r}"
         self._logs.log([LogRecord(Severity.NOTICE, time.time_ns() // 1_000_000, told)])
 
-    def _not_prepared(self, connection: SdkConnection, trace: str) -> BundleError:
+    def _create_preparation_error(self, connection: SdkConnection, trace: str) -> BundleError:
         last = [line for line in connection.last_lines if line.strip()]
         errors = [line for line in last if line.startswith("ERROR")]
         told = (errors or last or ["no log output"])[-1]
-        why = connection.missing_module() or told
+        why = connection.describe_missing_module() or told
         return BundleError(
             f"the environment {self._environment_id}",
             f"Can't prepare the environment: {why}",
             trace,
         )
 
-    def _started(self) -> _RunningSdk:
+    def _get_or_start_sdk(self) -> _RunningSdk:
         if self._closed:
             raise HarnessError(f"the harness of {self._environment_id!r} is closed")
-        if self._running is not None and self._running.connection.usable:
+        if self._running is not None and self._running.connection.is_usable:
             return self._running
         if self._running is not None:
-            self._let_go(self._running)
+            self._stop_sdk(self._running)
         connection = SdkConnection(
             f"sdk-{uuid.uuid4().hex}",
             self._environment_id,
             in_a_pool=self._environment.urn == urns.EXTERNAL,
         )
-        launcher = launcher_for(
+        launcher = create_launcher(
             self._environment_id,
             self._environment,
             connection.worker_id,
@@ -199,17 +208,19 @@ class FnApiHarness:
             connection.last_lines.append,
             self._on_external_worker,
         )
-        connection.explain = lambda: launcher.failure(_GOING_SECONDS)
-        connection.whereabouts = launcher.whereabouts
-        arrival = Arrival(
-            launcher, self._limits.of(launcher, in_a_pool=connection.in_a_pool), self._tell
+        connection.explain = lambda: launcher.explain_failure(_GOING_SECONDS)
+        connection.log_hint = launcher.log_hint
+        arrival = ConnectionWait(
+            launcher,
+            self._limits.for_launcher(launcher, in_a_pool=connection.in_a_pool),
+            self._log_notice,
         )
         self._running = _RunningSdk(connection, launcher, arrival, sampling=self._sampling)
-        self._workers.add(connection)
+        self._workers.add_connection(connection)
         try:
             launcher.start(self._endpoint)
         except HarnessError:
-            self._let_go(self._running)
+            self._stop_sdk(self._running)
             raise
         return self._running
 
@@ -221,22 +232,22 @@ class FnApiHarness:
         with self._lock:
             self._closed = True
             if self._running is not None:
-                self._let_go(self._running)
+                self._stop_sdk(self._running)
 
-    def _let_go(self, running: _RunningSdk) -> None:
+    def _stop_sdk(self, running: _RunningSdk) -> None:
         """Ends one SDK harness, gracefully if it still runs."""
         if self._running is running:
             self._running = None
         connection, launcher = running.connection, running.launcher
-        was_there = connection.usable and connection.connected
+        was_there = connection.is_usable and connection.is_connected
         if was_there:
-            launcher.look(connection)
+            launcher.inspect_harness(connection)
         interrupted = connection.begin_closing()
         if was_there:
             limits = self._limits
-            launcher.wait_torn_down(
+            launcher.wait_until_torn_down(
                 limits.interrupted if interrupted else limits.teardown, connection
             )
         launcher.stop()
-        connection.release()
-        self._workers.remove(connection)
+        connection.release_streams()
+        self._workers.remove_connection(connection)

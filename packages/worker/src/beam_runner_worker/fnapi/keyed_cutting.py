@@ -17,42 +17,42 @@ from beam_runner_model.windowed_values import (
     decode_times,
 )
 
-from beam_runner_worker.fnapi.cutting import Cutter, EdgeCoder, ElementCutter
+from beam_runner_worker.fnapi.cutting import Chunker, EdgeCoder, ElementChunker
 from beam_runner_worker.fnapi.skipping import UnknownCoder
-from beam_runner_worker.fnapi.window_cutting import WindowCutter
+from beam_runner_worker.fnapi.window_cutting import WindowChunker
 
 
-def cutter_for(edge: OutputEdge, coder: EdgeCoder) -> Cutter:
+def create_chunker(edge: OutputEdge, coder: EdgeCoder) -> Chunker:
     """Returns the splitter that makes the chunks that the host needs from an edge's data.
 
     Raises:
         UnknownCoder: the host needs keys and values, and the edge has other elements.
     """
     if edge.kind is not OutputKind.KEYED:
-        cutter = WindowCutter if edge.windows else ElementCutter
+        cutter = WindowChunker if edge.windows else ElementChunker
         return cutter(coder, min_timestamp=edge.min_timestamp)
     if not edge.keyed_by_element and coder.key is None:
         raise UnknownCoder(f"the elements of the edge {edge.transform_id!r} have no keys")
-    return KeyedCutter(coder, edge)
+    return KeyedChunker(coder, edge)
 
 
-class KeyedCutter(Cutter):
+class KeyedChunker(Chunker):
     """Splitter into columns of keys, values, windows and event times, with one row for every window."""
 
     def __init__(self, coder: EdgeCoder, edge: OutputEdge) -> None:
         super().__init__(coder)
         self._edge = edge
 
-    def _cut(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
+    def _split_elements(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
         edge = self._edge
-        rows = _Rows(whole=edge.whole_elements and not edge.keyed_by_element)
+        rows = _KeyedColumns(whole=edge.whole_elements and not edge.keyed_by_element)
         if self._coder.delimited and not edge.whole_elements and not edge.keyed_by_element:
-            position = self._cut_delimited(data, start, stop, rows)
+            position = self._split_delimited(data, start, stop, rows)
         else:
-            position = self._cut_pairs(data, start, stop, rows)
-        return position, rows.chunk(edge.timestamps)
+            position = self._split_pairs(data, start, stop, rows)
+        return position, rows.create_chunk(edge.timestamps)
 
-    def _cut_delimited(self, data: bytes, position: int, stop: int, rows: _Rows) -> int:
+    def _split_delimited(self, data: bytes, position: int, stop: int, rows: _KeyedColumns) -> int:
         key, value, time, window = (
             rows.keys.append,
             rows.values.append,
@@ -85,7 +85,7 @@ class KeyedCutter(Cutter):
             pass  # the data ends within an element, whose beginning is stored
         return position
 
-    def _cut_pairs(self, data: bytes, position: int, stop: int, rows: _Rows) -> int:
+    def _split_pairs(self, data: bytes, position: int, stop: int, rows: _KeyedColumns) -> int:
         by_element = self._edge.keyed_by_element
         skip_key = None if by_element else self._coder.key
         skip_value = self._coder.element if by_element else self._coder.value
@@ -94,7 +94,7 @@ class KeyedCutter(Cutter):
         try:
             while position < stop:
                 header = position + TIME_BYTES
-                windows = _windows(headers, data, header)
+                windows = _read_windows(headers, data, header)
                 begin = header + headers.size
                 middle = begin if skip_key is None else skip_key(data, begin)
                 end = skip_value(data, middle)
@@ -110,12 +110,12 @@ class KeyedCutter(Cutter):
         return position
 
 
-def _windows(headers: HeaderReader, data: bytes, header: int) -> tuple[bytes, ...]:
+def _read_windows(headers: HeaderReader, data: bytes, header: int) -> tuple[bytes, ...]:
     windows = headers.known.get(data[header : header + headers.size])
     return headers.read(data, header) if windows is None else windows
 
 
-class _Rows:
+class _KeyedColumns:
     """Columns under construction, with one entry for every element, even if it has several windows.
 
     Args:
@@ -131,7 +131,7 @@ class _Rows:
         self.times: list[bytes] = []
         self.windows: list[tuple[bytes, ...]] = []
 
-    def chunk(self, timestamps: bool) -> KeyedChunk | None:
+    def create_chunk(self, timestamps: bool) -> KeyedChunk | None:
         """Returns the rows so far, with an element once for each of its windows; None if no rows exist."""
         if not self.windows:
             return None
@@ -162,11 +162,11 @@ class _Rows:
                 one for value, windows in pairs for one in copy_to_each_window(value, windows)
             ]
         else:
-            values = _repeated(self.values, counts)
-        self.keys, self.values = _repeated(self.keys, counts), values
-        self.times = _repeated(self.times, counts)
+            values = _repeat_items(self.values, counts)
+        self.keys, self.values = _repeat_items(self.keys, counts), values
+        self.times = _repeat_items(self.times, counts)
         self.windows = [(window,) for windows in self.windows for window in windows]
 
 
-def _repeated(column: list[bytes], counts: list[int]) -> list[bytes]:
+def _repeat_items(column: list[bytes], counts: list[int]) -> list[bytes]:
     return [each for each, count in zip(column, counts, strict=True) for _ in range(count)]

@@ -29,14 +29,14 @@ class LargeGroups:
         self._groups: dict[bytes, GroupValues] = {}
         self._given = 0
 
-    def add(self, values: GroupValues) -> bytes:
+    def add_group(self, values: GroupValues) -> bytes:
         """Stores the values; returns the iterable that the SDK gets in place of them."""
         token = b"%d" % self._given
         self._given += 1
         self._groups[token] = values
         return b"".join((_BEGIN, len(token).to_bytes(1), token))
 
-    def page(self, name: bytes, token: bytes) -> tuple[bytes, bytes]:
+    def read_page(self, name: bytes, token: bytes) -> tuple[bytes, bytes]:
         """Returns a page of values, and the token of the next page (empty after the last).
 
         Args:
@@ -60,7 +60,7 @@ class LargeGroups:
         self._groups.clear()
 
 
-def read_as_state(
+def enable_state_reads(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, source: str, environment_id: str
 ) -> bool:
     """Lets the SDK read the values of the groups that come from ``source`` as state, if it supports
@@ -72,7 +72,7 @@ def read_as_state(
         source: the data source, whose elements are keys with iterables.
         environment_id: the SDK's environment.
     """
-    if coder_urns.STATE_BACKED_ITERABLE not in _capabilities(
+    if coder_urns.STATE_BACKED_ITERABLE not in _get_capabilities(
         descriptor.environments[environment_id]
     ):
         return False
@@ -87,16 +87,18 @@ def read_as_state(
     if values.spec.urn != coder_urns.ITERABLE:
         return False
     names = [f"{port.coder_id}/large_{part}" for part in ("values", "group", "windowed")]
-    _add(descriptor, names[0], values, coder_urns.STATE_BACKED_ITERABLE, values.component_coder_ids)
-    _add(descriptor, names[1], pair, pair.spec.urn, (key_id, names[0]))
+    _add_coder(
+        descriptor, names[0], values, coder_urns.STATE_BACKED_ITERABLE, values.component_coder_ids
+    )
+    _add_coder(descriptor, names[1], pair, pair.spec.urn, (key_id, names[0]))
     rest = windowed.component_coder_ids[1:]
-    _add(descriptor, names[2], windowed, windowed.spec.urn, (names[1], *rest))
+    _add_coder(descriptor, names[2], windowed, windowed.spec.urn, (names[1], *rest))
     port.coder_id = names[2]
     spec.payload = port.SerializeToString()
     return True
 
 
-def _add(
+def _add_coder(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
     coder_id: str,
     like: beam_runner_api_pb2.Coder,
@@ -109,22 +111,22 @@ def _add(
     coder.component_coder_ids[:] = components
 
 
-def _capabilities(environment: beam_runner_api_pb2.Environment) -> frozenset[str]:
+def _get_capabilities(environment: beam_runner_api_pb2.Environment) -> frozenset[str]:
     """Returns the capabilities of an environment; of several alternatives, the common ones."""
     own = frozenset(environment.capabilities)
     if environment.urn != environment_urns.ANYOF:
         return own
     named = beam_runner_api_pb2.AnyOfEnvironmentPayload.FromString(environment.payload).environments
-    common = [_capabilities(each) for each in named]
+    common = [_get_capabilities(each) for each in named]
     return own | frozenset.intersection(*common) if common else own
 
 
-def joined(values: GroupValues) -> bytes | memoryview:
+def join_values(values: GroupValues) -> bytes | memoryview:
     """Returns all values joined, for an SDK that can't read them as state."""
     if isinstance(values, (bytes, memoryview)):
         return values
-    return _join(values)
+    return _join_pieces(values)
 
 
-def _join(values: ValuePieces) -> bytes:
+def _join_pieces(values: ValuePieces) -> bytes:
     return b"".join(values.piece(number) for number in range(values.pieces))

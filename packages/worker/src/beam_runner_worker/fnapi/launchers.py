@@ -23,7 +23,7 @@ from beam_runner_worker.errors import UnsupportedEnvironment
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.docker import DockerWorker
 from beam_runner_worker.fnapi.external import ExternalWorker
-from beam_runner_worker.fnapi.process import ProcessWorker, command_of
+from beam_runner_worker.fnapi.process import ProcessWorker, parse_process_payload
 from beam_runner_worker.fnapi.starting import HarnessActivity
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink
@@ -35,15 +35,15 @@ class Launcher(Protocol):
     """One SDK harness from its start to its end; :meth:`start` is called once."""
 
     @property
-    def called(self) -> str:
+    def description(self) -> str:
         """A phrase for the harness in messages."""
 
     @property
-    def prepares(self) -> bool:
+    def needs_preparation(self) -> bool:
         """Whether the harness may download or install something for minutes before it connects."""
 
     @property
-    def hopeless(self) -> bool:
+    def is_failure_permanent(self) -> bool:
         """Whether a harness that didn't connect would fail in the same way on any machine, and again."""
 
     def start(self, endpoint: str) -> None:
@@ -53,36 +53,36 @@ class Launcher(Protocol):
             HarnessError: the harness can't be started.
         """
 
-    def failure(self, limit: float = 0.0) -> str | None:
+    def explain_failure(self, limit: float = 0.0) -> str | None:
         """Returns why the harness will never connect, or is gone; None while it may connect or runs.
 
         Args:
             limit: how long to wait for the end of the harness, in seconds.
         """
 
-    def activity(self) -> HarnessActivity | None:
+    def measure_activity(self) -> HarnessActivity | None:
         """Returns the activity of its processes; None if they aren't visible, or are gone."""
 
     @property
-    def whereabouts(self) -> str:
+    def log_hint(self) -> str:
         """A phrase that says where to find more about a harness that didn't connect; empty if its
         output is complete.
         """
 
-    def waits(self, connection: SdkConnection) -> bool | None:
+    def has_idle_interpreter(self, connection: SdkConnection) -> bool | None:
         """Returns whether the interpreter that the harness shares with others has been idle recently.
 
         For example, it is idle if user code sleeps or waits for an answer. Each call compares with the
         call before it, so the first call returns None.
         """
 
-    def look(self, connection: SdkConnection) -> None:
+    def inspect_harness(self, connection: SdkConnection) -> None:
         """Inspects the harness for facts that are unavailable after its control stream has ended.
 
         Needs that stream. Takes milliseconds once, then nothing.
         """
 
-    def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
+    def wait_until_torn_down(self, limit: float, connection: SdkConnection) -> None:
         """Waits until a harness whose control stream has ended has called all teardowns.
 
         Args:
@@ -94,7 +94,7 @@ class Launcher(Protocol):
         """Ends the harness, by force if needed; never raises."""
 
 
-def launcher_for(
+def create_launcher(
     environment_id: str,
     environment: Environment,
     worker_id: str,
@@ -116,17 +116,21 @@ def launcher_for(
     Raises:
         UnsupportedEnvironment: harnesses of that kind can't be started here.
     """
-    prints = _printing(environment_id, logs, on_output)
-    prepares = has_packages(environment.artifacts)
+    prints = _create_output_handler(environment_id, logs, on_output)
+    needs_preparation = has_packages(environment.artifacts)
     match environment.urn:
         case urns.EXTERNAL:
             payload = environment.payload
             return ExternalWorker(environment_id, payload, worker_id, on_external_worker)
         case urns.PROCESS:
-            command, env = command_of(environment_id, environment.payload)
-            return ProcessWorker(environment_id, command, env, worker_id, prints, prepares=prepares)
+            command, env = parse_process_payload(environment_id, environment.payload)
+            return ProcessWorker(
+                environment_id, command, env, worker_id, prints, needs_preparation=needs_preparation
+            )
         case urns.EMBEDDED_PYTHON:
-            return ProcessWorker(environment_id, _BOOT, {}, worker_id, prints, prepares=prepares)
+            return ProcessWorker(
+                environment_id, _BOOT, {}, worker_id, prints, needs_preparation=needs_preparation
+            )
         case urns.DOCKER:
             return DockerWorker(environment_id, environment.payload, worker_id, prints)
         case urn:
@@ -136,15 +140,15 @@ def launcher_for(
             )
 
 
-def _printing(
+def _create_output_handler(
     environment_id: str, logs: LogSink, on_output: Callable[[str], None]
 ) -> Callable[[str], None]:
     """Returns a function that passes each line of output to the log and to the record for failure messages."""
 
-    def take(line: str) -> None:
+    def handle_line(line: str) -> None:
         on_output(line)
         where = f"output of the process of environment {environment_id}"
         now = time.time_ns() // 1_000_000
         logs.log([LogRecord(Severity.INFO, now, line, location=where)])
 
-    return take
+    return handle_line

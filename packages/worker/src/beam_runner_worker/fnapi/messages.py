@@ -22,14 +22,14 @@ _Piece = tuple[bytes | memoryview, int]
 
 
 @attrs.frozen
-class Message:
+class InputMessage:
     """Some elements of the input."""
 
     data: bytes
     count: int
 
 
-def segments(inputs: Iterable[InputChunk]) -> Iterator[Iterator[DataChunk]]:
+def split_at_flushes(inputs: Iterable[InputChunk]) -> Iterator[Iterator[DataChunk]]:
     """Yields the input between one :class:`~beam_runner_model.chunks.FlushBarrier` and the next.
 
     The caller must exhaust each segment before it asks for the next one, or never ask. Only the
@@ -37,22 +37,22 @@ def segments(inputs: Iterable[InputChunk]) -> Iterator[Iterator[DataChunk]]:
     """
     rest = iter(inputs)
 
-    def segment(begin: tuple[DataChunk, ...]) -> Iterator[DataChunk]:
+    def read_segment(begin: tuple[DataChunk, ...]) -> Iterator[DataChunk]:
         yield from begin
         for chunk in rest:
             if isinstance(chunk, FlushBarrier):
                 return
             yield chunk
 
-    yield segment(())
+    yield read_segment(())
     for chunk in rest:
         if not isinstance(chunk, FlushBarrier):
-            yield segment((chunk,))
+            yield read_segment((chunk,))
 
 
-def input_messages(
+def create_input_messages(
     chunks: Iterable[DataChunk], coder: EdgeCoder | None, large: LargeGroups | None = None
-) -> Iterator[Message | TimerChunk]:
+) -> Iterator[InputMessage | TimerChunk]:
     """Yields the elements to process in messages of useful size, joined or split; and timers.
 
     The order is that of the chunks.
@@ -70,22 +70,22 @@ def input_messages(
     for chunk in chunks:
         if isinstance(chunk, TimerChunk):
             if parts:
-                yield Message(b"".join(parts), count)
+                yield InputMessage(b"".join(parts), count)
                 parts, size, count = [], 0, 0
             yield chunk
             continue
-        for piece, elements in _pieces(chunk, coder, large):
+        for piece, elements in _encode_chunk(chunk, coder, large):
             parts.append(piece)
             size += len(piece)
             count += elements
             if size >= PIECE_BYTES:
-                yield Message(b"".join(parts), count)
+                yield InputMessage(b"".join(parts), count)
                 parts, size, count = [], 0, 0
     if parts:
-        yield Message(b"".join(parts), count)
+        yield InputMessage(b"".join(parts), count)
 
 
-def _pieces(
+def _encode_chunk(
     chunk: ElementChunk | GroupChunk, coder: EdgeCoder | None, large: LargeGroups | None
 ) -> Iterator[_Piece]:
     if isinstance(chunk, GroupChunk):

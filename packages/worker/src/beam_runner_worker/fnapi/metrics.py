@@ -14,7 +14,7 @@ from beam_runner_urns import metrics as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, metrics_pb2
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.totals import is_empty, is_known
+from beam_runner_worker.totals import is_addable_type, is_empty_distribution
 
 _OF_A_MOMENT = frozenset(
     [urns.WORK_COMPLETED, urns.WORK_REMAINING, urns.DATA_CHANNEL_READ_INDEX, urns.PROGRESS_TYPE]
@@ -34,7 +34,7 @@ class ShortIds:
         self._lock = threading.Lock()
         self._known: dict[str, MonitoringInfo] = {}
 
-    def resolve(
+    def resolve_metrics(
         self,
         by_short_id: Mapping[str, bytes],
         in_full: Iterable[metrics_pb2.MonitoringInfo],
@@ -49,20 +49,20 @@ class ShortIds:
         Raises:
             HarnessError: the SDK doesn't return the meaning of its short ids.
         """
-        told = tuple(_full(info) for info in in_full)
+        told = tuple(_convert_info(info) for info in in_full)
         if told:
             return told
         with self._lock:
             unknown = [short_id for short_id in by_short_id if short_id not in self._known]
             if unknown:
-                self._learn(unknown)
+                self._request_meanings(unknown)
             infos = []
             for short_id, payload in by_short_id.items():
                 known = self._known[short_id]
                 infos.append(MonitoringInfo(known.urn, known.type, known.labels, payload))
             return tuple(infos)
 
-    def _learn(self, short_ids: list[str]) -> None:
+    def _request_meanings(self, short_ids: list[str]) -> None:
         request = beam_fn_api_pb2.InstructionRequest(
             monitoring_infos=beam_fn_api_pb2.MonitoringInfosMetadataRequest(
                 monitoring_info_id=short_ids
@@ -72,14 +72,14 @@ class ShortIds:
         for short_id in short_ids:
             if short_id not in answer:
                 raise HarnessError(f"the SDK doesn't know its short id {short_id!r}")
-            self._known[short_id] = _full(answer[short_id])
+            self._known[short_id] = _convert_info(answer[short_id])
 
 
-def _full(info: metrics_pb2.MonitoringInfo) -> MonitoringInfo:
+def _convert_info(info: metrics_pb2.MonitoringInfo) -> MonitoringInfo:
     return MonitoringInfo(info.urn, info.type, tuple(sorted(info.labels.items())), info.payload)
 
 
-class LastingMetrics:
+class TotalMetricsFilter:
     """Filter for the metrics that belong into a job's totals, which stay meaningful after the bundle
     has ended.
 
@@ -94,12 +94,12 @@ class LastingMetrics:
         self._warn = warn
         self._named: set[str] = set()
 
-    def of(self, infos: Iterable[MonitoringInfo]) -> Iterator[MonitoringInfo]:
+    def filter_metrics(self, infos: Iterable[MonitoringInfo]) -> Iterator[MonitoringInfo]:
         """Returns the metrics for totals among the given ones."""
         for info in infos:
-            if info.urn in _OF_A_MOMENT or info.type in _OF_A_MOMENT or is_empty(info):
+            if info.urn in _OF_A_MOMENT or info.type in _OF_A_MOMENT or is_empty_distribution(info):
                 continue
-            if is_known(info.type):
+            if is_addable_type(info.type):
                 yield info
             elif info.type not in self._named:
                 self._named.add(info.type)

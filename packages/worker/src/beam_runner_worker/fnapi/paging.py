@@ -22,7 +22,7 @@ class Pager:
     def __init__(self) -> None:
         self._kept: OrderedDict[bytes, bytes] = OrderedDict()
 
-    def page(
+    def read_page(
         self,
         name: bytes,
         token: bytes,
@@ -45,7 +45,7 @@ class Pager:
         if len(data) - begin <= PIECE_BYTES:
             return data[begin:], b""
         skip_element = skip()
-        end = len(data) if skip_element is None else page_end(data, begin, skip_element)
+        end = len(data) if skip_element is None else find_page_end(data, begin, skip_element)
         if end >= len(data):
             return data[begin:], b""
         self._kept[name] = data
@@ -54,7 +54,7 @@ class Pager:
         return data[begin:end], b"%d" % end
 
 
-def page_end(data: bytes, begin: int, skip: Skip) -> int:
+def find_page_end(data: bytes, begin: int, skip: Skip) -> int:
     """Returns the end of the page that begins at a position: after the element that makes it large enough."""
     end, wanted, size = begin, begin + PIECE_BYTES, len(data)
     while end < wanted and end < size:

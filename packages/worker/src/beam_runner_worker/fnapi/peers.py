@@ -18,7 +18,7 @@ _PROC = Path("/proc")
 _LISTENING, _ESTABLISHED = "0A", "01"
 
 
-def common_process(listening: str, peer: str) -> int | None:
+def find_common_process(listening: str, peer: str) -> int | None:
     """Returns the process that listens at ``listening`` and is also the process at ``peer``; None if
     it differs or is unknown.
 
@@ -29,15 +29,17 @@ def common_process(listening: str, peer: str) -> int | None:
     other_port = peer.rpartition(":")[2]
     if not other_port.isdigit():
         return None
-    return _holder(_listening_sockets(listening), _sockets(int(other_port), _ESTABLISHED))
+    return _find_socket_owner(
+        _find_listening_sockets(listening), _find_sockets(int(other_port), _ESTABLISHED)
+    )
 
 
-def process_listening(address: str) -> int | None:
+def find_listening_process(address: str) -> int | None:
     """Returns the local process that listens at a host and port; None for a remote host or an invisible process."""
-    return _holder(_listening_sockets(address))
+    return _find_socket_owner(_find_listening_sockets(address))
 
 
-def process_at(peer: str) -> int | None:
+def find_peer_process(peer: str) -> int | None:
     """Returns the process at the other end of a connection to this machine; None if it is invisible.
 
     Args:
@@ -46,25 +48,27 @@ def process_at(peer: str) -> int | None:
     port = peer.rpartition(":")[2]
     if not port.isdigit():
         return None
-    return _holder(_sockets(int(port), _ESTABLISHED))
+    return _find_socket_owner(_find_sockets(int(port), _ESTABLISHED))
 
 
-def _holder(*wanted: set[str]) -> int | None:
+def _find_socket_owner(*wanted: set[str]) -> int | None:
     """Returns the youngest process that holds at least one socket of each set."""
     if not all(wanted):
         return None
-    found = (process for process, held in _held_sockets() if all(each & held for each in wanted))
+    found = (
+        process for process, held in _list_process_sockets() if all(each & held for each in wanted)
+    )
     return next(found, None)
 
 
-def _listening_sockets(address: str) -> set[str]:
+def _find_listening_sockets(address: str) -> set[str]:
     host, _, port = address.rpartition(":")
     if host.removeprefix("dns:///") not in _LOCAL_HOSTS or not port.isdigit():
         return set()
-    return _sockets(int(port), _LISTENING)
+    return _find_sockets(int(port), _LISTENING)
 
 
-def _sockets(port: int, state: str) -> set[str]:
+def _find_sockets(port: int, state: str) -> set[str]:
     """Returns the sockets with this local port and state, in the form of the links to open files."""
     found = set()
     for table in ("tcp", "tcp6"):
@@ -79,7 +83,7 @@ def _sockets(port: int, state: str) -> set[str]:
     return found
 
 
-def _held_sockets() -> Iterator[tuple[int, set[str]]]:
+def _list_process_sockets() -> Iterator[tuple[int, set[str]]]:
     """Yields each visible process with its open files, the youngest first."""
     for process in processes():
         folder = f"{_PROC}/{process}/fd/"

@@ -14,7 +14,7 @@ _PAUSE_SECONDS = 5.0
 _NO_ANSWERS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
-class PoolWatch:
+class PoolHealthCheck:
     """A check that asks a pool every 5 s; any thread may use it.
 
     Args:
@@ -27,7 +27,7 @@ class PoolWatch:
         self._call: grpc.Future | None = None
         self._next = 0.0
 
-    def gone(self, limit: float = 0.0) -> str | None:
+    def explain_outage(self, limit: float = 0.0) -> str | None:
         """Returns why the pool counts as gone: no process listens, or no answer came for a minute;
         otherwise None.
 
@@ -36,7 +36,7 @@ class PoolWatch:
                 counts.
         """
         with self._lock:
-            call = self._asked()
+            call = self._get_or_start_request()
             if call is None:
                 return None
             try:
@@ -49,7 +49,7 @@ class PoolWatch:
             return f"{error.code().name}: {error.details()}"
         return None
 
-    def _asked(self) -> grpc.Future | None:
+    def _get_or_start_request(self) -> grpc.Future | None:
         """Returns the current request, which is started if it is due."""
         if self._call is None and time.monotonic() >= self._next:
             try:

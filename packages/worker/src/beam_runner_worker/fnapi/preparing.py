@@ -24,9 +24,9 @@ from beam_runner_worker._protos import (
 )
 from beam_runner_worker.fnapi.process import CANNOT_PREPARE
 from beam_runner_worker.fnapi.virtual_environments import (
-    CannotInstall,
-    cache_folder,
-    python_with,
+    InstallationError,
+    find_cache_folder,
+    get_python_with_packages,
 )
 from beam_runner_worker.packages import StagedPackages
 
@@ -46,7 +46,7 @@ class HarnessEndpoints:
     control: str
 
 
-def prepare(worker_id: str, endpoints: HarnessEndpoints, directory: Path) -> None:
+def prepare_harness(worker_id: str, endpoints: HarnessEndpoints, directory: Path) -> None:
     """Asks for the provision info, fetches the artifacts, and sets the variables that the SDK harness
     reads.
 
@@ -65,27 +65,29 @@ def prepare(worker_id: str, endpoints: HarnessEndpoints, directory: Path) -> Non
         ).info
     artifacts = info.artifact_endpoint.url or endpoints.artifact
     if info.dependencies:
-        _fetch(artifacts, info.dependencies, directory / STAGED, metadata)
-    os.environ.update(_environment(endpoints, info, directory))
+        _fetch_artifacts(artifacts, info.dependencies, directory / STAGED, metadata)
+    os.environ.update(_create_environment_variables(endpoints, info, directory))
 
 
-def python_with_packages(directory: Path) -> Path | None:
+def install_staged_packages(directory: Path) -> Path | None:
     """Returns the interpreter of an environment with the staged packages, which may take minutes to
     create.
 
     Returns None if no packages are staged. Exits with 78 if they can't be installed.
     """
     try:
-        packages = StagedPackages.of(directory / STAGED)
+        packages = StagedPackages.from_folder(directory / STAGED)
         if not packages:
             return None
-        return python_with(packages, cache_folder(), lambda line: print(line, flush=True))
-    except (CannotInstall, FileNotFoundError) as error:
+        return get_python_with_packages(
+            packages, find_cache_folder(), lambda line: print(line, flush=True)
+        )
+    except (InstallationError, FileNotFoundError) as error:
         print(f"Can't install the packages of the job: {error}", file=sys.stderr, flush=True)
         sys.exit(CANNOT_PREPARE)
 
 
-def _fetch(
+def _fetch_artifacts(
     endpoint: str,
     dependencies: Sequence[beam_runner_api_pb2.ArtifactInformation],
     directory: Path,
@@ -100,14 +102,14 @@ def _fetch(
             metadata=metadata,
         ).replacements
         for number, artifact in enumerate(resolved):
-            name = _staged_name(artifact, number)
+            name = _get_staged_name(artifact, number)
             request = beam_artifact_api_pb2.GetArtifactRequest(artifact=artifact)
             with open(directory / name, "wb") as file:
                 for piece in service.GetArtifact(request, metadata=metadata):
                     file.write(piece.data)
 
 
-def _staged_name(artifact: beam_runner_api_pb2.ArtifactInformation, number: int) -> str:
+def _get_staged_name(artifact: beam_runner_api_pb2.ArtifactInformation, number: int) -> str:
     """Returns the staged file name of an artifact; a numbered name for requirements, which have none.
 
     Raises:
@@ -124,7 +126,7 @@ def _staged_name(artifact: beam_runner_api_pb2.ArtifactInformation, number: int)
     return name
 
 
-def _environment(
+def _create_environment_variables(
     endpoints: HarnessEndpoints, info: beam_provision_api_pb2.ProvisionInfo, directory: Path
 ) -> dict[str, str]:
     """Returns the environment variables that the SDK harness reads."""
@@ -135,17 +137,19 @@ def _environment(
         "PIPELINE_OPTIONS_FILE": str(options),
         "SEMI_PERSISTENT_DIRECTORY": str(directory),
         "RUNNER_CAPABILITIES": " ".join(info.runner_capabilities),
-        "LOGGING_API_SERVICE_DESCRIPTOR": _descriptor(
+        "LOGGING_API_SERVICE_DESCRIPTOR": _format_service_descriptor(
             info.logging_endpoint.url or endpoints.logging
         ),
-        "CONTROL_API_SERVICE_DESCRIPTOR": _descriptor(
+        "CONTROL_API_SERVICE_DESCRIPTOR": _format_service_descriptor(
             info.control_endpoint.url or endpoints.control
         ),
     }
     if info.status_endpoint.url:
-        environment["STATUS_API_SERVICE_DESCRIPTOR"] = _descriptor(info.status_endpoint.url)
+        environment["STATUS_API_SERVICE_DESCRIPTOR"] = _format_service_descriptor(
+            info.status_endpoint.url
+        )
     return environment
 
 
-def _descriptor(url: str) -> str:
+def _format_service_descriptor(url: str) -> str:
     return text_format.MessageToString(endpoints_pb2.ApiServiceDescriptor(url=url))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from beam_runner_worker._protos import beam_runner_api_pb2
 from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
-from beam_runner_worker.fnapi.activity import activity_of
+from beam_runner_worker.fnapi.activity import measure_process_activity
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.guarded import GuardedProcess
 from beam_runner_worker.fnapi.starting import HarnessActivity
@@ -20,7 +20,7 @@ CANNOT_PREPARE = os.EX_CONFIG
 """The exit code of a boot program that can't install what the environment needs."""
 
 
-class OwnProcess:
+class SeparateProcess:
     """Base of harnesses with a separate process: its exit is visible, its output is logged, and it has
     its own interpreter.
 
@@ -29,29 +29,29 @@ class OwnProcess:
         on_output: called with every line that the process prints.
     """
 
-    whereabouts = ""
+    log_hint = ""
 
     def __init__(self, called: str, on_output: Callable[[str], None]) -> None:
-        self.called = called
+        self.description = called
         self._process = GuardedProcess(on_output)
 
-    def failure(self, limit: float = 0.0) -> str | None:
+    def explain_failure(self, limit: float = 0.0) -> str | None:
         """Returns a sentence with the exit code of a process that has exited, or exits within the limit."""
         code = self._process.wait(limit)
-        return None if code is None else f"its {self.called} exited with code {code}"
+        return None if code is None else f"its {self.description} exited with code {code}"
 
-    def waits(self, connection: SdkConnection) -> None:
+    def has_idle_interpreter(self, connection: SdkConnection) -> None:
         """Returns None, because nothing is known."""
 
-    def look(self, connection: SdkConnection) -> None:
+    def inspect_harness(self, connection: SdkConnection) -> None:
         """Does nothing."""
 
-    def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
+    def wait_until_torn_down(self, limit: float, connection: SdkConnection) -> None:
         """Waits until the process has exited."""
         self._process.wait(limit)
 
 
-class ProcessWorker(OwnProcess):
+class ProcessWorker(SeparateProcess):
     """One harness process, which exits with this process for any reason; its files are removed, too.
 
     Args:
@@ -71,9 +71,9 @@ class ProcessWorker(OwnProcess):
         worker_id: str,
         on_output: Callable[[str], None],
         *,
-        prepares: bool = False,
+        needs_preparation: bool = False,
     ) -> None:
-        self.prepares = prepares
+        self.needs_preparation = needs_preparation
         self._environment_id = environment_id
         self._command = tuple(command)
         self._env = dict(env)
@@ -81,13 +81,13 @@ class ProcessWorker(OwnProcess):
         super().__init__(f"process {shlex.join(self._command)!r}", on_output)
         self._directory: str | None = None
 
-    def activity(self) -> HarnessActivity | None:
+    def measure_activity(self) -> HarnessActivity | None:
         """Returns the activity of the command and its descendants."""
         process = self._process.pid
-        return None if process is None else activity_of(process)
+        return None if process is None else measure_process_activity(process)
 
     @property
-    def hopeless(self) -> bool:
+    def is_failure_permanent(self) -> bool:
         """Whether another process would exit for the same reason."""
         return self._process.wait() == CANNOT_PREPARE
 
@@ -110,7 +110,7 @@ class ProcessWorker(OwnProcess):
             **self._env,
         }
         self._process.start(
-            (*self._command, *boot_flags(self._worker_id, endpoint)),
+            (*self._command, *create_boot_flags(self._worker_id, endpoint)),
             env,
             shlex.join(("rm", "-rf", "--", self._directory)),
         )
@@ -122,13 +122,15 @@ class ProcessWorker(OwnProcess):
             shutil.rmtree(self._directory, ignore_errors=True)
 
 
-def boot_flags(worker_id: str, endpoint: str) -> tuple[str, ...]:
+def create_boot_flags(worker_id: str, endpoint: str) -> tuple[str, ...]:
     """Returns the arguments of a boot program in Beam's contract for containers: its id and the services."""
     services = ("logging", "artifact", "provision", "control")
     return (f"--id={worker_id}", *(f"--{service}_endpoint={endpoint}" for service in services))
 
 
-def command_of(environment_id: str, payload: bytes) -> tuple[tuple[str, ...], dict[str, str]]:
+def parse_process_payload(
+    environment_id: str, payload: bytes
+) -> tuple[tuple[str, ...], dict[str, str]]:
     """Returns the command and environment variables of a PROCESS environment.
 
     Args:

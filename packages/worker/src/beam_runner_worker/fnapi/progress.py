@@ -13,7 +13,7 @@ from beam_runner_urns import metrics as urns
 from beam_runner_worker._protos import beam_fn_api_pb2
 
 
-def progress_request(instruction_id: str) -> beam_fn_api_pb2.InstructionRequest:
+def create_progress_request(instruction_id: str) -> beam_fn_api_pb2.InstructionRequest:
     """Returns a request for the progress of a bundle."""
     return beam_fn_api_pb2.InstructionRequest(
         process_bundle_progress=beam_fn_api_pb2.ProcessBundleProgressRequest(
@@ -22,7 +22,7 @@ def progress_request(instruction_id: str) -> beam_fn_api_pb2.InstructionRequest:
     )
 
 
-def processed_elements(
+def count_processed_elements(
     infos: Iterable[MonitoringInfo], source: str, heads: Container[str]
 ) -> float:
     """Returns the number of processed input elements, with a fraction for the current one.
@@ -42,9 +42,9 @@ def processed_elements(
         if info.urn == urns.DATA_CHANNEL_READ_INDEX and transform == source:
             index = decode_varint(info.payload, 0)[0]
         elif info.urn == urns.WORK_COMPLETED and transform in heads:
-            completed += sum(_doubles(info.payload))
+            completed += sum(_decode_doubles(info.payload))
         elif info.urn == urns.WORK_REMAINING and transform in heads:
-            remaining += sum(_doubles(info.payload))
+            remaining += sum(_decode_doubles(info.payload))
     if index < 0:
         return 0.0
     work = completed + remaining
@@ -52,7 +52,7 @@ def processed_elements(
     return index + min(1.0, max(0.0, fraction))
 
 
-def _doubles(payload: bytes) -> Iterable[float]:
+def _decode_doubles(payload: bytes) -> Iterable[float]:
     """Returns the doubles of a length-prefixed iterable."""
     count = decode_count(payload, 0)
     return struct.unpack_from(f">{count}d", payload, COUNT_BYTES)

@@ -17,7 +17,7 @@ from beam_runner_worker._protos import (
     endpoints_pb2,
     json_format,
 )
-from beam_runner_worker.fnapi.services import Workers, refuse
+from beam_runner_worker.fnapi.services import SdkRegistry, abort_call
 from beam_runner_worker.ports import ArtifactReader
 
 RUNNER_CAPABILITIES = (
@@ -30,7 +30,7 @@ RUNNER_CAPABILITIES = (
 class ProvisionService(beam_provision_api_pb2_grpc.ProvisionServiceServicer):
     """Service that returns the job's options, its artifacts and the endpoints to an SDK harness."""
 
-    def __init__(self, job: JobContext, workers: Workers) -> None:
+    def __init__(self, job: JobContext, workers: SdkRegistry) -> None:
         self._job = job
         self._workers = workers
         self.endpoint = ""
@@ -42,7 +42,7 @@ class ProvisionService(beam_provision_api_pb2_grpc.ProvisionServiceServicer):
         context: grpc.ServicerContext,
     ) -> beam_provision_api_pb2.GetProvisionInfoResponse:
         """Returns the info for the calling SDK."""
-        connection = self._workers.caller(context)
+        connection = self._workers.find_caller(context)
         environment = self._job.environments[connection.environment]
         endpoint = endpoints_pb2.ApiServiceDescriptor(url=self.endpoint)
         info = beam_provision_api_pb2.ProvisionInfo(
@@ -51,7 +51,7 @@ class ProvisionService(beam_provision_api_pb2_grpc.ProvisionServiceServicer):
             artifact_endpoint=endpoint,
             control_endpoint=endpoint,
             status_endpoint=endpoint,
-            dependencies=map(_artifact_proto, environment.artifacts),
+            dependencies=map(_create_artifact_proto, environment.artifacts),
             runner_capabilities=RUNNER_CAPABILITIES,
             metadata={"job_id": self._job.job_id, "job_name": self._job.job_name},
         )
@@ -63,7 +63,7 @@ class ArtifactService(beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceService
     """Service that sends SDK harnesses the files that their environments need."""
 
     def __init__(
-        self, environments: Mapping[str, Environment], reader: ArtifactReader, workers: Workers
+        self, environments: Mapping[str, Environment], reader: ArtifactReader, workers: SdkRegistry
     ) -> None:
         self._reader = reader
         self._workers = workers
@@ -85,19 +85,19 @@ class ArtifactService(beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceService
         self, request: beam_artifact_api_pb2.GetArtifactRequest, context: grpc.ServicerContext
     ) -> Iterator[beam_artifact_api_pb2.GetArtifactResponse]:
         """Yields the content of an artifact in pieces."""
-        self._workers.caller(context)
+        self._workers.find_caller(context)
         wanted = request.artifact
         sha256 = self._by_type.get((wanted.type_urn, wanted.type_payload))
         if sha256 is None:
-            refuse(context, grpc.StatusCode.NOT_FOUND, "the job has no such artifact")
+            abort_call(context, grpc.StatusCode.NOT_FOUND, "the job has no such artifact")
         try:
             for piece in self._reader.read(sha256):
                 yield beam_artifact_api_pb2.GetArtifactResponse(data=piece)
         except KeyError:
-            refuse(context, grpc.StatusCode.NOT_FOUND, f"the artifact {sha256} is missing")
+            abort_call(context, grpc.StatusCode.NOT_FOUND, f"the artifact {sha256} is missing")
 
 
-def _artifact_proto(artifact: Artifact) -> beam_runner_api_pb2.ArtifactInformation:
+def _create_artifact_proto(artifact: Artifact) -> beam_runner_api_pb2.ArtifactInformation:
     return beam_runner_api_pb2.ArtifactInformation(
         type_urn=artifact.type_urn,
         type_payload=artifact.type_payload,

@@ -10,7 +10,7 @@ from beam_runner_model.bundles import MonitoringInfo
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.samples import sample_infos
+from beam_runner_worker.samples import create_sample_infos
 
 _SECONDS_BETWEEN = 1.0
 Ask = Callable[[beam_fn_api_pb2.InstructionRequest], beam_fn_api_pb2.InstructionResponse]
@@ -30,7 +30,7 @@ class SdkSamples:
         self._next = 0.0
         self._lock = threading.Lock()
 
-    def take(self) -> tuple[MonitoringInfo, ...]:
+    def request_samples(self) -> tuple[MonitoringInfo, ...]:
         """Returns the new samples; none within 1 s after the last call.
 
         An SDK without samples, for example because it doesn't support them, is not asked again.
@@ -44,7 +44,7 @@ class SdkSamples:
             sample_data=beam_fn_api_pb2.SampleDataRequest()
         )
         try:
-            return sample_infos(self._ask(request).sample_data)
+            return create_sample_infos(self._ask(request).sample_data)
         except HarnessError:
             self._wanted = False
             return ()

@@ -27,14 +27,14 @@ class _Traceback:
         return [sanitize_text(line) for line in traceback.format_exception(*arguments, **named)]
 
 
-def make_encodable() -> None:
+def patch_sdk_texts() -> None:
     """Patches the harness classes of this process; must be called before the harness is created."""
     for module in (sdk_worker, log_handler):
         setattr(module, "traceback", _Traceback())  # noqa: B010
     handler = log_handler.FnApiLogRecordHandler
     usual = handler.format
 
-    def format_encodable(self: logging.Handler, record: logging.LogRecord) -> str:
+    def format_sanitized(self: logging.Handler, record: logging.LogRecord) -> str:
         return sanitize_text(str(usual(self, record)))
 
-    setattr(handler, "format", format_encodable)  # noqa: B010
+    setattr(handler, "format", format_sanitized)  # noqa: B010

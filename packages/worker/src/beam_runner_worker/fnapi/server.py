@@ -22,8 +22,8 @@ from beam_runner_worker.fnapi.services import (
     ControlService,
     DataService,
     LoggingService,
+    SdkRegistry,
     StateService,
-    Workers,
 )
 from beam_runner_worker.fnapi.status import SdkStatus, StatusService
 from beam_runner_worker.ports import ArtifactReader, LogSink
@@ -73,7 +73,7 @@ class FnApiServer:
         self._logs = logs
         self._limits = limits or HarnessLimits()
         self._on_external_worker = on_external_worker
-        self._workers = Workers()
+        self._workers = SdkRegistry()
         self._lock = threading.Lock()
         self._harnesses: dict[str, FnApiHarness] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="fnapi")
@@ -109,13 +109,13 @@ class FnApiServer:
                     self._logs,
                     self._limits,
                     self._on_external_worker,
-                    sampling=samples.is_wanted(self._job.options_json),
+                    sampling=samples.are_samples_enabled(self._job.options_json),
                 )
             return self._harnesses[environment_id]
 
     def status(self, seconds: float) -> tuple[SdkStatus, ...]:
         """Returns the status reports of the SDK harnesses that answer within the time limit."""
-        return self._status.ask(seconds)
+        return self._status.request_reports(seconds)
 
     def close(self) -> None:
         """Closes all harnesses, then the server; idempotent; takes seconds at most."""

@@ -24,7 +24,7 @@ _JAVA_ORPHANS = ".io.grpc.internal.ManagedChannelOrphanWrapper"
 """The place in gRPC that logs, as an error, that the Java SDK in a program has left channels open."""
 
 
-class Workers:
+class SdkRegistry:
     """The SDK harnesses that may use the server, by worker id."""
 
     def __init__(self) -> None:
@@ -32,68 +32,74 @@ class Workers:
         self._connections: dict[str, SdkConnection] = {}
         self._descriptors: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}
 
-    def add(self, connection: SdkConnection) -> None:
+    def add_connection(self, connection: SdkConnection) -> None:
         """Admits an SDK."""
         with self._lock:
             self._connections[connection.worker_id] = connection
 
-    def remove(self, connection: SdkConnection) -> None:
+    def remove_connection(self, connection: SdkConnection) -> None:
         """Removes an SDK."""
         with self._lock:
             self._connections.pop(connection.worker_id, None)
 
-    def add_descriptor(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
+    def register_descriptor(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
         """Stores a descriptor for the SDKs that will ask for it."""
         with self._lock:
             self._descriptors[descriptor.id] = descriptor
 
-    def descriptor(self, descriptor_id: str) -> beam_fn_api_pb2.ProcessBundleDescriptor | None:
+    def find_descriptor(self, descriptor_id: str) -> beam_fn_api_pb2.ProcessBundleDescriptor | None:
         """Returns the descriptor of an id."""
         with self._lock:
             return self._descriptors.get(descriptor_id)
 
-    def caller(self, context: grpc.ServicerContext) -> SdkConnection:
+    def find_caller(self, context: grpc.ServicerContext) -> SdkConnection:
         """Returns the SDK that makes a call; refuses all other callers."""
         worker_id = dict(context.invocation_metadata()).get("worker_id", "")
         with self._lock:
             connection = self._connections.get(str(worker_id))
         if connection is None:
-            refuse(context, grpc.StatusCode.PERMISSION_DENIED, f"unknown worker id {worker_id!r}")
+            abort_call(
+                context, grpc.StatusCode.PERMISSION_DENIED, f"unknown worker id {worker_id!r}"
+            )
         return connection
 
-    def connected(self) -> list[SdkConnection]:
+    def list_connected(self) -> list[SdkConnection]:
         """Returns the SDKs that have connected and are not lost."""
         with self._lock:
             connections = list(self._connections.values())
-        return [one for one in connections if one.connected and one.usable]
+        return [one for one in connections if one.is_connected and one.is_usable]
 
-    def that_runs(self, instruction_id: str, context: grpc.ServicerContext) -> SdkConnection:
+    def find_by_instruction(
+        self, instruction_id: str, context: grpc.ServicerContext
+    ) -> SdkConnection:
         """Returns the SDK that runs a bundle, for a call without a worker id; refuses the call if none does."""
         with self._lock:
             connections = list(self._connections.values())
-        found = (c for c in connections if c.bundle(instruction_id) is not None)
+        found = (c for c in connections if c.find_bundle(instruction_id) is not None)
         connection = next(found, None)
         if connection is None:
             reason = f"the call has no worker id, and no bundle {instruction_id!r} is running"
-            refuse(context, grpc.StatusCode.PERMISSION_DENIED, reason)
+            abort_call(context, grpc.StatusCode.PERMISSION_DENIED, reason)
         return connection
 
 
-def refuse(context: grpc.ServicerContext, code: grpc.StatusCode, reason: str) -> NoReturn:
+def abort_call(context: grpc.ServicerContext, code: grpc.StatusCode, reason: str) -> NoReturn:
     """Ends a call with an error."""
     context.abort(code, reason)
     raise AssertionError("abort returned")
 
 
-def _open(workers: Workers, context: grpc.ServicerContext, name: str) -> SdkConnection:
-    connection = workers.caller(context)
+def _open_stream(workers: SdkRegistry, context: grpc.ServicerContext, name: str) -> SdkConnection:
+    connection = workers.find_caller(context)
     agent = str(dict(context.invocation_metadata()).get("user-agent", ""))
-    if not connection.stream_opened(name, context.peer(), agent):
-        refuse(context, grpc.StatusCode.ALREADY_EXISTS, f"the worker already has a {name} stream")
+    if not connection.register_stream(name, context.peer(), agent):
+        abort_call(
+            context, grpc.StatusCode.ALREADY_EXISTS, f"the worker already has a {name} stream"
+        )
     return connection
 
 
-def _read_aside(
+def _read_in_background(
     connection: SdkConnection,
     name: str,
     messages: Iterable[Any],
@@ -114,7 +120,7 @@ def _read_aside(
         ended()
 
     def broke(error: BaseException) -> None:
-        connection.lose(
+        connection.mark_lost(
             f"the server stopped reading the {name} stream of the SDK:"
             f" {type(error).__name__}: {error}"
         )
@@ -122,7 +128,7 @@ def _read_aside(
     start_essential_thread(read, f"fnapi-{name}", broke)
 
 
-def _on_end(context: grpc.ServicerContext, callback: Callable[[], None]) -> None:
+def _call_at_end(context: grpc.ServicerContext, callback: Callable[[], None]) -> None:
     if not context.add_callback(callback):
         callback()
 
@@ -130,7 +136,7 @@ def _on_end(context: grpc.ServicerContext, callback: Callable[[], None]) -> None
 class ControlService(beam_fn_api_pb2_grpc.BeamFnControlServicer):
     """Service for instructions to SDKs, and their responses."""
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, workers: SdkRegistry) -> None:
         self._workers = workers
 
     def Control(
@@ -139,14 +145,16 @@ class ControlService(beam_fn_api_pb2_grpc.BeamFnControlServicer):
         context: grpc.ServicerContext,
     ) -> Iterator[beam_fn_api_pb2.InstructionRequest]:
         """Serves the stream that makes a process an SDK harness; it lives as long as the harness."""
-        connection = _open(self._workers, context, "control")
+        connection = _open_stream(self._workers, context, "control")
 
-        def closed() -> None:
-            connection.stream_closed("control")
+        def close_stream() -> None:
+            connection.unregister_stream("control")
             connection.instructions.put(None)
 
-        _on_end(context, closed)
-        _read_aside(connection, "control", responses, connection.responded, lambda: None)
+        _call_at_end(context, close_stream)
+        _read_in_background(
+            connection, "control", responses, connection.dispatch_response, lambda: None
+        )
         yield from iter(connection.instructions.get, None)
 
     def GetProcessBundleDescriptor(
@@ -155,41 +163,43 @@ class ControlService(beam_fn_api_pb2_grpc.BeamFnControlServicer):
         context: grpc.ServicerContext,
     ) -> beam_fn_api_pb2.ProcessBundleDescriptor:
         """Returns the descriptor of a stage."""
-        self._workers.caller(context)
+        self._workers.find_caller(context)
         wanted = request.process_bundle_descriptor_id
-        descriptor = self._workers.descriptor(wanted)
+        descriptor = self._workers.find_descriptor(wanted)
         if descriptor is None:
-            refuse(context, grpc.StatusCode.NOT_FOUND, f"no descriptor {wanted!r}")
+            abort_call(context, grpc.StatusCode.NOT_FOUND, f"no descriptor {wanted!r}")
         return descriptor
 
 
 class DataService(beam_fn_api_pb2_grpc.BeamFnDataServicer):
     """Service for the elements of all bundles of an SDK, on one stream."""
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, workers: SdkRegistry) -> None:
         self._workers = workers
 
     def Data(
         self, elements: Iterator[beam_fn_api_pb2.Elements], context: grpc.ServicerContext
     ) -> Iterator[beam_fn_api_pb2.Elements]:
         """Sends and receives; a message counts as sent when gRPC asks for the next one."""
-        connection = _open(self._workers, context, "data")
+        connection = _open_stream(self._workers, context, "data")
 
-        def closed() -> None:
-            connection.stream_closed("data")
+        def close_stream() -> None:
+            connection.unregister_stream("data")
             connection.outgoing.put(None)
 
-        _on_end(context, closed)
-        _read_aside(connection, "data", elements, connection.received, connection.shuts_down)
+        _call_at_end(context, close_stream)
+        _read_in_background(
+            connection, "data", elements, connection.dispatch_elements, connection.record_shutdown
+        )
         for message, bundle in iter(connection.outgoing.get, None):
             yield message
-            bundle.sent()
+            bundle.record_sent_message()
 
 
 class StateService(beam_fn_api_pb2_grpc.BeamFnStateServicer):
     """Service for side inputs and user state of running bundles."""
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, workers: SdkRegistry) -> None:
         self._workers = workers
 
     def State(
@@ -202,27 +212,27 @@ class StateService(beam_fn_api_pb2_grpc.BeamFnStateServicer):
         """
         connection = None
         if dict(context.invocation_metadata()).get("worker_id"):
-            connection = self._workers.caller(context)
+            connection = self._workers.find_caller(context)
         for request in requests:
             if connection is None:
-                connection = self._workers.that_runs(request.instruction_id, context)
-            yield _answer(connection, request)
+                connection = self._workers.find_by_instruction(request.instruction_id, context)
+            yield _answer_state_request(connection, request)
 
 
-def _answer(
+def _answer_state_request(
     connection: SdkConnection, request: beam_fn_api_pb2.StateRequest
 ) -> beam_fn_api_pb2.StateResponse:
-    bundle = connection.bundle(request.instruction_id)
+    bundle = connection.find_bundle(request.instruction_id)
     if bundle is None:
         reason = f"no bundle {request.instruction_id!r} is running"
         return beam_fn_api_pb2.StateResponse(id=request.id, error=reason)
-    return bundle.state.answer(request, bundle.fail)
+    return bundle.state.answer_request(request, bundle.fail)
 
 
 class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
     """Service for the logs of SDKs."""
 
-    def __init__(self, workers: Workers, sink: LogSink) -> None:
+    def __init__(self, workers: SdkRegistry, sink: LogSink) -> None:
         self._workers = workers
         self._sink = sink
 
@@ -230,27 +240,27 @@ class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
         self, batches: Iterator[beam_fn_api_pb2.LogEntry.List], context: grpc.ServicerContext
     ) -> Iterator[beam_fn_api_pb2.LogControl]:
         """Passes entries on until the SDK ends the stream; never sends anything."""
-        connection = self._workers.caller(context)
+        connection = self._workers.find_caller(context)
         try:
             for batch in batches:
-                records = [_log_record(e) for e in batch.log_entries if not _is_noise(e)]
+                records = [_convert_entry(e) for e in batch.log_entries if not _is_irrelevant(e)]
                 connection.last_lines.extend(record.message for record in records)
                 self._sink.log(records)
         except grpc.RpcError:
             return  # the SDK is gone, which its control stream reports
-        connection.shuts_down()
+        connection.record_shutdown()
         yield from ()
 
 
-def _is_noise(entry: beam_fn_api_pb2.LogEntry) -> bool:
+def _is_irrelevant(entry: beam_fn_api_pb2.LogEntry) -> bool:
     """Returns whether a log entry is irrelevant to the job.
 
     Java's PortableRunner raises the first error message of a job, which must not be such an entry.
     """
-    return _is_echo(entry) or entry.log_location.endswith(_JAVA_ORPHANS)
+    return _is_echoed_message(entry) or entry.log_location.endswith(_JAVA_ORPHANS)
 
 
-def _is_echo(entry: beam_fn_api_pb2.LogEntry) -> bool:
+def _is_echoed_message(entry: beam_fn_api_pb2.LogEntry) -> bool:
     """Returns whether a Go program that hosts its own SDK harness prints a message of its job.
 
     With LOOPBACK, the SDK harness runs in the client's program and sends the program's whole log,
@@ -260,7 +270,7 @@ def _is_echo(entry: beam_fn_api_pb2.LogEntry) -> bool:
     return _GO_CLIENT in entry.log_location
 
 
-def _log_record(entry: beam_fn_api_pb2.LogEntry) -> LogRecord:
+def _convert_entry(entry: beam_fn_api_pb2.LogEntry) -> LogRecord:
     known = entry.severity in Severity.__members__.values()
     return LogRecord(
         severity=Severity(entry.severity) if known else Severity.UNSPECIFIED,

@@ -10,12 +10,12 @@ from beam_runner_model.value_pieces import PIECE_BYTES, ValuePieces
 from beam_runner_urns import coders as coder_urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
-from beam_runner_worker.fnapi.paging import Pager, page_end
+from beam_runner_worker.fnapi.paging import Pager, find_page_end
 from beam_runner_worker.fnapi.skipping import (
     UnknownCoder,
     compile_skip,
-    skip_counted,
-    skip_sequence,
+    make_counted_skip,
+    make_sequence_skip,
 )
 from beam_runner_worker.ports import SideInputReader
 
@@ -24,7 +24,7 @@ _PIECE, _OFFSET = b"p", b"+"
 _NO_PIECE = (b"", -1, b"")
 
 
-class UnsupportedState(Exception):
+class UnsupportedStateRequest(Exception):
     """Raised for a state request of an unsupported kind; the text names it."""
 
 
@@ -35,16 +35,16 @@ class SideInputCoders:
         self._descriptor = descriptor
         self._skips: dict[tuple[str, str, str], Skip | None] = {}
 
-    def skip(self, transform_id: str, tag: str, part: str) -> Skip | None:
+    def get_skip_function(self, transform_id: str, tag: str, part: str) -> Skip | None:
         """Returns a function that skips an ``element``, ``key`` or ``value`` of a side input; None if
         the end is unknown.
         """
         place = (transform_id, tag, part)
         if place not in self._skips:
-            self._skips[place] = self._compile(*place)
+            self._skips[place] = self._compile_skip(*place)
         return self._skips[place]
 
-    def _compile(self, transform_id: str, tag: str, part: str) -> Skip | None:
+    def _compile_skip(self, transform_id: str, tag: str, part: str) -> Skip | None:
         coders: Mapping[str, beam_runner_api_pb2.Coder] = self._descriptor.coders
         pcollection = self._descriptor.transforms[transform_id].inputs[tag]
         coder_id = self._descriptor.pcollections[pcollection].coder_id
@@ -71,24 +71,24 @@ class SideInputPages:
         self._pieced: OrderedDict[bytes, ValuePieces] = OrderedDict()
         self._last: tuple[bytes, int, bytes] = _NO_PIECE
 
-    def page(self, key: beam_fn_api_pb2.StateKey, token: bytes) -> tuple[bytes, bytes]:
+    def read_page(self, key: beam_fn_api_pb2.StateKey, token: bytes) -> tuple[bytes, bytes]:
         """Returns a page of the data that ``key`` names, and the token of the next page (empty after
         the last).
 
         Raises:
-            UnsupportedState: the key doesn't belong to a side input.
+            UnsupportedStateRequest: the key doesn't belong to a side input.
         """
         kind = key.WhichOneof("type") or "unknown"
         if kind not in _READERS:
-            raise UnsupportedState(
+            raise UnsupportedStateRequest(
                 f"this runner doesn't support state requests of the kind {kind!r}"
             )
         read, part = _READERS[kind]
         place = getattr(key, kind)
         name = key.SerializeToString()
 
-        def skip() -> Skip | None:
-            return self._skip(place.transform_id, place.side_input_id, part)
+        def get_skip_function() -> Skip | None:
+            return self._get_skip_function(place.transform_id, place.side_input_id, part)
 
         def whole() -> bytes:
             values = read(self._reader, key)
@@ -99,15 +99,15 @@ class SideInputPages:
             values = self._pieced.get(name) or read(self._reader, key)
             assert not isinstance(values, bytes), "what is read stays the same within a bundle"
             number, _, begin = token[len(_PIECE) :].partition(_OFFSET)
-            return self._piece(name, values, int(number), int(begin), skip)
+            return self._read_piece_page(name, values, int(number), int(begin), get_skip_function)
         if token:
-            return self._pages.page(name, token, whole, skip)
+            return self._pages.read_page(name, token, whole, get_skip_function)
         first = read(self._reader, key)
         if isinstance(first, bytes):
-            return self._pages.page(name, token, lambda: first, skip)
-        return self._piece(name, first, 0, 0, skip)
+            return self._pages.read_page(name, token, lambda: first, get_skip_function)
+        return self._read_piece_page(name, first, 0, 0, get_skip_function)
 
-    def _piece(
+    def _read_piece_page(
         self,
         name: bytes,
         values: ValuePieces,
@@ -126,7 +126,7 @@ class SideInputPages:
         data = self._last[2]
         end = len(data)
         if end - begin > 2 * PIECE_BYTES and (skip_element := skip()) is not None:
-            end = page_end(data, begin, skip_element)
+            end = find_page_end(data, begin, skip_element)
         if end < len(data):
             return data[begin:end], b"%s%d%s%d" % (_PIECE, number, _OFFSET, end)
         self._last = _NO_PIECE
@@ -135,38 +135,48 @@ class SideInputPages:
             return data[begin:], b"%s%d%s0" % (_PIECE, following, _OFFSET)
         return data[begin:], b""
 
-    def _skip(self, transform_id: str, tag: str, part: str) -> Skip | None:
+    def _get_skip_function(self, transform_id: str, tag: str, part: str) -> Skip | None:
         if part != "group":
-            return self._coders.skip(transform_id, tag, part)
-        key = self._coders.skip(transform_id, tag, "key")
-        value = self._coders.skip(transform_id, tag, "value")
-        return None if key is None or value is None else skip_sequence((key, skip_counted(value)))
+            return self._coders.get_skip_function(transform_id, tag, part)
+        key = self._coders.get_skip_function(transform_id, tag, "key")
+        value = self._coders.get_skip_function(transform_id, tag, "value")
+        return (
+            None
+            if key is None or value is None
+            else make_sequence_skip((key, make_counted_skip(value)))
+        )
 
 
-def _iterable(reader: SideInputReader, key: beam_fn_api_pb2.StateKey) -> bytes | ValuePieces:
+def _read_iterable(reader: SideInputReader, key: beam_fn_api_pb2.StateKey) -> bytes | ValuePieces:
     place = key.iterable_side_input
     return reader.iterable(place.transform_id, place.side_input_id, place.window)
 
 
-def _multimap(reader: SideInputReader, key: beam_fn_api_pb2.StateKey) -> bytes | ValuePieces:
+def _read_multimap_values(
+    reader: SideInputReader, key: beam_fn_api_pb2.StateKey
+) -> bytes | ValuePieces:
     place = key.multimap_side_input
     return reader.values(place.transform_id, place.side_input_id, place.window, place.key)
 
 
-def _multimap_keys(reader: SideInputReader, key: beam_fn_api_pb2.StateKey) -> bytes | ValuePieces:
+def _read_multimap_keys(
+    reader: SideInputReader, key: beam_fn_api_pb2.StateKey
+) -> bytes | ValuePieces:
     place = key.multimap_keys_side_input
     return reader.keys(place.transform_id, place.side_input_id, place.window)
 
 
-def _multimap_groups(reader: SideInputReader, key: beam_fn_api_pb2.StateKey) -> bytes | ValuePieces:
+def _read_multimap_groups(
+    reader: SideInputReader, key: beam_fn_api_pb2.StateKey
+) -> bytes | ValuePieces:
     place = key.multimap_keys_values_side_input
     return reader.groups(place.transform_id, place.side_input_id, place.window)
 
 
 _Read = Callable[[SideInputReader, beam_fn_api_pb2.StateKey], bytes | ValuePieces]
 _READERS: dict[str, tuple[_Read, str]] = {
-    "iterable_side_input": (_iterable, "element"),
-    "multimap_side_input": (_multimap, "value"),
-    "multimap_keys_side_input": (_multimap_keys, "key"),
-    "multimap_keys_values_side_input": (_multimap_groups, "group"),
+    "iterable_side_input": (_read_iterable, "element"),
+    "multimap_side_input": (_read_multimap_values, "value"),
+    "multimap_keys_side_input": (_read_multimap_keys, "key"),
+    "multimap_keys_values_side_input": (_read_multimap_groups, "group"),
 }

@@ -44,7 +44,7 @@ def compile_skip(coder_id: str, coders: Mapping[str, beam_runner_api_pb2.Coder])
     return _COMPOSITES[urn]([compile_skip(each, coders) for each in coder.component_coder_ids])
 
 
-def skip_counted(item: Skip) -> Skip:
+def make_counted_skip(item: Skip) -> Skip:
     """Skips a count and that number of items."""
 
     def skip(data: bytes, position: int) -> int:
@@ -57,7 +57,7 @@ def skip_counted(item: Skip) -> Skip:
     return skip
 
 
-def skip_sequence(parts: Sequence[Skip]) -> Skip:
+def make_sequence_skip(parts: Sequence[Skip]) -> Skip:
     """Skips several values in sequence."""
     if len(parts) == 2:
         first, second = parts
@@ -71,33 +71,33 @@ def skip_sequence(parts: Sequence[Skip]) -> Skip:
     return skip
 
 
-def _fixed(size: int) -> Skip:
+def _make_fixed_skip(size: int) -> Skip:
     return lambda data, position: position + size
 
 
-def _skip_timestamp_prefixed(parts: list[Skip]) -> Skip:
+def _make_custom_window_skip(parts: list[Skip]) -> Skip:
     """Skips a custom window: its maximum timestamp, then its own encoding."""
     (inner,) = parts
     return make_skip_after_instant(inner)
 
 
-def _skip_nullable(parts: list[Skip]) -> Skip:
+def _make_nullable_skip(parts: list[Skip]) -> Skip:
     (inner,) = parts
     return lambda data, position: inner(data, position + 1) if data[position] else position + 1
 
 
-def _skip_sharded_key(parts: list[Skip]) -> Skip:
+def _make_sharded_key_skip(parts: list[Skip]) -> Skip:
     (key,) = parts
     return lambda data, position: key(data, skip_length_prefixed(data, position))
 
 
-def _skip_iterable(parts: list[Skip]) -> Skip:
+def _make_iterable_skip(parts: list[Skip]) -> Skip:
     """Skips a count and the items; or -1 and counted batches up to an empty one.
 
     A batch count of -1 precedes a token, by which the SDK reads the rest as state.
     """
     (item,) = parts
-    skip_known = skip_counted(item)
+    skip_known = make_counted_skip(item)
 
     def skip(data: bytes, position: int) -> int:
         if decode_count(data, position) >= 0:
@@ -117,18 +117,18 @@ def _skip_iterable(parts: list[Skip]) -> Skip:
 
 _LEAVES: dict[str, Skip] = {
     **dict.fromkeys(_DELIMITED_URNS, skip_length_prefixed),
-    urns.BOOL: _fixed(1),
+    urns.BOOL: _make_fixed_skip(1),
     urns.VARINT: skip_varint,
-    urns.DOUBLE: _fixed(8),
+    urns.DOUBLE: _make_fixed_skip(8),
     urns.GLOBAL_WINDOW: SKIP_WINDOW[WindowCoder.GLOBAL],
     urns.INTERVAL_WINDOW: SKIP_WINDOW[WindowCoder.INTERVAL],
 }
 
 _COMPOSITES: dict[str, Callable[[list[Skip]], Skip]] = {
-    urns.KV: skip_sequence,
-    urns.ITERABLE: _skip_iterable,
-    urns.STATE_BACKED_ITERABLE: _skip_iterable,
-    urns.NULLABLE: _skip_nullable,
-    urns.SHARDED_KEY: _skip_sharded_key,
-    urns.CUSTOM_WINDOW: _skip_timestamp_prefixed,
+    urns.KV: make_sequence_skip,
+    urns.ITERABLE: _make_iterable_skip,
+    urns.STATE_BACKED_ITERABLE: _make_iterable_skip,
+    urns.NULLABLE: _make_nullable_skip,
+    urns.SHARDED_KEY: _make_sharded_key_skip,
+    urns.CUSTOM_WINDOW: _make_custom_window_skip,
 }

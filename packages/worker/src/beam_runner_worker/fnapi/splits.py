@@ -18,7 +18,7 @@ from beam_runner_worker.fnapi.descriptors import SdkStagePlan
 _SPLIT_SECONDS = 5.0
 
 
-def residual(
+def convert_residual(
     delayed: beam_fn_api_pb2.DelayedBundleApplication, heads: Container[str]
 ) -> ResidualElement:
     """Returns the rest of an element as input of a later bundle.
@@ -48,7 +48,7 @@ def residual(
     )
 
 
-def bundle_split(
+def convert_split_response(
     response: beam_fn_api_pb2.ProcessBundleSplitResponse,
     plan: SdkStagePlan,
     end: int,
@@ -89,11 +89,11 @@ def bundle_split(
         last_primary=channel.last_primary_element,
         first_residual=channel.first_residual_element,
         primaries=tuple(root.element for root in response.primary_roots),
-        residuals=tuple(residual(root, plan.heads) for root in response.residual_roots),
+        residuals=tuple(convert_residual(root, plan.heads) for root in response.residual_roots),
     )
 
 
-class Splitter:
+class BundleSplitter:
     """Splitter of one running bundle, from any thread.
 
     A split of the SDK can't be undone, so no split may be lost. Only one split is in progress at a
@@ -141,8 +141,8 @@ class Splitter:
             if self._answer is None:
                 self._end = elements if self._bundle.stop is None else self._bundle.stop
                 self._points = points
-                self._answer = self._connection.request(self._request(keep, elements))
-            return self._take()
+                self._answer = self._connection.send_request(self._create_request(keep, elements))
+            return self._wait_for_answer()
 
     def close(self) -> None:
         """Forbids further splits after the bundle has ended; waits for a split in progress.
@@ -152,14 +152,16 @@ class Splitter:
         """
         with self._lock:
             self._closed = True
-            if self._answer is not None and (self._take() is not None or self._answer is not None):
+            if self._answer is not None and (
+                self._wait_for_answer() is not None or self._answer is not None
+            ):
                 raise HarnessError(
                     "the SDK did not respond to the split request for a bundle of the"
                     f" stage {self._plan.spec.title!r} within {_SPLIT_SECONDS:g}"
                     " seconds, so the unprocessed part of the bundle is unknown"
                 )
 
-    def _request(self, keep: float, elements: int) -> beam_fn_api_pb2.InstructionRequest:
+    def _create_request(self, keep: float, elements: int) -> beam_fn_api_pb2.InstructionRequest:
         desired = beam_fn_api_pb2.ProcessBundleSplitRequest.DesiredSplit(
             fraction_of_remainder=keep,
             # To the Go SDK, 0 means that the number is unknown.
@@ -173,7 +175,7 @@ class Splitter:
             )
         )
 
-    def _take(self) -> BundleSplit | None:
+    def _wait_for_answer(self) -> BundleSplit | None:
         """Waits for the answer; an answer that doesn't arrive in time is still expected."""
         assert self._answer is not None
         try:
@@ -182,18 +184,20 @@ class Splitter:
             return None
         self._answer = None
         if response.error:
-            self._refused(response.error)
+            self._warn_of_refusal(response.error)
             return None
         try:
-            split = bundle_split(response.process_bundle_split, self._plan, self._end, self._points)
+            split = convert_split_response(
+                response.process_bundle_split, self._plan, self._end, self._points
+            )
         except HarnessError as error:
-            self._bundle.lose(str(error))
+            self._bundle.mark_lost(str(error))
             raise
         if split is not None:
-            self._bundle.stop_at(split.first_residual)
+            self._bundle.record_stop(split.first_residual)
         return split
 
-    def _refused(self, error: str) -> None:
+    def _warn_of_refusal(self, error: str) -> None:
         """Handles an error: nothing was split. SDKs also answer with an error if the bundle has ended."""
         if self._bundle.response is None and not self._warned:
             self._warned = True

@@ -17,20 +17,20 @@ from beam_runner_model.bundles import (
 from beam_runner_model.chunks import InputChunk
 
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi.abandoned_bundles import VanishedBundle
+from beam_runner_worker.fnapi.abandoned_bundles import AbandonedBundleDetector
 from beam_runner_worker.fnapi.bundle import SdkBundle
-from beam_runner_worker.fnapi.bundle_state import BundleStores
+from beam_runner_worker.fnapi.bundle_state import BundleStateStores
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.descriptors import SdkStagePlan
-from beam_runner_worker.fnapi.failures import bundle_failed, which_element
-from beam_runner_worker.fnapi.finalization import Finalizations
-from beam_runner_worker.fnapi.messages import DataChunk, segments
-from beam_runner_worker.fnapi.metrics import LastingMetrics, ShortIds
-from beam_runner_worker.fnapi.progress import processed_elements, progress_request
+from beam_runner_worker.fnapi.failures import create_bundle_error, describe_possible_elements
+from beam_runner_worker.fnapi.finalization import PendingFinalizations
+from beam_runner_worker.fnapi.messages import DataChunk, split_at_flushes
+from beam_runner_worker.fnapi.metrics import ShortIds, TotalMetricsFilter
+from beam_runner_worker.fnapi.progress import count_processed_elements, create_progress_request
 from beam_runner_worker.fnapi.sampling import SdkSamples
 from beam_runner_worker.fnapi.side_inputs import SideInputPages
-from beam_runner_worker.fnapi.splits import Splitter, residual
-from beam_runner_worker.fnapi.transfer import Transfer
+from beam_runner_worker.fnapi.splits import BundleSplitter, convert_residual
+from beam_runner_worker.fnapi.transfer import BundleTransfer
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink, OutputPort, SideInputReader, UserState
 from beam_runner_worker.totals import Totals
@@ -38,25 +38,25 @@ from beam_runner_worker.totals import Totals
 _PROGRESS_SECONDS = 5.0
 
 
-class Sdk(Protocol):
+class ConnectedSdk(Protocol):
     """Connected SDK harness with its metadata."""
 
     connection: SdkConnection
     short_ids: ShortIds
     samples: SdkSamples
 
-    def waits(self) -> bool | None:
+    def has_idle_interpreter(self) -> bool | None:
         """Returns True if the harness's interpreter has time for other bundles; None if unknown."""
 
 
-class SdkSource(Protocol):
+class SdkProvider(Protocol):
     """Source of the SDK harness for a stage's bundle."""
 
     @property
     def is_starting(self) -> bool:
         """Whether a started harness has not connected yet."""
 
-    def sdk(self) -> Sdk:
+    def get_connected_sdk(self) -> ConnectedSdk:
         """Returns a connected SDK harness, and starts a new one if the last was lost.
 
         Raises:
@@ -64,7 +64,7 @@ class SdkSource(Protocol):
         """
 
 
-class _Done:
+class _FinishedResults:
     """Results of the finished SDK bundles of a bundle.
 
     Attributes:
@@ -80,18 +80,18 @@ class _Done:
         self.residuals: list[ResidualElement] = []
         self.to_finalize: list[str] = []
 
-    def result(self) -> BundleResult:
+    def to_bundle_result(self) -> BundleResult:
         return BundleResult(self.metrics.infos(), bool(self.to_finalize), tuple(self.residuals))
 
 
 @attrs.frozen
-class _Running:
+class _RunningBundle:
     """Running SDK bundle, with the results of earlier SDK bundles in the same bundle."""
 
-    sdk: Sdk
+    sdk: ConnectedSdk
     bundle: SdkBundle
-    splitter: Splitter
-    vanished: VanishedBundle
+    splitter: BundleSplitter
+    vanished: AbandonedBundleDetector
     earlier_elements: int
     earlier_metrics: tuple[MonitoringInfo, ...]
 
@@ -111,15 +111,15 @@ class FnApiStage:
     """
 
     def __init__(
-        self, plan: SdkStagePlan, side_inputs: SideInputReader, source: SdkSource, logs: LogSink
+        self, plan: SdkStagePlan, side_inputs: SideInputReader, source: SdkProvider, logs: LogSink
     ) -> None:
         self._plan = plan
         self._side_inputs = side_inputs
         self._source = source
         self._logs = logs
-        self._finalizations = Finalizations(self._warn)
-        self._lasting = LastingMetrics(self._warn)
-        self._running: _Running | None = None
+        self._finalizations = PendingFinalizations(self._log_warning)
+        self._lasting = TotalMetricsFilter(self._log_warning)
+        self._running: _RunningBundle | None = None
 
     def process_bundle(
         self,
@@ -137,29 +137,29 @@ class FnApiStage:
             BundleFailed: User code or the SDK raised an exception.
             HarnessError: The SDK was lost, or violated the protocol.
         """
-        sdk = self._source.sdk()
-        bundle_state = self._state(state)
-        done = _Done()
-        for segment in segments(bundle_state.in_turn(inputs)):
-            if not self._process(sdk, bundle_id, bundle_state, segment, outputs, done):
+        sdk = self._source.get_connected_sdk()
+        bundle_state = self._create_state(state)
+        done = _FinishedResults()
+        for segment in split_at_flushes(bundle_state.read_between_requests(inputs)):
+            if not self._process_segment(sdk, bundle_id, bundle_state, segment, outputs, done):
                 break
         if done.to_finalize:
-            self._finalizations.remember(bundle_id, sdk.connection, done.to_finalize)
-        return done.result()
+            self._finalizations.add_bundle(bundle_id, sdk.connection, done.to_finalize)
+        return done.to_bundle_result()
 
-    def _state(self, state: UserState | None) -> BundleStores:
+    def _create_state(self, state: UserState | None) -> BundleStateStores:
         """Returns the stores that a bundle reads and writes over the state channel."""
         pages = SideInputPages(self._side_inputs, self._plan.side_inputs)
-        return BundleStores(pages, state, self._plan.stateful.state)
+        return BundleStateStores(pages, state, self._plan.stateful.state)
 
-    def _process(
+    def _process_segment(
         self,
-        sdk: Sdk,
+        sdk: ConnectedSdk,
         bundle_id: str,
-        state: BundleStores,
+        state: BundleStateStores,
         inputs: Iterator[DataChunk],
         outputs: Mapping[str, OutputPort],
-        done: _Done,
+        done: _FinishedResults,
     ) -> bool:
         """Processes part of the input in an SDK bundle, and adds the results to ``done``.
 
@@ -169,16 +169,16 @@ class FnApiStage:
         """
         connection = sdk.connection
         bundle = connection.open_bundle(bundle_id, self._plan.spec.stage_id, state)
-        splitter = Splitter(self._plan, sdk.connection, bundle, self._warn)
-        vanished = VanishedBundle(connection, bundle, self._plan.spec.title)
-        self._running = _Running(
+        splitter = BundleSplitter(self._plan, sdk.connection, bundle, self._log_warning)
+        vanished = AbandonedBundleDetector(connection, bundle, self._plan.spec.title)
+        self._running = _RunningBundle(
             sdk, bundle, splitter, vanished, done.elements, done.metrics.infos()
         )
         try:
-            transfer = Transfer(self._plan, connection, bundle, outputs)
+            transfer = BundleTransfer(self._plan, connection, bundle, outputs)
             response = transfer.run(inputs)
             if response.error:
-                raise self._failed(response.error, bundle, in_a_pool=sdk.connection.in_a_pool)
+                raise self._create_error(response.error, bundle, in_a_pool=sdk.connection.in_a_pool)
             splitter.close()
             more = transfer.wants_more()
         finally:
@@ -187,21 +187,23 @@ class FnApiStage:
             state.groups.clear()
         said = response.process_bundle
         done.elements += bundle.elements
-        infos = sdk.short_ids.resolve(said.monitoring_data, said.monitoring_infos)
-        done.metrics.add(self._lasting.of(infos))
-        done.metrics.add(sdk.samples.take())
-        done.residuals += (residual(root, self._plan.heads) for root in said.residual_roots)
+        infos = sdk.short_ids.resolve_metrics(said.monitoring_data, said.monitoring_infos)
+        done.metrics.add(self._lasting.filter_metrics(infos))
+        done.metrics.add(sdk.samples.request_samples())
+        done.residuals += (convert_residual(root, self._plan.heads) for root in said.residual_roots)
         if said.requires_finalization:
             done.to_finalize.append(bundle.instruction_id)
         return more
 
-    def _failed(self, error: str, bundle: SdkBundle, *, in_a_pool: bool) -> Exception:
+    def _create_error(self, error: str, bundle: SdkBundle, *, in_a_pool: bool) -> Exception:
         names = {
             transform_id: transform.unique_name
             for transform_id, transform in self._plan.descriptor.transforms.items()
         }
-        element = which_element(error, bundle)
-        return bundle_failed(error, self._plan.spec.title, names, element, in_a_pool=in_a_pool)
+        element = describe_possible_elements(error, bundle)
+        return create_bundle_error(
+            error, self._plan.spec.title, names, element, in_a_pool=in_a_pool
+        )
 
     def progress(self) -> BundleProgress | None:
         """Returns the progress of the running bundle; see
@@ -213,22 +215,26 @@ class FnApiStage:
         running = self._running
         if running is None:
             return BundleProgress((), 0.0, starts=True) if self._source.is_starting else None
-        request = progress_request(running.bundle.instruction_id)
+        request = create_progress_request(running.bundle.instruction_id)
         try:
-            answer = running.sdk.connection.ask(request, _PROGRESS_SECONDS).process_bundle_progress
-            infos = running.sdk.short_ids.resolve(answer.monitoring_data, answer.monitoring_infos)
+            answer = running.sdk.connection.send_and_wait(
+                request, _PROGRESS_SECONDS
+            ).process_bundle_progress
+            infos = running.sdk.short_ids.resolve_metrics(
+                answer.monitoring_data, answer.monitoring_infos
+            )
         except HarnessError as error:
-            running.vanished.unanswered(error)
+            running.vanished.record_missing_answer(error)
             return None
-        running.vanished.answered()
+        running.vanished.record_answer()
         source = self._plan.spec.input.transform_id
-        processed = processed_elements(infos, source, self._plan.heads)
+        processed = count_processed_elements(infos, source, self._plan.heads)
         running.bundle.processed = processed
         metrics = Totals()
         metrics.add(running.earlier_metrics)
-        metrics.add(self._lasting.of(infos))
+        metrics.add(self._lasting.filter_metrics(infos))
         count = running.earlier_elements + processed
-        return BundleProgress(metrics.infos(), count, running.sdk.waits())
+        return BundleProgress(metrics.infos(), count, running.sdk.has_idle_interpreter())
 
     def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
         """Splits the running bundle; see :class:`beam_runner_worker.ports.StageHarness`.
@@ -237,7 +243,7 @@ class FnApiStage:
             HarnessError: The SDK is lost; the thread that runs the bundle gets the same error.
         """
         running = self._running
-        if running is None or running.bundle.state.given:
+        if running is None or running.bundle.state.has_user_state:
             return None
         return running.splitter.split(keep, elements, points)
 
@@ -245,5 +251,5 @@ class FnApiStage:
         """Runs finalization callbacks; see :class:`beam_runner_worker.ports.StageHarness`."""
         self._finalizations.finalize(bundle_id)
 
-    def _warn(self, text: str) -> None:
+    def _log_warning(self, text: str) -> None:
         self._logs.log([LogRecord(Severity.WARN, int(time.time() * 1000), text)])

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 
 from beam_runner_worker.fnapi.launchers import Launcher
-from beam_runner_worker.fnapi.starting import HarnessStart, StartLimits, Verdict
+from beam_runner_worker.fnapi.starting import HarnessStart, StartLimits, StartVerdict
 
 _LOOK_SECONDS = 0.5
 _TELL_SECONDS = 30.0
 
 
-class Arrival:
+class ConnectionWait:
     """The wait for one harness, which considers the activity of its processes.
 
     Args:
@@ -36,12 +36,12 @@ class Arrival:
         self._start: HarnessStart | None = None
         self._look_at = 0.0
         self._tell_after = _TELL_SECONDS
-        self.verdict = Verdict.MAY_COME
+        self.verdict = StartVerdict.MAY_COME
         self.reason = ""
 
-    def vain(self) -> str | None:
+    def explain_give_up(self) -> str | None:
         """Returns why the harness will not connect or is given up; None while it may connect. Cheap."""
-        failure = self._launcher.failure()
+        failure = self._launcher.explain_failure()
         if failure is not None:
             return f"the SDK did not start: {failure}"
         now = time.monotonic()
@@ -51,26 +51,26 @@ class Arrival:
         if now < self._look_at:
             return None
         self._look_at = now + _LOOK_SECONDS
-        self.verdict = self._start.look(now, self._launcher.activity())
-        if self.verdict is not Verdict.MAY_COME:
-            self.reason = self._given_up(self._start)
+        self.verdict = self._start.judge_activity(now, self._launcher.measure_activity())
+        if self.verdict is not StartVerdict.MAY_COME:
+            self.reason = self._describe_give_up(self._start)
             return self.reason
         if self._start.elapsed >= self._tell_after:
             self._tell_after *= 2
-            self._tell(self._told(self._start))
+            self._tell(self._describe_slow_start(self._start))
         return None
 
-    def _given_up(self, start: HarnessStart) -> str:
-        called, limits = self._launcher.called, self._limits
+    def _describe_give_up(self, start: HarnessStart) -> str:
+        called, limits = self._launcher.description, self._limits
         match self.verdict:
-            case Verdict.STOOD_STILL:
+            case StartVerdict.STOOD_STILL:
                 return (
                     f"the SDK did not connect: its {called} has not connected within"
                     f" {start.elapsed:.0f} s, and for {start.stood:.0f} s of that time"
                     " it neither ran nor waited for a core or a disk (limit:"
                     f" {limits.still:g} s)"
                 )
-            case Verdict.ENDLESS:
+            case StartVerdict.ENDLESS:
                 did = f"its {called} was active" if start.seen else f"a {called} may exist"
                 return (
                     f"the SDK did not connect within {limits.most:g} seconds, although"
@@ -79,9 +79,9 @@ class Arrival:
                 )
         return f"the SDK did not connect within {limits.unseen:g} seconds"
 
-    def _told(self, start: HarnessStart) -> str:
+    def _describe_slow_start(self, start: HarnessStart) -> str:
         began = f"the SDK harness has been starting for {start.elapsed:.0f} s"
-        called, whereabouts = self._launcher.called, self._launcher.whereabouts
+        called, whereabouts = self._launcher.description, self._launcher.log_hint
         if start.seen:
             return (
                 f"{began}, and for {start.stood:.0f} s its {called} neither ran nor"

@@ -14,7 +14,7 @@ import enum
 import attrs
 
 
-class Verdict(enum.Enum):
+class StartVerdict(enum.Enum):
     """The judgement of a started harness; all values except the first give it up."""
 
     MAY_COME = "the harness can still connect"
@@ -67,7 +67,7 @@ class HarnessStart:
         self.seen = False
         self.elapsed = self.stood = 0.0
 
-    def look(self, now: float, activity: HarnessActivity | None) -> Verdict:
+    def judge_activity(self, now: float, activity: HarnessActivity | None) -> StartVerdict:
         """Returns the current judgement; must be called about every second.
 
         Args:
@@ -83,9 +83,9 @@ class HarnessStart:
             if not activity.wants:
                 self.stood += max(0.0, since - max(0.0, ran))
         if self.elapsed >= self._limits.most:
-            return Verdict.ENDLESS
+            return StartVerdict.ENDLESS
         if not self.seen and self.elapsed >= self._limits.unseen:
-            return Verdict.UNSEEN
+            return StartVerdict.UNSEEN
         if self.stood >= self._limits.still:
-            return Verdict.STOOD_STILL
-        return Verdict.MAY_COME
+            return StartVerdict.STOOD_STILL
+        return StartVerdict.MAY_COME

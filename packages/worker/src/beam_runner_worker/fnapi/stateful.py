@@ -22,27 +22,27 @@ _GO_DOFN = "beam:go:transform:dofn:v1"
 
 
 @attrs.frozen
-class StatefulPart:
+class StatefulLayout:
     """The stateful part of a stage; empty for most stages.
 
     Attributes:
         present: whether any transform has state or timers.
         state: the coders of its user state.
         timers: the layout of the timers of each family.
-        unended: the families whose end the SDK must not get; see :func:`_unended`.
+        unended: the families whose end the SDK must not get; see :func:`_find_families_without_end`.
     """
 
     present: bool
     state: StateCoders
     timers: Mapping[FamilyId, TimerCoder]
-    unended: frozenset[FamilyId]
+    families_without_end: frozenset[FamilyId]
 
 
-def prepare_stateful(
+def prepare_stateful_transforms(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
     heads: Container[str],
     edge_coder_id: str,
-) -> StatefulPart:
+) -> StatefulLayout:
     """Sets the edge's coders in stateful transforms, and returns how to read what they send.
 
     Args:
@@ -56,7 +56,7 @@ def prepare_stateful(
     """
     specs: dict[tuple[str, str], beam_runner_api_pb2.StateSpec] = {}
     timers: dict[FamilyId, TimerCoder] = {}
-    unended: set[FamilyId] = set()
+    families_without_end: set[FamilyId] = set()
     for transform_id, transform in descriptor.transforms.items():
         if transform.spec.urn != urns.PAR_DO:
             continue
@@ -68,18 +68,22 @@ def prepare_stateful(
                 f"the stateful transform {transform.unique_name!r} doesn't read the"
                 " input of its stage, so the runner can't read its keys"
             )
-        key_id, window_id = _key_and_window(descriptor, edge_coder_id, transform.unique_name)
+        key_id, window_id = _find_key_and_window_coders(
+            descriptor, edge_coder_id, transform.unique_name
+        )
         specs |= {(transform_id, name): spec for name, spec in payload.state_specs.items()}
         _prefix_ordered_values(descriptor, payload)
         families = _use_timer_coder(descriptor, transform_id, payload, key_id, window_id)
         timers |= families
-        unended |= _unended(payload, families)
+        families_without_end |= _find_families_without_end(payload, families)
         transform.spec.payload = payload.SerializeToString()
     present = bool(specs or timers)
-    return StatefulPart(present, StateCoders(specs, descriptor.coders), timers, frozenset(unended))
+    return StatefulLayout(
+        present, StateCoders(specs, descriptor.coders), timers, frozenset(families_without_end)
+    )
 
 
-def _key_and_window(
+def _find_key_and_window_coders(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, edge_coder_id: str, name: str
 ) -> tuple[str, str]:
     element_id, window_id = descriptor.coders[edge_coder_id].component_coder_ids
@@ -135,7 +139,7 @@ def _prefix_ordered_values(
         spec.ordered_list_spec.element_coder_id = coder_id
 
 
-def _unended(
+def _find_families_without_end(
     payload: beam_runner_api_pb2.ParDoPayload, families: Mapping[FamilyId, TimerCoder]
 ) -> set[FamilyId]:
     """Returns the families whose end must not be sent, although the descriptor names them.

@@ -19,8 +19,8 @@ from beam_runner_model.threads import run_concurrently, start_helper_thread
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_runner_worker.fnapi.connection import SdkConnection
-from beam_runner_worker.fnapi.peers import process_at
-from beam_runner_worker.fnapi.services import Workers
+from beam_runner_worker.fnapi.peers import find_peer_process
+from beam_runner_worker.fnapi.services import SdkRegistry
 
 _LONGEST = 1 << 20
 _PYTHON = "grpc-python"
@@ -40,7 +40,7 @@ class SdkStatus:
     text: str
 
 
-class _Asked:
+class _StatusStream:
     """The stream of one harness."""
 
     def __init__(self, connection: SdkConnection) -> None:
@@ -50,26 +50,28 @@ class _Asked:
         )
 
 
-def _dumps(connection: SdkConnection, endpoint: str, seconds: float) -> tuple[SdkStatus, ...]:
+def _request_thread_dump(
+    connection: SdkConnection, endpoint: str, seconds: float
+) -> tuple[SdkStatus, ...]:
     # Import here: the import takes seconds, and the function is used rarely.
-    from beam_runner_worker.fnapi.thread_dumps import thread_dump
+    from beam_runner_worker.fnapi.thread_dumps import request_thread_dump
 
-    text = thread_dump(connection, endpoint, seconds)
+    text = request_thread_dump(connection, endpoint, seconds)
     if not text:
         return ()
-    return (SdkStatus(connection.environment, process_at(connection.peer), text[:_LONGEST]),)
+    return (SdkStatus(connection.environment, find_peer_process(connection.peer), text[:_LONGEST]),)
 
 
 class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
     """Service that requests a report from all harnesses with a status stream."""
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, workers: SdkRegistry) -> None:
         self._workers = workers
         self.endpoint = ""
         """The address of all services; known after the server has a port."""
         self._numbers = itertools.count(1)
         self._changed = threading.Condition()
-        self._streams: list[_Asked] = []
+        self._streams: list[_StatusStream] = []
         self._answers: dict[str, str] = {}
 
     def WorkerStatus(
@@ -78,7 +80,7 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
         context: grpc.ServicerContext,
     ) -> Iterator[beam_fn_api_pb2.WorkerStatusRequest]:
         """Serves the stream on which a harness gets requests; it lives as long as the harness."""
-        stream = _Asked(self._workers.caller(context))
+        stream = _StatusStream(self._workers.find_caller(context))
         with self._changed:
             self._streams.append(stream)
 
@@ -90,27 +92,32 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
 
         if not context.add_callback(ended):
             ended()
-        start_helper_thread(partial(self._read, responses, ended), "fnapi-status")
+        start_helper_thread(partial(self._read_responses, responses, ended), "fnapi-status")
         yield from iter(stream.requests.get, None)
 
-    def ask(self, seconds: float) -> tuple[SdkStatus, ...]:
+    def send_and_wait(self, seconds: float) -> tuple[SdkStatus, ...]:
         """Returns the reports of the harnesses that answer within the time limit."""
         with self._changed:
             asked = {f"status-{next(self._numbers)}": stream for stream in self._streams}
             with_stream = [stream.connection for stream in self._streams]
         by_bundle = [
             one
-            for one in self._workers.connected()
+            for one in self._workers.list_connected()
             if one not in with_stream and one.user_agent.startswith(_PYTHON)
         ]
         calls: list[Callable[[], tuple[SdkStatus, ...]]] = [
-            partial(self._ask, asked, seconds),
-            *(partial(_dumps, connection, self.endpoint, seconds) for connection in by_bundle),
+            partial(self._request_over_streams, asked, seconds),
+            *(
+                partial(_request_thread_dump, connection, self.endpoint, seconds)
+                for connection in by_bundle
+            ),
         ]
         found = run_concurrently(lambda call: call(), calls, len(calls), "fnapi-status")
         return tuple(itertools.chain(*found))
 
-    def _ask(self, asked: Mapping[str, _Asked], seconds: float) -> tuple[SdkStatus, ...]:
+    def _request_over_streams(
+        self, asked: Mapping[str, _StatusStream], seconds: float
+    ) -> tuple[SdkStatus, ...]:
         with self._changed:
             for request_id, stream in asked.items():
                 stream.requests.put(beam_fn_api_pb2.WorkerStatusRequest(id=request_id))
@@ -119,14 +126,14 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
         return tuple(
             SdkStatus(
                 stream.connection.environment,
-                process_at(stream.connection.peer),
+                find_peer_process(stream.connection.peer),
                 answers[request_id][:_LONGEST],
             )
             for request_id, stream in asked.items()
             if request_id in answers
         )
 
-    def _read(
+    def _read_responses(
         self,
         responses: Iterator[beam_fn_api_pb2.WorkerStatusResponse],
         ended: Callable[[], None],

@@ -33,12 +33,12 @@ def tell(_):
 
     told = getattr(Metrics, "string_set", None)
     if told is not None:
-        told("beam_runner", "threads").add(worker_status.thread_dump())
+        told("beam_runner", "threads").add(worker_status.request_thread_dump())
     return None
 """
 
 
-def thread_dump(connection: SdkConnection, endpoint: str, limit: float) -> str:
+def request_thread_dump(connection: SdkConnection, endpoint: str, limit: float) -> str:
     """Returns the stacks of all threads of a Python SDK harness, in Beam's form; empty if the harness
     returns none.
 
@@ -48,12 +48,12 @@ def thread_dump(connection: SdkConnection, endpoint: str, limit: float) -> str:
             stream for each stage.
         limit: the time limit in seconds.
     """
-    connection.register(descriptor(endpoint))
+    connection.register_descriptor(create_descriptor(endpoint))
     request = beam_fn_api_pb2.InstructionRequest(
         process_bundle=beam_fn_api_pb2.ProcessBundleRequest(process_bundle_descriptor_id=_ID)
     )
     try:
-        answer = connection.ask(request, limit).process_bundle
+        answer = connection.send_and_wait(request, limit).process_bundle
     except HarnessError:
         return ""
     payloads = (*answer.monitoring_data.values(), *(one.payload for one in answer.monitoring_infos))
@@ -63,7 +63,7 @@ def thread_dump(connection: SdkConnection, endpoint: str, limit: float) -> str:
 
 
 @functools.cache
-def descriptor(endpoint: str) -> beam_fn_api_pb2.ProcessBundleDescriptor:
+def create_descriptor(endpoint: str) -> beam_fn_api_pb2.ProcessBundleDescriptor:
     """Returns the descriptor of the stage: one element that the SDK reads from a source inside the stage."""
     pipeline = beam.Pipeline(options=PipelineOptions([]))
     _ = pipeline | beam.Impulse() | "Tell" >> beam.Map(PythonCallableWithSource(_SOURCE))

@@ -55,7 +55,7 @@ def encode_timer(timer: StageTimer) -> bytes:
     return b"".join((*head, _SET, *times, timer.pane))
 
 
-def timer_messages(chunk: TimerChunk) -> Iterator[beam_fn_api_pb2.Elements.Timers]:
+def create_timer_messages(chunk: TimerChunk) -> Iterator[beam_fn_api_pb2.Elements.Timers]:
     """Yields timers for an SDK in order, in messages of about 1 MiB of one family each.
 
     The messages don't say which bundle they belong to.
@@ -65,16 +65,16 @@ def timer_messages(chunk: TimerChunk) -> Iterator[beam_fn_api_pb2.Elements.Timer
     family: FamilyId = ("", "")
     for timer in chunk.timers:
         if parts and (size >= PIECE_BYTES or family != (timer.transform_id, timer.family)):
-            yield _message(family, parts)
+            yield _create_message(family, parts)
             parts, size = [], 0
         family = (timer.transform_id, timer.family)
         parts.append(encode_timer(timer))
         size += len(parts[-1])
     if parts:
-        yield _message(family, parts)
+        yield _create_message(family, parts)
 
 
-def _message(family: FamilyId, parts: Iterable[bytes]) -> beam_fn_api_pb2.Elements.Timers:
+def _create_message(family: FamilyId, parts: Iterable[bytes]) -> beam_fn_api_pb2.Elements.Timers:
     transform_id, name = family
     return beam_fn_api_pb2.Elements.Timers(
         transform_id=transform_id, timer_family_id=name, timers=b"".join(parts)
@@ -94,7 +94,7 @@ class TimerReader:
         self._stage_name = stage_name
         self._rests: dict[FamilyId, bytes] = {}
 
-    def read(self, family: FamilyId, data: bytes, is_last: bool) -> Iterator[StageTimer]:
+    def read_timers(self, family: FamilyId, data: bytes, is_last: bool) -> Iterator[StageTimer]:
         """Yields the timers that ``data`` completes, in the order in which they were set or cleared.
 
         Raises:
@@ -110,7 +110,7 @@ class TimerReader:
         position = 0
         while position < len(data):
             try:
-                timer, position = _decode(family, coder, data, position)
+                timer, position = _decode_timer(family, coder, data, position)
             except IndexError:
                 self._rests[family] = data[position:]
                 break
@@ -122,7 +122,9 @@ class TimerReader:
             )
 
 
-def _decode(family: FamilyId, coder: TimerCoder, data: bytes, begin: int) -> tuple[StageTimer, int]:
+def _decode_timer(
+    family: FamilyId, coder: TimerCoder, data: bytes, begin: int
+) -> tuple[StageTimer, int]:
     """Returns the timer at a position, and the position after it; IndexError if it is truncated."""
     end_of_key = coder.key(data, begin)
     length, begin_of_tag = decode_varint(data, end_of_key)

@@ -13,18 +13,18 @@ from beam_runner_model.chunks import TimerChunk
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi.bundle import Received, SdkBundle
+from beam_runner_worker.fnapi.bundle import ReceivedData, SdkBundle
 from beam_runner_worker.fnapi.connection import SdkConnection
-from beam_runner_worker.fnapi.cutting import CHUNK_BYTES, Cutter
+from beam_runner_worker.fnapi.cutting import CHUNK_BYTES, Chunker
 from beam_runner_worker.fnapi.descriptors import SdkStagePlan
-from beam_runner_worker.fnapi.keyed_cutting import cutter_for
-from beam_runner_worker.fnapi.messages import DataChunk, input_messages
-from beam_runner_worker.fnapi.timers import FamilyId, TimerReader, timer_messages
-from beam_runner_worker.limits import check_elements
+from beam_runner_worker.fnapi.keyed_cutting import create_chunker
+from beam_runner_worker.fnapi.messages import DataChunk, create_input_messages
+from beam_runner_worker.fnapi.timers import FamilyId, TimerReader, create_timer_messages
+from beam_runner_worker.limits import check_chunk_size
 from beam_runner_worker.ports import OutputPort
 
 
-class Transfer:
+class BundleTransfer:
     """The transfer of the data and timers of one SDK bundle.
 
     It ends when all outputs and all timer families have ended, and the SDK has responded.
@@ -47,8 +47,8 @@ class Transfer:
         self._connection = connection
         self._bundle = bundle
         self._outputs = outputs
-        self._cutters: dict[str, Cutter] = {
-            edge.transform_id: cutter_for(edge, plan.edges[edge.transform_id])
+        self._cutters: dict[str, Chunker] = {
+            edge.transform_id: create_chunker(edge, plan.edges[edge.transform_id])
             for edge in plan.spec.outputs
         }
         self._timers = TimerReader(plan.stateful.timers, plan.spec.title)
@@ -66,12 +66,12 @@ class Transfer:
             BundleFailed: an output element is too large.
         """
         try:
-            self._send_all(inputs)
+            self._send_inputs(inputs)
         finally:
             # In any case, the SDK must not wait for input forever.
             if self._bundle.response is None:
-                self._send_end()
-        return self._finish()
+                self._send_end_of_input()
+        return self._finish_outputs()
 
     def wants_more(self) -> bool:
         """Returns whether the SDK accepts the input of another bundle. After a split, it doesn't.
@@ -89,57 +89,59 @@ class Transfer:
             )
         return not self._cut_short
 
-    def _send_all(self, inputs: Iterable[DataChunk]) -> None:
+    def _send_inputs(self, inputs: Iterable[DataChunk]) -> None:
         large = self._bundle.state.groups if self._plan.large_groups else None
-        for message in input_messages(inputs, self._plan.input, large):
+        for message in create_input_messages(inputs, self._plan.input, large):
             if isinstance(message, TimerChunk):
-                self._bundle.firing(message.timers)
-                for timers in timer_messages(message):
+                self._bundle.record_timers(message.timers)
+                for timers in create_timer_messages(message):
                     timers.instruction_id = self._bundle.instruction_id
-                    self._send(beam_fn_api_pb2.Elements(timers=[timers]), 0)
+                    self._send_message(beam_fn_api_pb2.Elements(timers=[timers]), 0)
             else:
                 self._bundle.first_data = self._bundle.first_data or message.data
-                data = _data(self._plan, self._bundle, data=message.data)
-                self._send(beam_fn_api_pb2.Elements(data=[data]), message.count)
-            if self._input_over():
+                data = _create_data(self._plan, self._bundle, data=message.data)
+                self._send_message(beam_fn_api_pb2.Elements(data=[data]), message.count)
+            if self._is_input_complete():
                 self._cut_short = True
                 return
 
-    def _send(self, elements: beam_fn_api_pb2.Elements, count: int) -> None:
+    def _send_message(self, elements: beam_fn_api_pb2.Elements, count: int) -> None:
         """Writes the SDK's output until the SDK accepts the message, or needs no more input."""
-        self._write(self._bundle.poll())
-        while not self._bundle.has_room() and not self._input_over():
-            self._write(self._bundle.wait(None, for_room=True))
-        if not self._input_over():
-            self._connection.send(self._bundle, elements, count)
+        self._write_received(self._bundle.poll_received())
+        while not self._bundle.has_room() and not self._is_input_complete():
+            self._write_received(self._bundle.wait_for_work(None, for_room=True))
+        if not self._is_input_complete():
+            self._connection.send_elements(self._bundle, elements, count)
 
-    def _send_end(self) -> None:
-        self._connection.send(self._bundle, end_of_input(self._plan, self._bundle), 0)
+    def _send_end_of_input(self) -> None:
+        self._connection.send_elements(
+            self._bundle, create_end_of_input(self._plan, self._bundle), 0
+        )
 
-    def _input_over(self) -> bool:
-        return self._bundle.response is not None or self._bundle.input_over()
+    def _is_input_complete(self) -> bool:
+        return self._bundle.response is not None or self._bundle.is_input_complete()
 
-    def _finish(self) -> beam_fn_api_pb2.InstructionResponse:
+    def _finish_outputs(self) -> beam_fn_api_pb2.InstructionResponse:
         """Waits for all outputs and the response, or for a response with an error."""
         while True:
             response = self._bundle.response
             if response is not None and (response.error or not self._open):
-                self._bundle.check()
+                self._bundle.raise_failure()
                 return response
-            self._write(self._bundle.wait(response, for_room=False))
+            self._write_received(self._bundle.wait_for_work(response, for_room=False))
 
-    def _write(self, received: list[Received]) -> None:
+    def _write_received(self, received: list[ReceivedData]) -> None:
         for part in received:
             if part.family is None:
                 self._write_data(part)
                 continue
             family = (part.transform_id, part.family)
-            for timer in self._timers.read(family, part.data, part.is_last):
+            for timer in self._timers.read_timers(family, part.data, part.is_last):
                 self._bundle.state.set_timer(timer)
             if part.is_last:
                 self._open.discard(family)
 
-    def _write_data(self, part: Received) -> None:
+    def _write_data(self, part: ReceivedData) -> None:
         name = self._plan.spec.title
         cutter = self._cutters.get(part.transform_id)
         if cutter is None:
@@ -148,11 +150,11 @@ class Transfer:
                 f"stage {name!r}"
             )
         port = self._outputs[part.transform_id]
-        for chunk in cutter.feed(part.data):
-            check_elements(chunk, CHUNK_BYTES, self._plan.writer_of(part.transform_id))
+        for chunk in cutter.split_chunks(part.data):
+            check_chunk_size(chunk, CHUNK_BYTES, self._plan.find_writer(part.transform_id))
             port.write(chunk)
         if part.is_last:
-            if cutter.rest:
+            if cutter.incomplete_bytes:
                 raise HarnessError(
                     f"the data that the SDK sent for {part.transform_id!r} in the stage"
                     f" {name!r} is truncated within an element"
@@ -160,7 +162,7 @@ class Transfer:
             self._open.discard(part.transform_id)
 
 
-def end_of_input(plan: SdkStagePlan, bundle: SdkBundle) -> beam_fn_api_pb2.Elements:
+def create_end_of_input(plan: SdkStagePlan, bundle: SdkBundle) -> beam_fn_api_pb2.Elements:
     """Returns one message with the end of the input and of all timer families.
 
     The Go SDK must have all data before it sees the first end.
@@ -170,15 +172,15 @@ def end_of_input(plan: SdkStagePlan, bundle: SdkBundle) -> beam_fn_api_pb2.Eleme
             instruction_id=bundle.instruction_id,
             transform_id=transform_id,
             timer_family_id=family,
-            is_last=(transform_id, family) not in plan.stateful.unended,
+            is_last=(transform_id, family) not in plan.stateful.families_without_end,
         )
         for transform_id, family in plan.stateful.timers
     ]
-    end = _data(plan, bundle, is_last=True)
+    end = _create_data(plan, bundle, is_last=True)
     return beam_fn_api_pb2.Elements(data=[end], timers=timers)
 
 
-def _data(
+def _create_data(
     plan: SdkStagePlan, bundle: SdkBundle, **fields: bytes | bool
 ) -> beam_fn_api_pb2.Elements.Data:
     return beam_fn_api_pb2.Elements.Data(

@@ -15,8 +15,8 @@ from beam_runner_model.varints import decode_varint, encode_varint, skip_varint
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.fnapi.paging import Pager
-from beam_runner_worker.fnapi.side_inputs import UnsupportedState
-from beam_runner_worker.fnapi.skipping import skip_counted, skip_sequence
+from beam_runner_worker.fnapi.side_inputs import UnsupportedStateRequest
+from beam_runner_worker.fnapi.skipping import make_counted_skip, make_sequence_skip
 from beam_runner_worker.fnapi.state_coders import StateCoders
 from beam_runner_worker.ports import UserState
 
@@ -31,19 +31,19 @@ class UserStateCells:
         self._coders = coders
         self._pages = Pager()
 
-    def page(self, key: beam_fn_api_pb2.StateKey, token: bytes) -> tuple[bytes, bytes]:
+    def read_page(self, key: beam_fn_api_pb2.StateKey, token: bytes) -> tuple[bytes, bytes]:
         """Returns a page of the data that ``key`` names, and the token of the next page (empty after
         the last).
 
         Raises:
-            UnsupportedState: the data doesn't support this kind of request.
+            UnsupportedStateRequest: the data doesn't support this kind of request.
         """
-        kind, cell, place = _find(key)
-        return self._pages.page(
+        kind, cell, place = _parse_state_key(key)
+        return self._pages.read_page(
             key.SerializeToString(),
             token,
             lambda: bytes(kind.read(self._state, cell, place, self._coders)),
-            lambda: kind.skip(cell, self._coders),
+            lambda: kind.get_skip_function(cell, self._coders),
         )
 
     def append(self, key: beam_fn_api_pb2.StateKey, data: bytes) -> None:
@@ -52,14 +52,14 @@ class UserStateCells:
         The Go SDK also appends parts of elements to bags and multimaps, one after the other.
 
         Raises:
-            UnsupportedState: the cell doesn't support appends.
+            UnsupportedStateRequest: the cell doesn't support appends.
         """
-        kind, cell, place = _find(key)
+        kind, cell, place = _parse_state_key(key)
         kind.append(self._state, cell, place, data)
 
     def clear(self, key: beam_fn_api_pb2.StateKey) -> None:
         """Clears the cell that ``key`` names."""
-        kind, cell, place = _find(key)
+        kind, cell, place = _parse_state_key(key)
         kind.clear(self._state, cell, place)
 
 
@@ -68,12 +68,12 @@ def is_user_state(key: beam_fn_api_pb2.StateKey) -> bool:
     return key.WhichOneof("type") in _KINDS
 
 
-class _Kind(Protocol):
+class _StateRequestKind(Protocol):
     """One kind of request for a cell; ``place`` is that part of the state key."""
 
     def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes: ...
 
-    def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
+    def get_skip_function(self, cell: StateCell, coders: StateCoders) -> Skip | None:
         """Skips an element of the data."""
 
     def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None: ...
@@ -81,12 +81,12 @@ class _Kind(Protocol):
     def clear(self, state: UserState, cell: StateCell, place: Any) -> None: ...
 
 
-class _Bag:
+class _BagValues:
     def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
         return state.bag(cell)
 
-    def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
-        return coders.skip(cell, "element")
+    def get_skip_function(self, cell: StateCell, coders: StateCoders) -> Skip | None:
+        return coders.get_skip_function(cell, "element")
 
     def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
         state.append(cell, data)
@@ -95,17 +95,17 @@ class _Bag:
         state.clear(cell)
 
 
-class _MapKeys:
+class _MultimapKeys:
     """All keys of a multimap."""
 
     def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
         return state.map_keys(cell)
 
-    def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
-        return coders.skip(cell, "key")
+    def get_skip_function(self, cell: StateCell, coders: StateCoders) -> Skip | None:
+        return coders.get_skip_function(cell, "key")
 
     def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
-        raise UnsupportedState(
+        raise UnsupportedStateRequest(
             f"the SDK appended keys without values to the multimap {cell.state_id!r}"
         )
 
@@ -113,14 +113,14 @@ class _MapKeys:
         state.clear(cell)
 
 
-class _MapValues:
+class _MultimapValues:
     """The values of one key of a multimap."""
 
     def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
         return state.map_values(cell, place.map_key)
 
-    def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
-        return coders.skip(cell, "value")
+    def get_skip_function(self, cell: StateCell, coders: StateCoders) -> Skip | None:
+        return coders.get_skip_function(cell, "value")
 
     def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
         state.map_append(cell, place.map_key, data)
@@ -129,30 +129,37 @@ class _MapValues:
         state.map_remove(cell, place.map_key)
 
 
-class _MapEntries(_MapKeys):
+class _MultimapEntries(_MultimapKeys):
     """All keys of a multimap, each with an iterable of its values, as ``KV<K, Iterable<V>>``."""
 
     def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
-        skip_key = self._needed(cell, coders, "key")
-        skip_value = None if coders.one_value_each(cell) else self._needed(cell, coders, "value")
+        skip_key = self._require_skip_function(cell, coders, "key")
+        skip_value = (
+            None
+            if coders.has_single_values(cell)
+            else self._require_skip_function(cell, coders, "value")
+        )
         parts: list[bytes] = []
-        for key in _pieces(state.map_keys(cell), skip_key):
+        for key in _split_items(state.map_keys(cell), skip_key):
             values = state.map_values(cell, key)
-            count = 1 if skip_value is None else sum(1 for _ in _pieces(values, skip_value))
+            count = 1 if skip_value is None else sum(1 for _ in _split_items(values, skip_value))
             parts += (key, encode_count(count), values)
         return b"".join(parts)
 
-    def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
-        skip_key, skip_value = coders.skip(cell, "key"), coders.skip(cell, "value")
+    def get_skip_function(self, cell: StateCell, coders: StateCoders) -> Skip | None:
+        skip_key, skip_value = (
+            coders.get_skip_function(cell, "key"),
+            coders.get_skip_function(cell, "value"),
+        )
         if skip_key is None or skip_value is None:
             return None
-        return skip_sequence((skip_key, skip_counted(skip_value)))
+        return make_sequence_skip((skip_key, make_counted_skip(skip_value)))
 
     @staticmethod
-    def _needed(cell: StateCell, coders: StateCoders, part: str) -> Skip:
-        skip = coders.skip(cell, part)
+    def _require_skip_function(cell: StateCell, coders: StateCoders, part: str) -> Skip:
+        skip = coders.get_skip_function(cell, part)
         if skip is None:
-            raise UnsupportedState(
+            raise UnsupportedStateRequest(
                 f"Can't read the entries of the multimap {cell.state_id!r} at once,"
                 f" because the coder of its {part}s doesn't expose the end of a value;"
                 " read the keys first and then the values of each key, or use a coder"
@@ -161,7 +168,7 @@ class _MapEntries(_MapKeys):
         return skip
 
 
-class _OrderedList:
+class _OrderedListValues:
     """Pairs of a sort key and a value; the value's length stands before it."""
 
     def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
@@ -173,7 +180,7 @@ class _OrderedList:
             parts += (encode_varint(sort_key), encode_varint(len(value)), value)
         return b"".join(parts)
 
-    def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
+    def get_skip_function(self, cell: StateCell, coders: StateCoders) -> Skip | None:
         return lambda data, position: skip_length_prefixed(data, skip_varint(data, position))
 
     def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
@@ -192,23 +199,23 @@ class _OrderedList:
             state.clear(cell)
 
 
-_KINDS: dict[str | None, _Kind] = {
-    "bag_user_state": _Bag(),
-    "multimap_keys_user_state": _MapKeys(),
-    "multimap_entries_user_state": _MapEntries(),
-    "multimap_user_state": _MapValues(),
-    "ordered_list_user_state": _OrderedList(),
+_KINDS: dict[str | None, _StateRequestKind] = {
+    "bag_user_state": _BagValues(),
+    "multimap_keys_user_state": _MultimapKeys(),
+    "multimap_entries_user_state": _MultimapEntries(),
+    "multimap_user_state": _MultimapValues(),
+    "ordered_list_user_state": _OrderedListValues(),
 }
 
 
-def _find(key: beam_fn_api_pb2.StateKey) -> tuple[_Kind, StateCell, Any]:
+def _parse_state_key(key: beam_fn_api_pb2.StateKey) -> tuple[_StateRequestKind, StateCell, Any]:
     kind = key.WhichOneof("type")
     place = getattr(key, kind)
     cell = StateCell(place.transform_id, place.user_state_id, place.window, place.key)
     return _KINDS[kind], cell, place
 
 
-def _pieces(data: bytes, skip: Skip) -> Iterator[bytes]:
+def _split_items(data: bytes, skip: Skip) -> Iterator[bytes]:
     position = 0
     while position < len(data):
         end = skip(data, position)

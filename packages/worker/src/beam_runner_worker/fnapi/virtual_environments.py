@@ -40,23 +40,25 @@ _OFFLINE = ("--no-index", "--no-build-isolation")
 _SITES = ("site-packages", "dist-packages")
 
 
-class CannotInstall(Exception):
+class InstallationError(Exception):
     """Error for packages that can't be installed; the reason is in the text or in pip's output."""
 
 
-def python_with(packages: StagedPackages, folder: Path, say: Callable[[str], None]) -> Path:
+def get_python_with_packages(
+    packages: StagedPackages, folder: Path, say: Callable[[str], None]
+) -> Path:
     """Returns the interpreter of an environment with these packages, and creates the environment if
     necessary.
 
     Args:
         packages: packages to install.
-        folder: folder of the environments, see :func:`cache_folder`.
+        folder: folder of the environments, see :func:`find_cache_folder`.
         say: function that receives lines about the installation, including pip's output.
 
     Raises:
-        CannotInstall: pip fails, or the environment can't be created.
+        InstallationError: pip fails, or the environment can't be created.
     """
-    key = _key(packages)
+    key = _compute_key(packages)
     place = folder / key
     lock = os.open(folder / f"{key}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     while True:
@@ -65,20 +67,20 @@ def python_with(packages: StagedPackages, folder: Path, say: Callable[[str], Non
             break
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (place / _READY).exists():
-            _remove_unused(folder)
-            _make(place, packages, say)
+            _remove_unused_environments(folder)
+            _create_environment(place, packages, say)
     os.set_inheritable(lock, True)
     os.utime(place / _READY)
-    return _python_of(place)
+    return _get_interpreter_path(place)
 
 
-def cache_folder() -> Path:
+def find_cache_folder() -> Path:
     """Returns the folder of the environments, in the user's cache or in a private temporary folder.
 
     Raises:
-        CannotInstall: Neither folder is writable.
+        InstallationError: Neither folder is writable.
     """
-    for base in _bases():
+    for base in _list_base_folders():
         folder = base / _FOLDER
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -86,14 +88,14 @@ def cache_folder() -> Path:
         except OSError:
             continue
         # Check the owner. Any user who can write to the folder can run code as this user.
-        if _is_this_users(found) and os.access(folder, os.W_OK):
+        if _is_owned_by_user(found) and os.access(folder, os.W_OK):
             return folder
-    raise CannotInstall(
+    raise InstallationError(
         f"no folder to install packages in; set the variable {CACHE_VARIABLE} to a folder"
     )
 
 
-def _bases() -> Iterator[Path]:
+def _list_base_folders() -> Iterator[Path]:
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         yield Path(named).absolute()
@@ -105,63 +107,65 @@ def _bases() -> Iterator[Path]:
         shared.mkdir(mode=0o700, exist_ok=True)
         # Refuse a link or a foreign folder, whose owner would control its content.
         found = shared.lstat()
-        if stat.S_ISDIR(found.st_mode) and _is_this_users(found):
+        if stat.S_ISDIR(found.st_mode) and _is_owned_by_user(found):
             yield shared
 
 
-def _is_this_users(found: os.stat_result) -> bool:
+def _is_owned_by_user(found: os.stat_result) -> bool:
     return found.st_uid == os.getuid() and not found.st_mode & stat.S_IWOTH
 
 
-def _key(packages: StagedPackages) -> str:
+def _compute_key(packages: StagedPackages) -> str:
     """Returns the key of an environment: a hash of everything that must be equal for its reuse."""
-    digest = hashlib.sha256(packages.digest().encode())
+    digest = hashlib.sha256(packages.compute_digest().encode())
     beam = importlib.metadata.version("apache-beam")
     for part in (sys.executable, sys.prefix, sys.version, beam):
         digest.update(f"{part}\n".encode())
-    for site in _inherited():
+    for site in _list_inherited_folders():
         digest.update(f"{site} {site.stat().st_mtime_ns}\n".encode())
     return digest.hexdigest()[:32]
 
 
-def _inherited() -> list[Path]:
+def _list_inherited_folders() -> list[Path]:
     """Returns the package folders of this interpreter."""
     found = (Path(entry) for entry in sys.path if Path(entry).name in _SITES)
     return [path for path in dict.fromkeys(found) if path.is_dir()]
 
 
-def _make(place: Path, packages: StagedPackages, say: Callable[[str], None]) -> None:
+def _create_environment(place: Path, packages: StagedPackages, say: Callable[[str], None]) -> None:
     say(f"creating a virtual environment for the packages of the job in {place}")
     shutil.rmtree(place, ignore_errors=True)
     try:
         builder = venv.EnvBuilder(symlinks=True, with_pip=importlib.util.find_spec("pip") is None)
         builder.create(place)
-        _inherit(place)
+        _add_inherited_packages(place)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise CannotInstall(f"Can't create a virtual environment in {place}: {error}") from error
+        raise InstallationError(
+            f"Can't create a virtual environment in {place}: {error}"
+        ) from error
     # A killed pip leaves temporary files behind, which are removed with the unfinished environment.
     temporary = place / "tmp"
     temporary.mkdir()
     for arguments in packages.pip_arguments():
-        _install(_python_of(place), arguments, temporary, say)
+        _install_packages(_get_interpreter_path(place), arguments, temporary, say)
     shutil.rmtree(temporary, ignore_errors=True)
     (place / _READY).touch()
     say("all packages of the job are installed")
 
 
-def _inherit(place: Path) -> None:
+def _add_inherited_packages(place: Path) -> None:
     """Adds the packages of this interpreter to an environment, after the environment's own packages."""
     base = {"base": str(place), "platbase": str(place)}
     own = Path(sysconfig.get_path("purelib", "venv", vars=base))
-    lines = [f"import site; site.addsitedir({str(path)!r})\n" for path in _inherited()]
-    (own / "_inherited.pth").write_text("".join(lines), encoding="utf-8")
+    lines = [f"import site; site.addsitedir({str(path)!r})\n" for path in _list_inherited_folders()]
+    (own / "_list_inherited_folders.pth").write_text("".join(lines), encoding="utf-8")
 
 
-def _python_of(place: Path) -> Path:
+def _get_interpreter_path(place: Path) -> Path:
     return place / "bin" / "python"
 
 
-def _install(
+def _install_packages(
     python: Path, arguments: Sequence[str], temporary: Path, say: Callable[[str], None]
 ) -> None:
     """Installs staged packages; uses the package index only for missing packages."""
@@ -192,10 +196,10 @@ def _install(
         for raw in asking.stdout:
             say(raw.decode("utf-8", "replace").rstrip())
     if asking.returncode != 0:
-        raise CannotInstall(f"pip exited with code {asking.returncode}")
+        raise InstallationError(f"pip exited with code {asking.returncode}")
 
 
-def _remove_unused(folder: Path) -> None:
+def _remove_unused_environments(folder: Path) -> None:
     for ready in folder.glob(f"*/{_READY}"):
         place = ready.parent
         with contextlib.suppress(

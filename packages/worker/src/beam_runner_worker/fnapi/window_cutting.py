@@ -16,10 +16,10 @@ from beam_runner_model.windowed_values import (
     find_earliest_time,
 )
 
-from beam_runner_worker.fnapi.cutting import Cutter, EdgeCoder
+from beam_runner_worker.fnapi.cutting import Chunker, EdgeCoder
 
 
-class WindowCutter(Cutter):
+class WindowChunker(Chunker):
     """Splitter of a stream into chunks that each have one known window."""
 
     def __init__(self, coder: EdgeCoder, *, min_timestamp: bool) -> None:
@@ -27,14 +27,14 @@ class WindowCutter(Cutter):
         self._wants_time = min_timestamp
         self._waiting: list[ElementChunk] = []
 
-    def feed(self, data: bytes) -> Iterator[OutputChunk]:
+    def split_chunks(self, data: bytes) -> Iterator[OutputChunk]:
         """Yields the chunks that ``data`` completes; the elements of each window stay in order."""
-        for chunk in super().feed(data):
+        for chunk in super().split_chunks(data):
             yield from self._waiting
             self._waiting = []
             yield chunk
 
-    def _cut(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
+    def _split_elements(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
         elements: dict[bytes, list[bytes]] = {}
         position, size, headers, skip = start, len(data), self._headers, self._coder.element
         try:
@@ -56,10 +56,10 @@ class WindowCutter(Cutter):
             pass  # The data ends within an element, whose start is stored until more data arrives.
         if not elements:
             return position, None
-        *self._waiting, last = (self._chunk(*of_window) for of_window in elements.items())
+        *self._waiting, last = (self._create_chunk(*of_window) for of_window in elements.items())
         return position, last
 
-    def _chunk(self, window: bytes, elements: list[bytes]) -> ElementChunk:
+    def _create_chunk(self, window: bytes, elements: list[bytes]) -> ElementChunk:
         time = (
             compute_hold_time(find_earliest_time(elements), (window,)) if self._wants_time else None
         )
