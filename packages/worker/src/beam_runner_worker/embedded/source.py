@@ -84,7 +84,7 @@ class ChunkSource(operations.Operation):
         self._direct = isinstance(receiver, operations.SingletonElementConsumerSet)
         self._runs = create_input_target(receiver, self.targets)
 
-    def decode_chunk(self, chunk: ElementChunk | GroupChunk) -> None:
+    def process_chunk(self, chunk: ElementChunk | GroupChunk) -> None:
         """Decodes a chunk of the edge's kind and processes its elements, in order.
 
         It skips elements that a split has given away.
