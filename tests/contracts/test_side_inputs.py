@@ -130,16 +130,16 @@ def test_multimap_side_input_returns_the_values_of_each_key(
         for window, key, value in batch:
             expected[window][key].append(value)
     for window in (W1, W2, NOWHERE):
-        groups = groups_in(whole(reader.groups(TRANSFORM, TAG, window)))
+        groups = groups_in(whole(reader.read_groups(TRANSFORM, TAG, window)))
         assert {key: count for key, count, _ in groups} == {
             key: len(values) for key, values in expected[window].items()
         }
         for key, _, blob in groups:
             assert sorted(blob) == sorted(b"".join(expected[window][key]))
-            assert whole(reader.values(TRANSFORM, TAG, window, key)) == blob
+            assert whole(reader.read_values(TRANSFORM, TAG, window, key)) == blob
         keys = b"".join(key for key, _, _ in groups)
-        assert whole(reader.keys(TRANSFORM, TAG, window)) == keys
-        assert reader.values(TRANSFORM, TAG, window, b"no such key") == b""
+        assert whole(reader.read_keys(TRANSFORM, TAG, window)) == keys
+        assert reader.read_values(TRANSFORM, TAG, window, b"no such key") == b""
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -156,22 +156,22 @@ def test_iterable_side_input_returns_all_values(
     in_order = [entry for batch in (*rows[::2], *rows[1::2]) for entry in batch]
     for window in (W1, W2, NOWHERE):
         expected = b"".join(value for where, _, value in in_order if where == window)
-        assert whole(reader.iterable(TRANSFORM, TAG, window)) == expected
+        assert whole(reader.read_iterable(TRANSFORM, TAG, window)) == expected
 
 
 @pytest.mark.parametrize("kind", [BufferKind.SIDE_ITERABLE, BufferKind.SIDE_MULTIMAP])
 def test_side_input_without_elements_is_empty(tmp_path: Path, kind: BufferKind) -> None:
     reader = reader_of(tmp_path, kind, [])
-    assert reader.iterable(TRANSFORM, TAG, b"w") == b""
-    assert whole(reader.keys(TRANSFORM, TAG, b"w")) == b""
-    assert whole(reader.groups(TRANSFORM, TAG, b"w")) == b""
+    assert reader.read_iterable(TRANSFORM, TAG, b"w") == b""
+    assert whole(reader.read_keys(TRANSFORM, TAG, b"w")) == b""
+    assert whole(reader.read_groups(TRANSFORM, TAG, b"w")) == b""
 
 
 def test_side_input_pages_have_the_same_order_every_time(tmp_path: Path) -> None:
     """Clients request pages one by one, so all pages must have the same order."""
     batch = [(W1, bytes([n % 7]), bytes([n])) for n in range(50)]
     reader = reader_of(tmp_path, BufferKind.SIDE_MULTIMAP, [chunk_of(batch, one_window=True)])
-    keys = whole(reader.keys(TRANSFORM, TAG, W1))
-    assert keys == whole(reader.keys(TRANSFORM, TAG, W1))
+    keys = whole(reader.read_keys(TRANSFORM, TAG, W1))
+    assert keys == whole(reader.read_keys(TRANSFORM, TAG, W1))
     again = reader_of(tmp_path, BufferKind.SIDE_MULTIMAP, [chunk_of(batch, one_window=True)])
     assert whole(again.keys(TRANSFORM, TAG, W1)) == keys

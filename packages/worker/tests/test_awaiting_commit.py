@@ -14,21 +14,21 @@ class Time:
 
 def test_waiting_entry_is_taken_once_from_last_attempt() -> None:
     waiting: AwaitingCommit[str, str] = AwaitingCommit()
-    waiting.keep("a", "first attempt")
-    waiting.keep("a", "second attempt")
-    assert waiting.take("a") == "second attempt"
-    assert waiting.take("a") is None
+    waiting.store_data("a", "first attempt")
+    waiting.store_data("a", "second attempt")
+    assert waiting.take_data("a") == "second attempt"
+    assert waiting.take_data("a") is None
 
 
 def test_expired_entry_is_dropped_and_reported() -> None:
     told: list[tuple[str, str]] = []
     time = Time()
     waiting: AwaitingCommit[str, str] = AwaitingCommit(lambda *kept: told.append(kept), time)
-    waiting.keep("old", "1")
+    waiting.store_data("old", "1")
     time.now = KEPT_SECONDS - 1
-    waiting.keep("new", "2")
+    waiting.store_data("new", "2")
     time.now = KEPT_SECONDS
-    assert (waiting.take("old"), waiting.take("new")) == (None, "2")
+    assert (waiting.take_data("old"), waiting.take_data("new")) == (None, "2")
     assert told == [("old", "1")]
 
 
@@ -36,15 +36,15 @@ def test_excess_entries_replace_oldest() -> None:
     told: list[int] = []
     waiting: AwaitingCommit[int, str] = AwaitingCommit(lambda number, _: told.append(number))
     for number in range(MOST_KEPT + 2):
-        waiting.keep(number, "left")
+        waiting.store_data(number, "left")
     assert told == [0, 1]
-    assert (waiting.take(1), waiting.take(2)) == (None, "left")
+    assert (waiting.take_data(1), waiting.take_data(2)) == (None, "left")
 
 
 def test_lost_entries_are_dropped_silently() -> None:
     told: list[tuple[int, str]] = []
     waiting: AwaitingCommit[int, str] = AwaitingCommit(lambda *kept: told.append(kept))
-    waiting.keep(1, "lost")
-    waiting.keep(2, "there")
-    waiting.forget(lambda left: left == "lost")
-    assert (waiting.take(1), waiting.take(2), told) == (None, "there", [])
+    waiting.store_data(1, "lost")
+    waiting.store_data(2, "there")
+    waiting.drop_lost_data(lambda left: left == "lost")
+    assert (waiting.take_data(1), waiting.take_data(2), told) == (None, "there", [])

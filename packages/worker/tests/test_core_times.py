@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_runner_worker.core_times import core_time, core_times
+from beam_runner_worker.core_times import read_thread_time, read_thread_times
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists(), reason="only Linux tells it"
@@ -15,12 +15,12 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_core_time_of_current_thread_is_known() -> None:
-    told = core_time(threading.get_native_id())
+    told = read_thread_time(threading.get_native_id())
     assert told is not None
     assert told.wanted > 0
-    assert core_time(1) is None, "no thread of this process"
-    assert core_times().keys() >= {threading.get_native_id()}
+    assert read_thread_time(1) is None, "no thread of this process"
+    assert read_thread_times().keys() >= {threading.get_native_id()}
 
 
 def test_core_time_of_missing_process_is_unknown() -> None:
-    assert core_times(process=2**22 + 1) == {}
+    assert read_thread_times(process=2**22 + 1) == {}

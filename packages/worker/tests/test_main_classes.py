@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_worker.main_classes import decode, encode
+from beam_runner_worker.main_classes import decode_classes, encode_classes
 
 
 @given(st.dictionaries(st.text(), st.binary()))
 def test_main_classes_survive_round_trip(classes: dict[str, bytes]) -> None:
-    assert decode(encode(classes)) == classes
+    assert decode_classes(encode_classes(classes)) == classes
 
 
 @pytest.mark.parametrize("file", [b"", b"[1]", b'{"A": 1}', b'{"A": "!"}', b"\xff"])
 def test_invalid_main_classes_file_is_value_error(file: bytes) -> None:
     with pytest.raises(ValueError):
-        decode(file)
+        decode_classes(file)

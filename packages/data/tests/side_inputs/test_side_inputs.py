@@ -35,9 +35,9 @@ def shown(name: str, *parts: Data, window: Window = GLOBAL_WINDOW) -> SideInput:
 
 
 def seen(side_inputs: BundleSideInputs, tag: str) -> list[bytes]:
-    keys = side_inputs.keys("T", tag, GLOBAL)
+    keys = side_inputs.read_keys("T", tag, GLOBAL)
     assert isinstance(keys, bytes)
-    found = [side_inputs.values("T", tag, GLOBAL, bytes([key])) for key in keys]
+    found = [side_inputs.read_values("T", tag, GLOBAL, bytes([key])) for key in keys]
     assert all(isinstance(values, bytes) for values in found)
     return sorted(map(bytes, found))  # type: ignore[arg-type]
 
@@ -59,8 +59,8 @@ def test_side_input_version_changes_with_visible_data(tmp_path: Path) -> None:
     a, b = data(tmp_path, "1", b"a"), data(tmp_path, "2", b"b")
     versions = []
     for one in ([a], [a], [a, b], [a, b], [b], [a], []):
-        side_inputs.set_visible_data([shown(ONE, *one), shown(TWO, a)])
-        versions.append((side_inputs.version("T", "one"), side_inputs.version("T", "two")))
+        side_inputs.show([shown(ONE, *one), shown(TWO, a)])
+        versions.append((side_inputs.get_version("T", "one"), side_inputs.get_version("T", "two")))
     ones = [one for one, _ in versions]
     assert ones[0] == ones[1] and ones[2] == ones[3]
     assert len(set(ones)) == 5
@@ -98,8 +98,8 @@ def test_latest_side_input_shows_only_latest_pane(tmp_path: Path) -> None:
     side_inputs = BundleSideInputs([attrs.evolve(USES[0], latest=True)], tmp_path)
     a, b = data(tmp_path, "1", b"a"), data(tmp_path, "2", b"b", b"c")
     for parts, latest in (((a,), b"a"), ((a, b), b"c"), ((b, a), b"a"), ((), b"")):
-        side_inputs.set_visible_data([shown(ONE, *parts)])
-        assert side_inputs.iterable("T", "one", GLOBAL) == latest
+        side_inputs.show([shown(ONE, *parts)])
+        assert side_inputs.read_iterable("T", "one", GLOBAL) == latest
 
 
 def test_side_input_in_several_windows_is_read_once_per_window(tmp_path: Path) -> None:

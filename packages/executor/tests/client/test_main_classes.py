@@ -3,7 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from beam_runner_worker.main_classes import decode
+from beam_runner_worker.main_classes import decode_classes
 
 SCRIPT = """
 import sys
@@ -37,7 +37,7 @@ def told_by(script: str) -> bytes:
 
 
 def test_main_classes_of_script_are_sent_if_picklable() -> None:
-    assert list(decode(told_by(SCRIPT))) == ["Plain"]
+    assert list(decode_classes(told_by(SCRIPT))) == ["Plain"]
 
 
 def test_script_without_classes_sends_no_main_classes() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from beam_runner_worker.core_times import core_times
+from beam_runner_worker.core_times import read_thread_times
 
 MOST = 20.0
 """Maximum slowdown factor."""
@@ -24,7 +24,7 @@ class CpuSlowdown:
     def __init__(self) -> None:
         self._factor = 1.0
         self._looked = time.monotonic()
-        self._times = core_times()
+        self._times = read_thread_times()
 
     def compute_bundle_seconds(self, least: float) -> float:
         """Returns the duration (s) of a source's bundle: at least ``least``, and at least the current
@@ -36,7 +36,7 @@ class CpuSlowdown:
         """Returns the factor, from 1 to ``MOST``; measures it at most once per second."""
         if time.monotonic() - self._looked < _LOOK_SECONDS:
             return self._factor
-        before, times = self._times, core_times()
+        before, times = self._times, read_thread_times()
         ran = sum(told.ran - before[n].ran for n, told in times.items() if n in before)
         waited = sum(told.waited - before[n].waited for n, told in times.items() if n in before)
         self._looked, self._times = time.monotonic(), times

@@ -70,7 +70,7 @@ class Telling:
 @pytest.fixture
 def telling(monkeypatch: pytest.MonkeyPatch) -> Telling:
     """Returns a reporter on an idle machine whose threads want no core, unless a test changes this."""
-    monkeypatch.setattr(telling_module, "core_time", lambda _: CoreTime(0.0, 0.0))
+    monkeypatch.setattr(telling_module, "read_thread_time", lambda _: CoreTime(0.0, 0.0))
     telling = Telling()
     monkeypatch.setattr(telling.teller._slowness, "current_factor", lambda: 1.0)
     return telling
@@ -96,7 +96,7 @@ def test_busy_source_reports_later(
     def busy(_: int) -> CoreTime | None:
         return CoreTime(telling.running.elapsed / 1000, 0.0) if knows else None
 
-    monkeypatch.setattr(telling_module, "core_time", busy)
+    monkeypatch.setattr(telling_module, "read_thread_time", busy)
     told = telling.run(Running(), 800)
     assert [one.elapsed for one in told[:1]] == [500]
     assert not told[0].lingers

@@ -60,62 +60,65 @@ def timer(family: str, fire_at: int | None, hold: int | None = None) -> StageTim
 @pytest.mark.parametrize("name", ["bag", "sum"])
 def test_bag_state_is_appended(name: str) -> None:
     state = state_of()
-    assert state.bag(cell(name)) == b""
+    assert state.read_bag(cell(name)) == b""
     state.append(cell(name), b"12")
     state.append(cell(name), b"3")
-    assert state.bag(cell(name)) == b"123"
+    assert state.read_bag(cell(name)) == b"123"
     state.replace(cell(name), b"4")
-    assert state.bag(cell(name)) == b"4"
+    assert state.read_bag(cell(name)) == b"4"
     state.clear(cell(name))
-    assert state.bag(cell(name)) == b""
+    assert state.read_bag(cell(name)) == b""
 
 
 def test_value_state_in_parts_is_cleared_before_next_value() -> None:
     state = state_of()
-    assert state.bag(cell("value")) == b""
+    assert state.read_bag(cell("value")) == b""
     state.append(cell("value"), b"1")
     state.append(cell("value"), b"2")
-    assert state.bag(cell("value")) == b"12"
+    assert state.read_bag(cell("value")) == b"12"
     state.clear(cell("value"))
     state.append(cell("value"), b"3")
-    assert state.bag(cell("value")) == b"3"
+    assert state.read_bag(cell("value")) == b"3"
     state.replace(cell("value"), b"45")
-    assert state.bag(cell("value")) == b"45"
+    assert state.read_bag(cell("value")) == b"45"
     state.replace(cell("value"), b"")
-    assert state.bag(cell("value")) == b""
+    assert state.read_bag(cell("value")) == b""
 
 
 def test_multimap_state_is_read_and_written() -> None:
     state = state_of()
-    state.map_append(cell("map"), b"k2", b"1")
-    state.map_append(cell("map"), b"k1", b"2")
-    state.map_append(cell("map"), b"k2", b"3")
-    assert state.map_keys(cell("map")) == b"k1k2"
-    assert state.map_values(cell("map"), b"k2") == b"13"
-    state.map_remove(cell("map"), b"k2")
-    assert state.map_keys(cell("map")) == b"k1" and state.map_values(cell("map"), b"k2") == b""
+    state.append_map_values(cell("map"), b"k2", b"1")
+    state.append_map_values(cell("map"), b"k1", b"2")
+    state.append_map_values(cell("map"), b"k2", b"3")
+    assert state.read_map_keys(cell("map")) == b"k1k2"
+    assert state.read_map_values(cell("map"), b"k2") == b"13"
+    state.remove_map_key(cell("map"), b"k2")
+    assert (
+        state.read_map_keys(cell("map")) == b"k1"
+        and state.read_map_values(cell("map"), b"k2") == b""
+    )
     state.clear(cell("map"))
-    assert state.map_keys(cell("map")) == b""
+    assert state.read_map_keys(cell("map")) == b""
 
 
 def test_ordered_list_state_is_read_and_written() -> None:
     state = state_of()
     for sort_key, value in ((5, b"a"), (-3, b"b"), (5, b"c"), (9, b"d")):
-        state.ordered_insert(cell("list"), sort_key, value)
+        state.insert_ordered_value(cell("list"), sort_key, value)
     lowest, highest = -(1 << 63), (1 << 63) - 1
     everything = [(-3, b"b"), (5, b"a"), (5, b"c"), (9, b"d")]
-    assert list(state.ordered(cell("list"), lowest, highest)) == everything
-    assert list(state.ordered(cell("list"), -3, 9)) == everything[:3]
-    state.ordered_remove(cell("list"), 0, 9)
-    assert list(state.ordered(cell("list"), lowest, highest)) == [(-3, b"b"), (9, b"d")]
+    assert list(state.read_ordered_values(cell("list"), lowest, highest)) == everything
+    assert list(state.read_ordered_values(cell("list"), -3, 9)) == everything[:3]
+    state.remove_ordered_values(cell("list"), 0, 9)
+    assert list(state.read_ordered_values(cell("list"), lowest, highest)) == [(-3, b"b"), (9, b"d")]
 
 
 def test_undeclared_state_is_refused_by_name() -> None:
     state = state_of()
     with pytest.raises(HarnessError, match="'bag' as MultimapState, but declares it as BagState"):
-        state.map_keys(cell("bag"))
+        state.read_map_keys(cell("bag"))
     with pytest.raises(HarnessError, match="'map' as BagState"):
-        state.bag(cell("map"))
+        state.read_bag(cell("map"))
     with pytest.raises(HarnessError, match="'odd'"):
         state.clear(cell("odd"))
     with pytest.raises(HarnessError, match="the undeclared family 'odd'"):

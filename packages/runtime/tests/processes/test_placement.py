@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_model.errors import Unavailable
-from beam_runner_worker.process_tree import children
+from beam_runner_worker.process_tree import list_children
 from job_server import wait_until
+from list_processes import parent
 from placed_jobs import SECONDS, PlacedJobs, served
-from processes import parent
 from waiting import wait_until_gone
 
 from beam_runner_runtime.channel.attempts import Attempt, SectionRefusal
@@ -118,13 +118,13 @@ def test_worker_parent_killed_during_start_is_restarted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    before = set(children(os.getpid()))
-    placement = ProcessPlacement(cores=1)
+    before = set(list_children(os.getpid()))
+    placement = PlainPlacement(cores=1)
     starting = threading.Thread(target=placement.start)
     starting.start()
     try:
-        wait_until(lambda: set(children(os.getpid())) - before, SECONDS, "a parent is started")
-        for pid in set(children(os.getpid())) - before:
+        wait_until(lambda: set(list_children(os.getpid())) - before, SECONDS, "a parent is started")
+        for pid in set(list_children(os.getpid())) - before:
             os.kill(pid, signal.SIGKILL)
         starting.join(SECONDS)
         assert placement.is_alive

@@ -32,21 +32,21 @@ class AwaitingCommit(Generic[K, V]):
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
     _kept: dict[K, tuple[float, V]] = attrs.field(init=False, factory=dict)
 
-    def keep(self, bundle: K, left: V) -> None:
+    def store_data(self, bundle: K, left: V) -> None:
         """Stores a bundle's data; a later attempt replaces an earlier one."""
         with self._lock:
             self._kept.pop(bundle, None)
             self._kept[bundle] = (self._clock() + KEPT_SECONDS, left)
             self._drop_expired()
 
-    def take(self, bundle: K) -> V | None:
+    def take_data(self, bundle: K) -> V | None:
         """Removes and returns a bundle's data; None if the bundle has none, or its data was dropped."""
         with self._lock:
             self._drop_expired()
             _, left = self._kept.pop(bundle, (0.0, None))
         return left
 
-    def forget(self, lost: Callable[[V], bool]) -> None:
+    def drop_lost_data(self, lost: Callable[[V], bool]) -> None:
         """Removes lost data without a call of `forgotten`; ``lost`` returns whether data is lost."""
         with self._lock:
             self._kept = {key: kept for key, kept in self._kept.items() if not lost(kept[1])}

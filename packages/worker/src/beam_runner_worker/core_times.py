@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from beam_runner_worker.process_tree import threads
+from beam_runner_worker.process_tree import list_threads
 
 
 @attrs.frozen
@@ -20,7 +20,7 @@ class CoreTime:
         return self.ran + self.waited
 
 
-def core_time(thread: int, process: int | str = "self") -> CoreTime | None:
+def read_thread_time(thread: int, process: int | str = "self") -> CoreTime | None:
     """Returns the times of a thread of any process, by its native ID; None if unknown."""
     try:
         with open(f"/proc/{process}/task/{thread}/schedstat", "rb") as file:
@@ -30,7 +30,7 @@ def core_time(thread: int, process: int | str = "self") -> CoreTime | None:
     return CoreTime(int(ran) / 1e9, int(waited) / 1e9)
 
 
-def core_times(process: int | str = "self") -> dict[int, CoreTime]:
+def read_thread_times(process: int | str = "self") -> dict[int, CoreTime]:
     """Returns the times of all threads of a process; empty if unknown."""
-    times = {thread: core_time(thread, process) for thread in threads(process)}
+    times = {thread: read_thread_time(thread, process) for thread in list_threads(process)}
     return {thread: told for thread, told in times.items() if told is not None}

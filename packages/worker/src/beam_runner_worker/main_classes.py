@@ -15,13 +15,13 @@ FILE_NAME = "beam_runner_main_classes.json"
 """Name of the staged file."""
 
 
-def encode(classes: Mapping[str, bytes]) -> bytes:
+def encode_classes(classes: Mapping[str, bytes]) -> bytes:
     """Returns the file for pickled classes."""
     texts = {name: base64.b64encode(pickled).decode() for name, pickled in classes.items()}
     return json.dumps(texts).encode()
 
 
-def decode(file: bytes) -> dict[str, bytes]:
+def decode_classes(file: bytes) -> dict[str, bytes]:
     """Reads the pickled classes of a file.
 
     Raises:

@@ -31,22 +31,24 @@ class SideInputReader(Protocol):
     every time.
     """
 
-    def version(self, transform_id: str, tag: str) -> int:
+    def get_version(self, transform_id: str, tag: str) -> int:
         """Returns a number that changes only between bundles, and only if the data has changed."""
 
-    def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
+    def read_iterable(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """Returns all elements of a window (access pattern ``beam:side_input:iterable:v1``).
 
         The length of a result in pieces is an upper bound.
         """
 
-    def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes | ValuePieces:
+    def read_values(
+        self, transform_id: str, tag: str, window: bytes, key: bytes
+    ) -> bytes | ValuePieces:
         """Returns all values of a key in a window (``beam:side_input:multimap:v1``)."""
 
-    def keys(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
+    def read_keys(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """Returns the distinct keys of a window, in a fixed order."""
 
-    def groups(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
+    def read_groups(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """Returns each key of a window, with the number of its values (four bytes, big-endian) and its
         values.
 
@@ -62,7 +64,7 @@ class UserState(Protocol):
     coders encode the values, and the host never decodes them.
     """
 
-    def bag(self, cell: StateCell) -> bytes:
+    def read_bag(self, cell: StateCell) -> bytes:
         """Returns all values of a bag, concatenated, in order; value and combining state use bags too."""
 
     def append(self, cell: StateCell, values: bytes) -> None:
@@ -74,25 +76,27 @@ class UserState(Protocol):
     def clear(self, cell: StateCell) -> None:
         """Clears one user state of any kind, for one key and window."""
 
-    def map_keys(self, cell: StateCell) -> bytes:
+    def read_map_keys(self, cell: StateCell) -> bytes:
         """Returns the distinct keys of a multimap, encoded and concatenated."""
 
-    def map_values(self, cell: StateCell, map_key: bytes) -> bytes:
+    def read_map_values(self, cell: StateCell, map_key: bytes) -> bytes:
         """Returns all values of one key of a multimap, concatenated, in order."""
 
-    def map_append(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
+    def append_map_values(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
         """Appends encoded values to one key of a multimap."""
 
-    def map_remove(self, cell: StateCell, map_key: bytes) -> None:
+    def remove_map_key(self, cell: StateCell, map_key: bytes) -> None:
         """Removes one key of a multimap."""
 
-    def ordered(self, cell: StateCell, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    def read_ordered_values(
+        self, cell: StateCell, start: int, end: int
+    ) -> Iterator[tuple[int, bytes]]:
         """Yields the pairs of sort key and encoded value from ``start`` to before ``end``, ascending."""
 
-    def ordered_insert(self, cell: StateCell, sort_key: int, value: bytes) -> None:
+    def insert_ordered_value(self, cell: StateCell, sort_key: int, value: bytes) -> None:
         """Adds an encoded value to an ordered list; equal sort keys keep their order."""
 
-    def ordered_remove(self, cell: StateCell, start: int, end: int) -> None:
+    def remove_ordered_values(self, cell: StateCell, start: int, end: int) -> None:
         """Removes the values with a sort key from ``start`` to before ``end``."""
 
     def set_timer(self, timer: StageTimer) -> None:

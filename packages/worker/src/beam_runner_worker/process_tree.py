@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 
-def processes() -> list[int]:
+def list_processes() -> list[int]:
     """Returns the IDs of all processes, the youngest first unless IDs have wrapped around; empty if unknown."""
     try:
         return sorted(map(int, filter(str.isdigit, os.listdir("/proc"))), reverse=True)
@@ -15,7 +15,7 @@ def processes() -> list[int]:
         return []
 
 
-def threads(process: int | str = "self") -> list[int]:
+def list_threads(process: int | str = "self") -> list[int]:
     """Returns the IDs of a process's threads; empty if the process has exited or is unknown."""
     try:
         return [int(name) for name in os.listdir(f"/proc/{process}/task")]
@@ -23,10 +23,10 @@ def threads(process: int | str = "self") -> list[int]:
         return []
 
 
-def children(process: int) -> list[int]:
+def list_children(process: int) -> list[int]:
     """Returns the IDs of a process's children; empty if the process has exited or is unknown."""
     found: list[int] = []
-    for thread in threads(process):
+    for thread in list_threads(process):
         # The thread can exit meanwhile.
         with (
             contextlib.suppress(OSError),
@@ -36,8 +36,8 @@ def children(process: int) -> list[int]:
     return found
 
 
-def descendants(process: int) -> Iterator[int]:
+def iterate_descendants(process: int) -> Iterator[int]:
     """Yields the IDs of a process's descendants, parents first, including zombies."""
-    for child in children(process):
+    for child in list_children(process):
         yield child
-        yield from descendants(child)
+        yield from iterate_descendants(child)

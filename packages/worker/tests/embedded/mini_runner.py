@@ -284,7 +284,7 @@ class Views:
         self._stage = stage
         self.calls: collections.Counter[str] = collections.Counter()
 
-    def version(self, transform_id: str, tag: str) -> int:
+    def get_version(self, transform_id: str, tag: str) -> int:
         return 1
 
     def _rows(self, transform_id: str, tag: str, wanted: bytes) -> Iterator[tuple[Any, Any]]:
@@ -296,7 +296,7 @@ class Views:
                 if window_impl.encode_nested(window_) == wanted:
                     yield coder.wrapped_value_coder, element.value
 
-    def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
+    def read_iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
         self.calls["iterable"] += 1
         return b"".join(
             coder.get_impl().encode_nested(value)
@@ -312,15 +312,15 @@ class Views:
             )
         return groups
 
-    def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes:
+    def read_values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes:
         self.calls["values"] += 1
         return b"".join(self._groups(transform_id, tag, window).get(key, []))
 
-    def keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
+    def read_keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
         self.calls["keys"] += 1
         return b"".join(sorted(self._groups(transform_id, tag, window)))
 
-    def groups(self, transform_id: str, tag: str, window: bytes) -> bytes:
+    def read_groups(self, transform_id: str, tag: str, window: bytes) -> bytes:
         self.calls["groups"] += 1
         return b"".join(
             b"".join((key, len(values).to_bytes(4), *values))

@@ -37,7 +37,7 @@ class Cells:
         self.timers: list[StageTimer] = []
         self.log: list[str] = []
 
-    def bag(self, cell: StateCell) -> bytes:
+    def read_bag(self, cell: StateCell) -> bytes:
         self.log.append(f"read {cell.state_id}")
         return self.bags.get(cell, b"")
 
@@ -54,29 +54,31 @@ class Cells:
         self.bags.pop(cell, None)
         self.lists.pop(cell, None)
 
-    def ordered(self, cell: StateCell, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    def read_ordered_values(
+        self, cell: StateCell, start: int, end: int
+    ) -> Iterator[tuple[int, bytes]]:
         held = sorted(self.lists.get(cell, []), key=lambda pair: pair[0])
         return iter([pair for pair in held if start <= pair[0] < end])
 
-    def ordered_insert(self, cell: StateCell, sort_key: int, value: bytes) -> None:
+    def insert_ordered_value(self, cell: StateCell, sort_key: int, value: bytes) -> None:
         self.lists.setdefault(cell, []).append((sort_key, value))
 
-    def ordered_remove(self, cell: StateCell, start: int, end: int) -> None:
+    def remove_ordered_values(self, cell: StateCell, start: int, end: int) -> None:
         self.lists[cell] = [pair for pair in self.lists[cell] if not start <= pair[0] < end]
 
     def set_timer(self, timer: StageTimer) -> None:
         self.timers.append(timer)
 
-    def map_keys(self, cell: StateCell) -> bytes:
+    def read_map_keys(self, cell: StateCell) -> bytes:
         raise AssertionError("Python has no maps")
 
-    def map_values(self, cell: StateCell, map_key: bytes) -> bytes:
+    def read_map_values(self, cell: StateCell, map_key: bytes) -> bytes:
         raise AssertionError("Python has no maps")
 
-    def map_append(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
+    def append_map_values(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
         raise AssertionError("Python has no maps")
 
-    def map_remove(self, cell: StateCell, map_key: bytes) -> None:
+    def remove_map_key(self, cell: StateCell, map_key: bytes) -> None:
         raise AssertionError("Python has no maps")
 
 

@@ -276,10 +276,10 @@ class NoViews:
 
 
 class BrokenViews:
-    def version(self, *_: Any) -> int:
+    def get_version(self, *_: Any) -> int:
         return 1
 
-    def iterable(self, *_: Any) -> bytes:
+    def read_iterable(self, *_: Any) -> bytes:
         raise Cancelled("no side input")
 
 

@@ -137,9 +137,9 @@ class Time:
 def test_callbacks_expire(caplog: pytest.LogCaptureFixture) -> None:
     time = Time()
     kept = StageFinalizers(time)
-    kept.keep("early", [FinalizationCallback("Step", lambda: calls.append("early"))])
+    kept.store_data("early", [FinalizationCallback("Step", lambda: calls.append("early"))])
     time.now += KEPT_SECONDS - 1
-    kept.keep("late", [FinalizationCallback("Step", lambda: calls.append("late"))])
+    kept.store_data("late", [FinalizationCallback("Step", lambda: calls.append("late"))])
     time.now += 1
     kept.run("late")
     kept.run("early")
@@ -152,7 +152,7 @@ def test_callbacks_expire(caplog: pytest.LogCaptureFixture) -> None:
 def test_callback_store_has_limited_size() -> None:
     kept = StageFinalizers()
     for number in range(MOST_KEPT + 5):
-        kept.keep(
+        kept.store_data(
             str(number), [FinalizationCallback("Step", lambda n=number: calls.append(str(n)))]
         )
     kept.run("4")

@@ -75,15 +75,15 @@ class Raising(Careful):
 
 AT = Timestamp(1)
 CALLS = [
-    ("bag", ("bag", "read")),
-    ("bag", ("value", "read")),
-    ("bag", ("set", "read")),
-    ("bag", ("sum", "read")),
-    ("bag", ("sum", "add", 1)),
-    ("ordered", ("ordered", "read")),
-    ("ordered", ("ordered", "read_range", AT, AT)),
-    ("ordered_insert", ("ordered", "add", (AT, 1))),
-    ("ordered_remove", ("ordered", "clear_range", AT, AT)),
+    ("read_bag", ("bag", "read")),
+    ("read_bag", ("value", "read")),
+    ("read_bag", ("set", "read")),
+    ("read_bag", ("sum", "read")),
+    ("read_bag", ("sum", "add", 1)),
+    ("read_ordered_values", ("ordered", "read")),
+    ("read_ordered_values", ("ordered", "read_range", AT, AT)),
+    ("insert_ordered_value", ("ordered", "add", (AT, 1))),
+    ("remove_ordered_values", ("ordered", "clear_range", AT, AT)),
     ("clear", ("ordered", "clear")),
     ("set_timer", ("timer", "set", 5)),
     ("set_timer", ("timer", "clear")),
@@ -133,13 +133,15 @@ def test_timer_refused_by_host_is_error_of_user_code() -> None:
 
 def test_ordered_values_with_error_are_not_returned_in_part() -> None:
     class Half(Cells):
-        def ordered(self, cell: StateCell, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        def read_ordered_values(
+            self, cell: StateCell, start: int, end: int
+        ) -> Iterator[tuple[int, bytes]]:
             yield 1, b"\x01"
             raise Away("the second")
 
     errors = HostErrorRecorder()
     with pytest.raises(Away):
-        ErrorRecordingState(Half(), errors).ordered(CELL, 0, 9)
+        ErrorRecordingState(Half(), errors).read_ordered_values(CELL, 0, 9)
     assert isinstance(errors.first, Away)
 
 

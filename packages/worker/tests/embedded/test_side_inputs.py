@@ -38,21 +38,21 @@ class Reader:
         self.calls: collections.Counter[Any] = collections.Counter()
         self.now = 1
 
-    def version(self, transform_id: str, tag: str) -> int:
+    def get_version(self, transform_id: str, tag: str) -> int:
         return self.now
 
-    def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
+    def read_iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
         self.calls["iterable"] += 1
         return self.data
 
-    def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes:
+    def read_values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes:
         self.calls[key] += 1
         return self.by_key.get(key, b"")
 
-    def keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
+    def read_keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
         raise AssertionError("unexpected call")
 
-    def groups(self, *_: Any) -> bytes:
+    def read_groups(self, *_: Any) -> bytes:
         raise AssertionError("unexpected call")
 
 

@@ -24,21 +24,21 @@ class Reader:
     def __init__(self) -> None:
         self.reads = 0
 
-    def version(self, transform_id: str, tag: str) -> int:
+    def get_version(self, transform_id: str, tag: str) -> int:
         return 0
 
-    def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
+    def read_iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
         self.reads += 1
         return ELEMENT * COUNT
 
-    def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes:
+    def read_values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes:
         self.reads += 1
         return key * 0 + ELEMENT * COUNT
 
-    def keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
+    def read_keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
         return b"\x01a\x01b"
 
-    def groups(self, transform_id: str, tag: str, window: bytes) -> bytes:
+    def read_groups(self, transform_id: str, tag: str, window: bytes) -> bytes:
         group = COUNT.to_bytes(4) + ELEMENT * COUNT
         return b"\x01a" + group + b"\x01b" + group + b"\x01c" + bytes(4)
 
@@ -62,7 +62,7 @@ def pages_of(coder_urn: str = PREFIX) -> tuple[Reader, SideInputPages]:
 
 def pieces_of(values: Pieces, coder_urn: str = PREFIX) -> SideInputPages:
     reader, pages = pages_of(coder_urn)
-    reader.iterable = lambda *_: values  # type: ignore[assignment, method-assign]
+    reader.read_iterable = lambda *_: values  # type: ignore[assignment, method-assign]
     return pages
 
 

@@ -301,7 +301,7 @@ def test_side_input_error_of_host_fails_bundle_unchanged(serve, user):
     (spec,) = [spec for spec in host.specs if "Use" in spec.name]
 
     class Gone:
-        def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
+        def read_iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
             raise OSError("the file is gone")
 
     stage = serve(host).harness(spec.environment_id).stage(spec, Gone())

@@ -230,10 +230,10 @@ class Full(ToyState):
             raise OSError("no space left")
         super().append(cell, values)
 
-    def bag(self, cell: StateCell) -> bytes:
+    def read_bag(self, cell: StateCell) -> bytes:
         if "bag" in self.broken:
             raise OSError("the state is gone")
-        return super().bag(cell)
+        return super().read_bag(cell)
 
 
 class Careless(Steps):

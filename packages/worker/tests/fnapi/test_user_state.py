@@ -206,10 +206,10 @@ def test_other_state_keys_are_refused():
 
 
 class NoSideInputs:
-    def version(self, transform_id: str, tag: str) -> int:
+    def get_version(self, transform_id: str, tag: str) -> int:
         return 0
 
-    def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
+    def read_iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
         raise OSError("the file is gone")
 
 

@@ -162,22 +162,22 @@ class SideInputs:
     def __init__(self, rows: Mapping[tuple[str, str], Rows]) -> None:
         self._rows = rows
 
-    def version(self, transform_id: str, tag: str) -> int:
+    def get_version(self, transform_id: str, tag: str) -> int:
         return 0
 
-    def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
+    def read_iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
         rows = self._rows[transform_id, tag].rows
         return b"".join(value for _, value, where, _ in rows if where == window)
 
-    def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes:
+    def read_values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes:
         rows = self._rows[transform_id, tag].rows
         return b"".join(value for each, value, where, _ in rows if where == window and each == key)
 
-    def keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
+    def read_keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
         rows = self._rows[transform_id, tag].rows
         return b"".join(dict.fromkeys(key for key, _, where, _ in rows if where == window))
 
-    def groups(self, transform_id: str, tag: str, window: bytes) -> bytes:
+    def read_groups(self, transform_id: str, tag: str, window: bytes) -> bytes:
         groups: dict[bytes, list[bytes]] = defaultdict(list)
         for key, value, where, _ in self._rows[transform_id, tag].rows:
             if where == window:

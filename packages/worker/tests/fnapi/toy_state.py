@@ -46,7 +46,7 @@ class ToyState:
         self.changes: list[StageTimer] = []
         self.gets = 0
 
-    def bag(self, cell: StateCell) -> bytes:
+    def read_bag(self, cell: StateCell) -> bytes:
         self.gets += 1
         return self.bags[cell]
 
@@ -60,26 +60,28 @@ class ToyState:
         for cells in (self.bags, self.maps, self.lists):
             cells.pop(cell, None)
 
-    def map_keys(self, cell: StateCell) -> bytes:
+    def read_map_keys(self, cell: StateCell) -> bytes:
         return b"".join(self.maps[cell])
 
-    def map_values(self, cell: StateCell, map_key: bytes) -> bytes:
+    def read_map_values(self, cell: StateCell, map_key: bytes) -> bytes:
         return self.maps[cell].get(map_key, b"")
 
-    def map_append(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
-        self.maps[cell][map_key] = self.map_values(cell, map_key) + values
+    def append_map_values(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
+        self.maps[cell][map_key] = self.read_map_values(cell, map_key) + values
 
-    def map_remove(self, cell: StateCell, map_key: bytes) -> None:
+    def remove_map_key(self, cell: StateCell, map_key: bytes) -> None:
         self.maps[cell].pop(map_key, None)
 
-    def ordered(self, cell: StateCell, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    def read_ordered_values(
+        self, cell: StateCell, start: int, end: int
+    ) -> Iterator[tuple[int, bytes]]:
         held = sorted(self.lists[cell], key=lambda pair: pair[0])
         yield from (pair for pair in held if start <= pair[0] < end)
 
-    def ordered_insert(self, cell: StateCell, sort_key: int, value: bytes) -> None:
+    def insert_ordered_value(self, cell: StateCell, sort_key: int, value: bytes) -> None:
         self.lists[cell].append((sort_key, value))
 
-    def ordered_remove(self, cell: StateCell, start: int, end: int) -> None:
+    def remove_ordered_values(self, cell: StateCell, start: int, end: int) -> None:
         self.lists[cell] = [pair for pair in self.lists[cell] if not start <= pair[0] < end]
 
     def set_timer(self, timer: StageTimer) -> None:

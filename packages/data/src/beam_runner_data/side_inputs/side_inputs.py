@@ -56,11 +56,11 @@ class BundleSideInputs:
                 self._elements.pop(use.name, None)
                 self._keyed.pop(use.name, None)
 
-    def version(self, transform_id: str, tag: str) -> int:
+    def get_version(self, transform_id: str, tag: str) -> int:
         """Returns a number that changes when the visible data changes."""
         return self._versions.get(self._uses[transform_id, tag].name, 0)
 
-    def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
+    def read_iterable(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """Returns all elements of a window of an iterable side input."""
         use = self._uses[transform_id, tag]
         data = self._shown.get(use.name, {}).get(window, ())
@@ -76,15 +76,17 @@ class BundleSideInputs:
             return found
         return found.piece(0) if found.pieces else b""
 
-    def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes | ValuePieces:
+    def read_values(
+        self, transform_id: str, tag: str, window: bytes, key: bytes
+    ) -> bytes | ValuePieces:
         """Returns all values of a key in a window."""
         return self._load_by_key(self._uses[transform_id, tag]).read_values(window, key)
 
-    def keys(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
+    def read_keys(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """Returns the distinct keys of a window."""
         return self._load_by_key(self._uses[transform_id, tag]).read_keys(window)
 
-    def groups(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
+    def read_groups(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """Yields each key of a window with the number of its values and its values."""
         return self._load_by_key(self._uses[transform_id, tag]).read_groups(window)
 

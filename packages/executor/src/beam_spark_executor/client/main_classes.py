@@ -13,7 +13,7 @@ import sys
 
 from apache_beam.internal import pickler
 from apache_beam.internal.cloudpickle import cloudpickle
-from beam_runner_worker.main_classes import encode
+from beam_runner_worker.main_classes import encode_classes
 
 _MOST_BYTES = 1 << 20
 _LOGGER = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def pickle_main_classes() -> bytes:
                 # Ignore the error: the class may be unused. If a worker misses it, the worker's
                 # error says so.
                 _LOGGER.debug("Can't send the class %s with the job: %s", name, error)
-    return encode(found) if found else b""
+    return encode_classes(found) if found else b""
 
 
 def _pickle_class(value: type) -> bytes:

@@ -214,7 +214,7 @@ class WorkerProcess:
             self._teller.notify_bundle_start(order.bundle.stage)
             reply = running.run()
             if isinstance(reply, BundleReply) and reply.done.finalize:
-                self._finalizers.keep(running.attempt, (stage.harness, running.bundle_id))
+                self._finalizers.store_data(running.attempt, (stage.harness, running.bundle_id))
             return reply
 
     def _tear_down(self) -> None:
@@ -272,8 +272,8 @@ class WorkerProcess:
                 case EndJob():
                     self.close()
 
-    def _run_callbacks(self, attempt: Attempt) -> None:
-        kept = self._finalizers.take(attempt)
+    def _finalize(self, attempt: Attempt) -> None:
+        kept = self._finalizers.take_data(attempt)
         if kept is not None:
             harness, bundle_id = kept
             try:

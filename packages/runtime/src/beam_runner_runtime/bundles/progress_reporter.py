@@ -15,7 +15,7 @@ from collections.abc import Callable, Container
 import attrs
 from beam_runner_engine.dispatch.reporting import ReportTiming
 from beam_runner_urns import metrics as urns
-from beam_runner_worker.core_times import core_time
+from beam_runner_worker.core_times import read_thread_time
 
 from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.channel.messages import BundleProgressed
@@ -48,7 +48,7 @@ class _SourceReports:
         a source's bundle.
         """
         latest = int(1000 * TUNING.progress_seconds)
-        told = core_time(running.thread)
+        told = read_thread_time(running.thread)
         wanted = None if told is None else told.wanted
         reports = ReportTiming(TUNING.lingers_ms, latest, least)
         return cls(running, reports, wanted, running.elapsed / 1000)
@@ -146,7 +146,7 @@ class ProgressReporter:
 
 def _is_busy(turn: _SourceReports) -> bool:
     """Returns True if user code in this process requests at least half a core, or if the CPU time is unknown."""
-    told = core_time(turn.running.thread)
+    told = read_thread_time(turn.running.thread)
     if told is None or turn.wanted is None:
         return True
     since = turn.running.elapsed / 1000 - turn.seen

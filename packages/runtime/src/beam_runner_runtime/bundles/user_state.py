@@ -47,7 +47,7 @@ class ShardUserState:
     _clock: ProcessingClock
     shard: StatefulShard = attrs.field(init=False)
 
-    def bag(self, cell: StateCell) -> bytes:
+    def read_bag(self, cell: StateCell) -> bytes:
         """Returns all encoded values of a bag, or of a value state, which the SDK reads as a bag."""
         state = self._open_bag(cell)
         if isinstance(state, ValueState):
@@ -79,31 +79,33 @@ class ShardUserState:
         """Clears a cell of any kind."""
         self._open_cell(cell, State).clear()
 
-    def map_keys(self, cell: StateCell) -> bytes:
+    def read_map_keys(self, cell: StateCell) -> bytes:
         """Returns the encoded keys of a multimap, ascending."""
         return b"".join(self._open_cell(cell, MultimapState).keys())
 
-    def map_values(self, cell: StateCell, map_key: bytes) -> bytes:
+    def read_map_values(self, cell: StateCell, map_key: bytes) -> bytes:
         """Returns all encoded values of one key of a multimap."""
         return b"".join(self._open_cell(cell, MultimapState).get(map_key))
 
-    def map_append(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
+    def append_map_values(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
         """Appends encoded values to one key of a multimap."""
         self._open_cell(cell, MultimapState).add(map_key, values)
 
-    def map_remove(self, cell: StateCell, map_key: bytes) -> None:
+    def remove_map_key(self, cell: StateCell, map_key: bytes) -> None:
         """Removes one key of a multimap."""
         self._open_cell(cell, MultimapState).remove(map_key)
 
-    def ordered(self, cell: StateCell, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    def read_ordered_values(
+        self, cell: StateCell, start: int, end: int
+    ) -> Iterator[tuple[int, bytes]]:
         """Yields the pairs of sort key and value with a sort key from ``start`` to before ``end``, ascending."""
         return self._open_cell(cell, OrderedListState).read(start, end)
 
-    def ordered_insert(self, cell: StateCell, sort_key: int, value: bytes) -> None:
+    def insert_ordered_value(self, cell: StateCell, sort_key: int, value: bytes) -> None:
         """Adds a value to an ordered list."""
         self._open_cell(cell, OrderedListState).add(sort_key, value)
 
-    def ordered_remove(self, cell: StateCell, start: int, end: int) -> None:
+    def remove_ordered_values(self, cell: StateCell, start: int, end: int) -> None:
         """Removes the values with a sort key from ``start`` to before ``end``."""
         self._open_cell(cell, OrderedListState).clear_range(start, end)
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
-from beam_runner_worker.process_tree import children, descendants
+from beam_runner_worker.process_tree import iterate_descendants, list_children
 
 from beam_runner_runtime.shutdown.limits import LIMITS
 
@@ -93,12 +93,12 @@ def run_with_reaper(run: Callable[[], object], owners: Iterable[int]) -> NoRetur
 def _kill_old_orphans(child: int, orphans: dict[int, float]) -> None:
     """Kills the processes that have been orphans for longer than their grace period."""
     now = time.monotonic()
-    found = [pid for pid in children(os.getpid()) if pid != child]
+    found = [pid for pid in list_children(os.getpid()) if pid != child]
     for pid in orphans.keys() - found:
         del orphans[pid]
     for pid in found:
         if now - orphans.setdefault(pid, now) > LIMITS.orphan_seconds:
-            kill_processes([pid, *descendants(pid)])
+            kill_all([pid, *iterate_descendants(pid)])
 
 
 def _end_descendants_and_exit(child: int) -> NoReturn:
@@ -113,9 +113,9 @@ def _end_descendants_and_exit(child: int) -> NoReturn:
     os._exit(0)
 
 
-def _find_descendants(but: set[int]) -> set[int]:
-    _reap_children()
-    return set(descendants(os.getpid())) - but
+def _left(but: set[int]) -> set[int]:
+    _bury()
+    return set(iterate_descendants(os.getpid())) - but
 
 
 def _reap_children() -> None:

@@ -76,11 +76,11 @@ class StageFinalizers:
         self._waiting: AwaitingCommit[str, list[FinalizationCallback]] = AwaitingCommit(
             _warn_of_dropped_callbacks, clock
         )
-        self.keep = self._waiting.keep
+        self.store_data = self._waiting.store_data
 
     def run(self, bundle_id: str) -> None:
         """Calls the callbacks of a bundle, unless they have expired; logs their errors."""
-        for callback in self._waiting.take(bundle_id) or ():
+        for callback in self._waiting.take_data(bundle_id) or ():
             try:
                 callback.call()
             except BaseException as error:

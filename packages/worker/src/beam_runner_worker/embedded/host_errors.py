@@ -58,9 +58,9 @@ class ErrorRecordingState:
         self._state = state
         self._errors = errors
 
-    def bag(self, cell: StateCell) -> bytes:
+    def read_bag(self, cell: StateCell) -> bytes:
         with self._errors:
-            return self._state.bag(cell)
+            return self._state.read_bag(cell)
 
     def append(self, cell: StateCell, values: bytes) -> None:
         with self._errors:
@@ -74,34 +74,36 @@ class ErrorRecordingState:
         with self._errors:
             self._state.clear(cell)
 
-    def map_keys(self, cell: StateCell) -> bytes:
+    def read_map_keys(self, cell: StateCell) -> bytes:
         with self._errors:
-            return self._state.map_keys(cell)
+            return self._state.read_map_keys(cell)
 
-    def map_values(self, cell: StateCell, map_key: bytes) -> bytes:
+    def read_map_values(self, cell: StateCell, map_key: bytes) -> bytes:
         with self._errors:
-            return self._state.map_values(cell, map_key)
+            return self._state.read_map_values(cell, map_key)
 
-    def map_append(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
+    def append_map_values(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
         with self._errors:
-            self._state.map_append(cell, map_key, values)
+            self._state.append_map_values(cell, map_key, values)
 
-    def map_remove(self, cell: StateCell, map_key: bytes) -> None:
+    def remove_map_key(self, cell: StateCell, map_key: bytes) -> None:
         with self._errors:
-            self._state.map_remove(cell, map_key)
+            self._state.remove_map_key(cell, map_key)
 
-    def ordered(self, cell: StateCell, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    def read_ordered_values(
+        self, cell: StateCell, start: int, end: int
+    ) -> Iterator[tuple[int, bytes]]:
         """Reads all values at once, so that errors of later ones are recorded, too."""
         with self._errors:
-            return iter([*self._state.ordered(cell, start, end)])
+            return iter([*self._state.read_ordered_values(cell, start, end)])
 
-    def ordered_insert(self, cell: StateCell, sort_key: int, value: bytes) -> None:
+    def insert_ordered_value(self, cell: StateCell, sort_key: int, value: bytes) -> None:
         with self._errors:
-            self._state.ordered_insert(cell, sort_key, value)
+            self._state.insert_ordered_value(cell, sort_key, value)
 
-    def ordered_remove(self, cell: StateCell, start: int, end: int) -> None:
+    def remove_ordered_values(self, cell: StateCell, start: int, end: int) -> None:
         with self._errors:
-            self._state.ordered_remove(cell, start, end)
+            self._state.remove_ordered_values(cell, start, end)
 
     def set_timer(self, timer: StageTimer) -> None:
         """Sets or clears a timer. A refused timer is user code's error, and isn't recorded."""

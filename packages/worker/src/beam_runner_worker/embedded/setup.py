@@ -138,7 +138,7 @@ class ProcessSetup:
         if not self._directory or not file.is_file():
             return {}
         try:
-            return main_classes.decode(file.read_bytes())
+            return main_classes.decode_classes(file.read_bytes())
         except ValueError as error:
             raise BundleError(
                 f"the classes of the main module of job {job.job_name}",

@@ -44,7 +44,7 @@ class IterableView:
     def __iter__(self) -> Iterator[Any]:
         if self._values is None:
             self._values, self.kept_bytes = _decode_values(
-                self._impl, self._reader.iterable(*self._place)
+                self._impl, self._reader.read_iterable(*self._place)
             )
         return iter(self._values)
 
@@ -77,7 +77,7 @@ class MultimapView:
         encoded = self._encode_key(key)
         values = self._known.get(encoded)
         if values is None:
-            data = self._reader.values(*self._place, encoded)
+            data = self._reader.read_values(*self._place, encoded)
             values, size = _decode_values(self._value_impl, data)
             if self.kept_bytes > KEPT_BYTES:
                 self._known.clear()
@@ -164,7 +164,7 @@ class SideInputMap:
 
     def is_current(self) -> bool:
         """Returns whether the cached data is still current."""
-        return self._reader.version(self._transform_id, self._tag) == self._version
+        return self._reader.get_version(self._transform_id, self._tag) == self._version
 
     def reset(self) -> None:
         """Called between bundles: drops changed data, or all data if it is too large."""
@@ -173,7 +173,7 @@ class SideInputMap:
             self._views.clear()
             self._by_main_window.clear()
             self._last = (None, None)
-            self._version = self._reader.version(self._transform_id, self._tag)
+            self._version = self._reader.get_version(self._transform_id, self._tag)
 
     def _create_raw_view(self, target: window.BoundedWindow) -> IterableView | MultimapView:
         place = (self._transform_id, self._tag, self._window_impl.encode_nested(target))

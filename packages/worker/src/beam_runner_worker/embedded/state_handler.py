@@ -82,20 +82,24 @@ class StateHandler(CachingStateHandler):
             None if user_state is None else ErrorRecordingState(user_state, self.errors)
         )
 
-    def version(self, transform_id: str, tag: str) -> int:
-        """Returns the version; see :meth:`SideInputReader.version`."""
+    def get_version(self, transform_id: str, tag: str) -> int:
+        """Returns the version; see :meth:`SideInputReader.get_version`."""
         with self.errors:
-            return self._reader.version(transform_id, tag)
+            return self._reader.get_version(transform_id, tag)
 
-    def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
-        """Returns the elements; see :meth:`SideInputReader.iterable`."""
+    def read_iterable(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
+        """Returns the elements; see :meth:`SideInputReader.read_iterable`."""
         with self.errors:
-            return self._record_read_errors(self._reader.iterable(transform_id, tag, window))
+            return self._record_read_errors(self._reader.read_iterable(transform_id, tag, window))
 
-    def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes | ValuePieces:
-        """Returns the values of a key; see :meth:`SideInputReader.values`."""
+    def read_values(
+        self, transform_id: str, tag: str, window: bytes, key: bytes
+    ) -> bytes | ValuePieces:
+        """Returns the values of a key; see :meth:`SideInputReader.read_values`."""
         with self.errors:
-            return self._record_read_errors(self._reader.values(transform_id, tag, window, key))
+            return self._record_read_errors(
+                self._reader.read_values(transform_id, tag, window, key)
+            )
 
     def _record_read_errors(self, values: bytes | ValuePieces) -> bytes | ValuePieces:
         return values if isinstance(values, bytes) else record_piece_errors(values, self.errors)

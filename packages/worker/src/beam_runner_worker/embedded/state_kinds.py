@@ -33,7 +33,7 @@ class StoredCell:
 
     def read(self) -> list[Any]:
         """Returns all values, decoded."""
-        data = self.state.bag(self.cell)
+        data = self.state.read_bag(self.cell)
         return decode_all(self.impl, data) if data else []
 
     def replace(self, values: Iterable[Any]) -> None:
@@ -211,7 +211,7 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
                 f"the timestamp {timestamp} is outside of the range of an ordered list"
             )
         stored = self._stored
-        stored.state.ordered_insert(stored.cell, sort_key, stored.impl.encode_nested(data))
+        stored.state.insert_ordered_value(stored.cell, sort_key, stored.impl.encode_nested(data))
 
     def read(self) -> list[tuple[Timestamp, Any]]:
         """Returns all values with their timestamps, ascending."""
@@ -231,7 +231,7 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
         """Removes the values from one timestamp to before another."""
         stored = self._stored
         start, end = min_time_stamp.micros, limit_time_stamp.micros
-        stored.state.ordered_remove(stored.cell, start, end)
+        stored.state.remove_ordered_values(stored.cell, start, end)
 
     def flush(self) -> None:
         """Does nothing, because all changes are written already."""
@@ -241,7 +241,7 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
         decode = stored.impl.decode_nested
         return [
             (Timestamp(micros=sort_key), decode(data))
-            for sort_key, data in stored.state.ordered(stored.cell, start, end)
+            for sort_key, data in stored.state.read_ordered_values(stored.cell, start, end)
         ]
 
 

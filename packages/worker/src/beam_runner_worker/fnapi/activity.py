@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from beam_runner_worker.fnapi.starting import HarnessActivity
-from beam_runner_worker.process_tree import descendants, processes, threads
+from beam_runner_worker.process_tree import iterate_descendants, list_processes, list_threads
 
 _WANT = frozenset("RD")
 """The states of threads that run or wait for a core, and of those that wait for a disk."""
@@ -35,7 +35,7 @@ class NamedProcess:
         be seen.
         """
         if self._process is None or not self._has_name(self._process):
-            self._process = next(filter(self._has_name, processes()), self._process)
+            self._process = next(filter(self._has_name, list_processes()), self._process)
         if self._process is None:
             return None
         found = measure_process_activity(self._process) or HarnessActivity(self._ran, wants=False)
@@ -56,7 +56,7 @@ def measure_process_activity(process: int) -> HarnessActivity | None:
 
     Takes about 10 µs for each of their threads.
     """
-    found = [process, *descendants(process)]
+    found = [process, *iterate_descendants(process)]
     told = [fields for each in found if (fields := _read_stat_fields(f"/proc/{each}/stat"))]
     if not told:
         return None
@@ -66,7 +66,7 @@ def measure_process_activity(process: int) -> HarnessActivity | None:
 
 def _wants_resources(process: int) -> bool:
     stats = (
-        _read_stat_fields(f"/proc/{process}/task/{thread}/stat") for thread in threads(process)
+        _read_stat_fields(f"/proc/{process}/task/{thread}/stat") for thread in list_threads(process)
     )
     return any(fields[_STATE] in _WANT for fields in stats if fields)
 

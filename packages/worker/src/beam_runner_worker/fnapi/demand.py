@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from beam_runner_worker.core_times import core_times
+from beam_runner_worker.core_times import read_thread_times
 
 _LEAST_SECONDS = 0.1
 _MOST_SECONDS = 3.0
@@ -16,7 +16,7 @@ class CpuDemand:
     def __init__(self, process: int) -> None:
         self._process = process
         self._since = time.monotonic()
-        self._threads = core_times(process)
+        self._threads = read_thread_times(process)
 
     def measure_requested_cores(self) -> float | None:
         """Returns the number of cores that the process requested since the last call or its creation;
@@ -24,7 +24,7 @@ class CpuDemand:
 
         The result is None for an interval below 0.1 s or above 3 s.
         """
-        now, threads, before = time.monotonic(), core_times(self._process), self._threads
+        now, threads, before = time.monotonic(), read_thread_times(self._process), self._threads
         wanted = sum(told.wanted - before.get(n, told).wanted for n, told in threads.items())
         elapsed = now - self._since
         self._since, self._threads = now, threads

@@ -49,8 +49,10 @@ class PendingFinalizations:
             connection: the SDK harness.
             instruction_ids: the ids of its SDK bundles that requested finalization.
         """
-        self._waiting.forget(lambda waiting: not waiting.connection.is_usable)
-        self._waiting.keep(bundle_id, _PendingFinalization(connection, tuple(instruction_ids)))
+        self._waiting.drop_lost_data(lambda waiting: not waiting.connection.is_usable)
+        self._waiting.store_data(
+            bundle_id, _PendingFinalization(connection, tuple(instruction_ids))
+        )
 
     def finalize(self, bundle_id: str) -> None:
         """Asks the SDK to run the callbacks; see
@@ -58,7 +60,7 @@ class PendingFinalizations:
 
         Waits for the callbacks, for at most 30 s for each of the SDK's bundles.
         """
-        waiting = self._waiting.take(bundle_id)
+        waiting = self._waiting.take_data(bundle_id)
         if waiting is None:
             return
         for instruction_id in waiting.instruction_ids:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from beam_runner_worker.process_tree import processes
+from beam_runner_worker.process_tree import list_processes
 
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 _PROC = Path("/proc")
@@ -85,7 +85,7 @@ def _find_sockets(port: int, state: str) -> set[str]:
 
 def _list_process_sockets() -> Iterator[tuple[int, set[str]]]:
     """Yields each visible process with its open files, the youngest first."""
-    for process in processes():
+    for process in list_processes():
         folder = f"{_PROC}/{process}/fd/"
         try:
             descriptors = os.listdir(folder)

@@ -149,28 +149,28 @@ class SideInputPages:
 
 def _read_iterable(reader: SideInputReader, key: beam_fn_api_pb2.StateKey) -> bytes | ValuePieces:
     place = key.iterable_side_input
-    return reader.iterable(place.transform_id, place.side_input_id, place.window)
+    return reader.read_iterable(place.transform_id, place.side_input_id, place.window)
 
 
 def _read_multimap_values(
     reader: SideInputReader, key: beam_fn_api_pb2.StateKey
 ) -> bytes | ValuePieces:
     place = key.multimap_side_input
-    return reader.values(place.transform_id, place.side_input_id, place.window, place.key)
+    return reader.read_values(place.transform_id, place.side_input_id, place.window, place.key)
 
 
 def _read_multimap_keys(
     reader: SideInputReader, key: beam_fn_api_pb2.StateKey
 ) -> bytes | ValuePieces:
     place = key.multimap_keys_side_input
-    return reader.keys(place.transform_id, place.side_input_id, place.window)
+    return reader.read_keys(place.transform_id, place.side_input_id, place.window)
 
 
 def _read_multimap_groups(
     reader: SideInputReader, key: beam_fn_api_pb2.StateKey
 ) -> bytes | ValuePieces:
     place = key.multimap_keys_values_side_input
-    return reader.groups(place.transform_id, place.side_input_id, place.window)
+    return reader.read_groups(place.transform_id, place.side_input_id, place.window)
 
 
 _Read = Callable[[SideInputReader, beam_fn_api_pb2.StateKey], bytes | ValuePieces]

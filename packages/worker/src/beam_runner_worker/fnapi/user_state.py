@@ -83,7 +83,7 @@ class _StateRequestKind(Protocol):
 
 class _BagValues:
     def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
-        return state.bag(cell)
+        return state.read_bag(cell)
 
     def get_skip_function(self, cell: StateCell, coders: StateCoders) -> Skip | None:
         return coders.get_skip_function(cell, "element")
@@ -99,7 +99,7 @@ class _MultimapKeys:
     """All keys of a multimap."""
 
     def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
-        return state.map_keys(cell)
+        return state.read_map_keys(cell)
 
     def get_skip_function(self, cell: StateCell, coders: StateCoders) -> Skip | None:
         return coders.get_skip_function(cell, "key")
@@ -117,16 +117,16 @@ class _MultimapValues:
     """The values of one key of a multimap."""
 
     def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
-        return state.map_values(cell, place.map_key)
+        return state.read_map_values(cell, place.map_key)
 
     def get_skip_function(self, cell: StateCell, coders: StateCoders) -> Skip | None:
         return coders.get_skip_function(cell, "value")
 
     def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
-        state.map_append(cell, place.map_key, data)
+        state.append_map_values(cell, place.map_key, data)
 
     def clear(self, state: UserState, cell: StateCell, place: Any) -> None:
-        state.map_remove(cell, place.map_key)
+        state.remove_map_key(cell, place.map_key)
 
 
 class _MultimapEntries(_MultimapKeys):
@@ -140,8 +140,8 @@ class _MultimapEntries(_MultimapKeys):
             else self._require_skip_function(cell, coders, "value")
         )
         parts: list[bytes] = []
-        for key in _split_items(state.map_keys(cell), skip_key):
-            values = state.map_values(cell, key)
+        for key in _split_items(state.read_map_keys(cell), skip_key):
+            values = state.read_map_values(cell, key)
             count = 1 if skip_value is None else sum(1 for _ in _split_items(values, skip_value))
             parts += (key, encode_count(count), values)
         return b"".join(parts)
@@ -176,7 +176,7 @@ class _OrderedListValues:
         if place.HasField("range"):
             start, end = place.range.start, place.range.end
         parts: list[bytes] = []
-        for sort_key, value in state.ordered(cell, start, end):
+        for sort_key, value in state.read_ordered_values(cell, start, end):
             parts += (encode_varint(sort_key), encode_varint(len(value)), value)
         return b"".join(parts)
 
@@ -190,11 +190,11 @@ class _OrderedListValues:
             length, position = decode_varint(data, position)
             value = data[position : position + length]
             position += length
-            state.ordered_insert(cell, sort_key, value)
+            state.insert_ordered_value(cell, sort_key, value)
 
     def clear(self, state: UserState, cell: StateCell, place: Any) -> None:
         if place.HasField("range"):
-            state.ordered_remove(cell, place.range.start, place.range.end)
+            state.remove_ordered_values(cell, place.range.start, place.range.end)
         else:
             state.clear(cell)
 
