@@ -1,8 +1,7 @@
-"""Beam's generated protocol buffer modules; all other modules of the package import them from this
-module.
+"""Imports of Beam's generated protocol buffer modules, for all other modules of this package.
 
-The import loads the Beam SDK, which takes seconds. So code that needs only the records must not
-import this module.
+The import loads the Beam SDK, which takes seconds. So code that needs only record classes, such as
+``LogRecord``, must not import this module.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Advice for errors whose own text has no fix."""
+"""Advice for known errors whose message doesn't say how to fix them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ABOUT_EMPTY = (
 
 
 def add_error_advice(summary: str, trace: str = "", *, in_a_pool: bool = False) -> str:
-    """Returns an exception on one line, with advice if the exception or its traceback is known.
+    """Returns the summary of an exception, with advice appended if the error is known.
 
     Args:
         summary: the exception on one line.

@@ -1,4 +1,6 @@
-"""Data of bundles, stored until the bundles' commit, for at most one hour and 1,000 bundles."""
+"""Store of data for the time between the end of a bundle and its commit. It holds data of at most
+1,000 bundles, for at most one hour.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,17 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 KEPT_SECONDS = 3600.0
-"""Time limit in seconds. Beam promises only best effort, and Python users can't set a limit."""
+"""Maximum time in seconds that data is stored. Beam promises only best effort, and Python users can't set a limit."""
 MOST_KEPT = 1000
-"""Maximum number of bundles; beyond it, the oldest are dropped."""
+"""Maximum number of bundles with stored data. A new bundle beyond this number displaces the oldest one."""
 
 
 @attrs.define(eq=False)
 class AwaitingCommit(Generic[K, V]):
-    """Store of bundles' data for the time after their commit; thread-safe.
+    """Thread-safe store of data that is needed when a bundle is committed, by bundle.
 
     Args:
-        forgotten: callback for dropped data.
+        forgotten: callback that gets the bundle and its data when the data expires or is displaced.
         clock: function that returns monotonic seconds.
     """
 
@@ -33,7 +35,7 @@ class AwaitingCommit(Generic[K, V]):
     _kept: dict[K, tuple[float, V]] = attrs.field(init=False, factory=dict)
 
     def store_data(self, bundle: K, left: V) -> None:
-        """Stores a bundle's data; a later attempt replaces an earlier one."""
+        """Stores the data of a bundle. A later attempt of the bundle replaces the data of an earlier attempt."""
         with self._lock:
             self._kept.pop(bundle, None)
             self._kept[bundle] = (self._clock() + KEPT_SECONDS, left)
@@ -47,7 +49,7 @@ class AwaitingCommit(Generic[K, V]):
         return left
 
     def drop_lost_data(self, lost: Callable[[V], bool]) -> None:
-        """Removes lost data without a call of `forgotten`; ``lost`` returns whether data is lost."""
+        """Removes the data for which ``lost`` returns True, without a call of the callback `forgotten`."""
         with self._lock:
             self._kept = {key: kept for key, kept in self._kept.items() if not lost(kept[1])}
 

@@ -9,19 +9,19 @@ from beam_runner_worker.process_tree import list_threads
 
 @attrs.frozen
 class CoreTime:
-    """Seconds in which one or several threads ran on a core and waited for one."""
+    """CPU time and run-queue wait of one or several threads, in seconds."""
 
     ran: float
     waited: float
 
     @property
     def wanted(self) -> float:
-        """Seconds for which the threads would have run on an idle machine."""
+        """CPU time in seconds that the threads would have used on an idle machine: the sum of CPU time and wait."""
         return self.ran + self.waited
 
 
 def read_thread_time(thread: int, process: int | str = "self") -> CoreTime | None:
-    """Returns the times of a thread of any process, by its native ID; None if unknown."""
+    """Returns the CPU time and wait of the thread with a native ID; None if unknown."""
     try:
         with open(f"/proc/{process}/task/{thread}/schedstat", "rb") as file:
             ran, waited, _ = file.read().split()
@@ -31,6 +31,6 @@ def read_thread_time(thread: int, process: int | str = "self") -> CoreTime | Non
 
 
 def read_thread_times(process: int | str = "self") -> dict[int, CoreTime]:
-    """Returns the times of all threads of a process; empty if unknown."""
+    """Returns the CPU time and wait of each thread of a process, by native thread ID; empty if unknown."""
     times = {thread: read_thread_time(thread, process) for thread in list_threads(process)}
     return {thread: told for thread, told in times.items() if told is not None}

@@ -148,7 +148,7 @@ class StageHarness(Protocol):
         resume.
 
         Raises:
-            BundleFailed: User code or the SDK raised an exception. The harness stays usable for a
+            BundleError: User code or the SDK raised an exception. The harness stays usable for a
                 new bundle unless the error says otherwise.
         """
 

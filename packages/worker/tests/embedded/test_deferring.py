@@ -48,7 +48,7 @@ def run(do_fn: beam.DoFn) -> tuple[MiniRunner, list[Any]]:
 
 def test_deferred_restriction_resumes_at_its_position() -> None:
     start = time.monotonic()
-    runner, residuals = run(Deferring(Duration.from_folder(0.5)))
+    runner, residuals = run(Deferring(Duration.of(0.5)))
     assert calls == [0, 1, 2, 3, 4]
     assert time.monotonic() - start >= 4 * 0.5
     assert len(residuals) == 4
@@ -58,7 +58,7 @@ def test_deferred_restriction_resumes_at_its_position() -> None:
     assert sum(chunk.count for chunk in chunks) == 5
 
 
-@pytest.mark.parametrize("delay", [None, Duration.from_folder(0), Timestamp(1)])
+@pytest.mark.parametrize("delay", [None, Duration.of(0), Timestamp(1)])
 def test_deferral_without_delay_resumes_at_once(delay: Duration | Timestamp | None) -> None:
     _, residuals = run(Deferring(delay))
     assert calls == [0, 1, 2, 3, 4]

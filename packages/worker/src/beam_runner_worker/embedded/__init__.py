@@ -1,1 +1,3 @@
-"""Runs Python stages in this very process, with Beam's own bundle processor and our own edges."""
+"""Embedded harness: runs Python stages in the current process, with Beam's bundle processor and this
+package's inputs and outputs.
+"""

@@ -1,4 +1,4 @@
-"""Execution of one bundle by the operations of a stage, from the first start to the last finish."""
+"""Execution of one bundle by Beam's operations of a stage: starts them, passes them the input, finishes them."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ def run_bundle(
     outputs: Mapping[str, OutputPort],
     stage_name: str,
 ) -> tuple[ResidualElement, ...]:
-    """Starts all operations, passes them the inputs, and finishes them.
+    """Runs one bundle: starts all operations, passes them the input, and finishes them.
 
-    The function reads the inputs only as far as a split leaves them to this bundle.
+    After a split, the function reads only the input that this bundle retains.
 
     Returns:
-        The residuals of splittable DoFns.
+        The residual elements of splittable DoFns.
 
     Raises:
-        BundleFailed: an operation raised.
-        BaseException: an error of ``inputs`` or another port of the host, unchanged.
+        BundleError: An operation raised an exception.
+        BaseException: ``inputs`` or another port of the host raised the exception, which is passed
+            on unchanged.
     """
     context = BundleContext(bundle_id)
     chunks = iter(inputs)
@@ -59,7 +60,7 @@ def run_bundle(
         if (failed := _find_port_error(processor)) is not None:
             raise _HostError(
                 failed
-            )  # user code has caught the host's error, so its results must not count
+            )  # user code has caught the host's error, so the bundle must fail
         return _collect_residuals(processor, context)
     except _HostError as error:
         raise error.error from None
@@ -83,9 +84,9 @@ def convert_operation_error(
     stage_name: str,
     context: BundleContext | None = None,
 ) -> BaseException:
-    """Returns the error that the host gets for an error of an operation.
+    """Returns the exception to raise in the host for an exception that came out of an operation.
 
-    An error of the host's ports or of this package, and a keyboard interrupt, stay unchanged.
+    Exceptions of the host's ports and of this package, and a keyboard interrupt, stay unchanged.
     """
     if (failed := _find_port_error(processor)) is not None:
         return failed
@@ -97,7 +98,7 @@ def convert_operation_error(
 
 
 def _find_port_error(processor: StageProcessor) -> BaseException | None:
-    """Returns an error that one of the host's ports raised, if one did."""
+    """Returns the first exception that a port of the host raised in this bundle; None if no port failed."""
     errors = (processor.host.errors.first, *(s.port_error for s in processor.sinks.values()))
     return next((error for error in errors if error is not None), None)
 

@@ -1,4 +1,4 @@
-"""The bundle's context for Beam's operations, which receives the element at which an operation failed."""
+"""Context of a bundle for Beam's operations, which stores the element at which an operation failed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 
 class BundleContext(ExecutionContext):
-    """Beam's context of a bundle, in the place of a sampler of exceptions.
+    """Beam's execution context of a bundle, which also acts as a sampler of exceptions.
 
-    The frames of Beam's operations show no element in a traceback, but the operations pass the
-    element to this object. That costs nothing without an exception.
+    Tracebacks of Beam's compiled operations contain no elements. But if an operation fails, it
+    passes its element to this object. Successful processing has no extra cost.
 
     Args:
-        bundle_id: the bundle.
+        bundle_id: id of the bundle, used as Beam's instruction id.
     """
 
     def __init__(self, bundle_id: str) -> None:
@@ -35,9 +35,11 @@ class BundleContext(ExecutionContext):
         transform_id: str,
         instruction_id: str,
     ) -> None:
-        """Called by the exception handlers of Beam's operations, which treat this object as a data sampler."""
+        """Stores the element that an operation was processing when it raised an exception. Beam's
+        operations call this method, because they treat this object as a data sampler.
+        """
         self._sampled_id, self._sampled = id(exc_info[1]), element
 
     def find_failed_element(self, error: BaseException) -> WindowedValue | None:
-        """Returns the element that was processed when an exception was raised; None if no operation reported one."""
+        """Returns the element that an operation was processing when it raised this exception; None if unknown."""
         return self._sampled if id(error) == self._sampled_id else None

@@ -1,4 +1,6 @@
-"""Numbers of a bundle's elements, which the processing loop claims and a split takes away."""
+"""Claims of a bundle's elements: the processing loop claims elements one by one, and a split removes
+unclaimed elements from the bundle.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,14 @@ import attrs
 
 @attrs.define
 class ClaimPosition:
-    """The position of the loop while claims are paused.
+    """Position of the processing loop while claims are paused.
 
     Attributes:
-        claimed: the number of claimed elements; the loop may be processing the last one.
-        announced: the number of elements that the bundle has so far.
-        stop: the number of the first element that the loop must not claim, or None. It may be
-            lowered, but not below ``claimed``.
+        claimed: number of claimed elements. The loop may still be processing the last claimed
+            element.
+        announced: number of elements that were added to the bundle so far.
+        stop: index of the first element that the loop must not claim, or None. A caller may lower
+            it, but not below ``claimed``.
     """
 
     claimed: int
@@ -27,11 +30,11 @@ class ClaimPosition:
 
 
 class ElementClaims:
-    """The owner of each element: the loop claims elements one by one, and a split gives the last ones
-    away.
+    """Record of which elements belong to the bundle: the processing loop claims elements one by one,
+    and a split removes elements from the end.
 
-    Elements are numbered from 0 in the order of the bundle. Invariant: the loop gets each number
-    below ``claimed`` exactly once and in order, and no number from the stop on.
+    Elements are numbered from 0 in the order of the bundle. Invariant: the loop gets each index
+    below ``claimed`` exactly once, in order, and never gets an index at or after the stop.
 
     The loop claims by iterating over a range, without a lock, so a claim costs nothing. A split
     drains the loop's iterator with one built-in function. That function holds the GIL, so no other
@@ -44,14 +47,16 @@ class ElementClaims:
         self.start_bundle()
 
     def start_bundle(self) -> None:
-        """Begins a new bundle at 0."""
+        """Resets the indexes to 0 for a new bundle."""
         with self._lock:
             self._announced = 0
             self._stop: int | None = None
             self._left: Iterator[int] = iter(())
 
     def add_elements(self, count: int) -> Iterator[int]:
-        """Adds elements; iterate over the result to claim them."""
+        """Adds elements to the bundle, and returns an iterator over their indexes. Each step of the
+        iterator claims an element.
+        """
         with self._lock:
             start = self._claimable_end
             self._announced += count
@@ -59,30 +64,32 @@ class ElementClaims:
             return self._left
 
     def get_remaining_claims(self) -> Iterator[int] | None:
-        """Returns the rest to claim when an iterator is exhausted: None, unless a split drained the iterator."""
+        """Returns an iterator over the remaining elements after a split has drained the caller's
+        iterator; None if no elements remain.
+        """
         with self._lock:
             return self._left if length_hint(self._left) else None
 
     def end_input(self) -> None:
-        """Ends the input, so that no element can be given away any more."""
+        """Ends the input of the bundle, so that later splits can't remove elements."""
         with self._lock:
             self._stop = self._claimable_end
 
     @property
     def claimed_count(self) -> int:
-        """The number of elements claimed since :meth:`start_bundle`; correct from any thread."""
+        """Number of elements that were claimed since :meth:`start_bundle`. Any thread may read it."""
         with self._lock:
             return self._claimable_end - length_hint(self._left)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether no further element will be claimed, even if more are added."""
+        """Whether the loop will claim no further elements, even if more elements are added."""
         with self._lock:
             return self._stop is not None and self._announced >= self._stop
 
     @contextmanager
     def pause_claims(self) -> Iterator[ClaimPosition]:
-        """Pauses claims within the block; the loop may continue with its current element."""
+        """Pauses claims while the context is active. The loop may finish its current element."""
         with self._lock:
             claimed = min(self._left, default=self._claimable_end)
             held = ClaimPosition(claimed, self._announced, self._stop)
@@ -94,5 +101,5 @@ class ElementClaims:
 
     @property
     def _claimable_end(self) -> int:
-        """The number after the last added element that the loop may claim."""
+        """Index after the last added element that the loop may claim."""
         return self._announced if self._stop is None else min(self._announced, self._stop)

@@ -1,8 +1,9 @@
 """The first phase of a lifted combine, with a memory limit for its table.
 
-As in Beam's operation, each key has an accumulator, up to a number of keys. This operation also
-emits all accumulators when the process has grown by too much. Values that are not combined before
-the shuffle are combined after it.
+As in Beam's operation, the table has an accumulator for each key, up to a maximum number of keys.
+In addition, this operation emits and clears the table when the memory of the process has grown by
+more than a limit. That is correct, because the second phase combines all accumulators of a key
+after the shuffle.
 """
 
 from __future__ import annotations
@@ -28,23 +29,25 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PAGES = Path("/proc/self/statm")
 
 _MOST_WAITING = 10
-"""How many values of a key wait to be added together, the same number that Beam uses for functions of many values."""
+"""Number of values of a key that are buffered and then added together, as in Beam."""
 _MOST_KEYS = 100_000
 _MOST_KEYS_OF_SMALL = 1_000_000
 _ANY_GLOBAL = GlobalWindows.windowed_value(None)
 
 Table = dict[Any, list[Any]]
-"""By key, its accumulator, followed by the values that wait to be added."""
+"""Table of a window. Each key has a list of its accumulator and its buffered values."""
 
 
 class MemoryBoundedCombine(RunOutputMixin, operations.PGBKCVOperation):
-    """Beam's operation with its own table, which also takes runs.
+    """Beam's operation for the first phase of a combine, with a table of limited memory. It accepts
+    runs of elements.
 
-    If a CombineFn has its own ``add_inputs``, values wait for others of their key, to be added
-    together. Values that arrive one by one don't wait, because user code may change them.
+    If a CombineFn overrides ``add_inputs``, the values of a key are buffered and added together.
+    Values that arrive one by one are added immediately, because user code may still change them.
 
     Args:
-        most_bytes: by how many bytes the process may grow before the table is emptied.
+        most_bytes: growth of the process's memory, in bytes, at which the table is emitted and
+            cleared.
     """
 
     def __init__(self, *args: Any, most_bytes: int) -> None:
@@ -60,16 +63,16 @@ class MemoryBoundedCombine(RunOutputMixin, operations.PGBKCVOperation):
         self._last: tuple[Any, list[Table]] = (None, [])
 
     def start(self) -> None:
-        """Begins a bundle."""
+        """Prepares the operation for a new bundle."""
         super().start()
         self._growth.reset_baseline()
 
     def process(self, element: WindowedValue) -> None:
-        """Processes a pair of a key and a value."""
+        """Adds one pair of a key and a value to the table."""
         self.process_run(element, [element.value])
 
     def process_run(self, like: WindowedValue, values: list[Any]) -> None:
-        """Processes a run of pairs."""
+        """Adds a run of pairs to the table."""
         add = self._add_run if len(values) > 1 else self._add_pairs
         try:
             with self.scoped_process_state:
@@ -85,19 +88,19 @@ class MemoryBoundedCombine(RunOutputMixin, operations.PGBKCVOperation):
             raise add_step_name(error, self)  # noqa: B904 - its context is what Beam looks at, too
 
     def finish(self) -> None:
-        """Emits the table; called once at the end of a bundle."""
+        """Emits and clears the table; called at the end of a bundle."""
         for window, table in self._tables.items():
             self._emit_table(window, table)
         self._tables, self._times, self._last = {}, {}, (None, [])
         self._keys = 0
 
     def _find_window_tables(self, windows: Any) -> list[Table]:
-        # Most elements share the windows tuple of the previous element, and hashing windows is
-        # slow.
+        # Compare with the previous element's windows first: most elements share that tuple, and
+        # hashing windows is slow.
         known, tables = self._last
         if windows is not known:
             tables = [self._tables.setdefault(window, {}) for window in windows]
-            # A list could be changed in place.
+            # Cache only tuples, because a list could be changed in place.
             self._last = (windows if type(windows) is tuple else None, tables)
         return tables
 
@@ -171,9 +174,9 @@ def _has_small_accumulators(fn: core.CombineFn) -> bool:
 
 
 class _MemoryGrowth:
-    """The growth of this process's memory since the last restart of the measurement, sampled at intervals.
+    """Growth of this process's memory since the last reset of the baseline, sampled every 10 ms.
 
-    It is 0 if the system doesn't report memory.
+    The growth is 0 if the operating system doesn't report memory.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -181,12 +184,12 @@ class _MemoryGrowth:
         self.reset_baseline()
 
     def reset_baseline(self) -> None:
-        """Makes the next sample the baseline of the growth."""
+        """Uses the next memory sample as the new baseline."""
         self._least: int | None = None
         self._next_check = time.perf_counter() + _CHECK_SECONDS
 
     def exceeds_limit(self) -> bool:
-        """Returns whether the process has grown by more than the limit."""
+        """Returns True if the memory of the process has grown by more than the limit."""
         now = time.perf_counter()
         if now < self._next_check:
             return False

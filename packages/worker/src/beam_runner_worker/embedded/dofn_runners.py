@@ -1,7 +1,7 @@
-"""Access to the DoFn of one of Beam's operations, and to the receivers of its results.
+"""Access to the DoFn inside a Beam operation, and to the receivers of the DoFn's results.
 
-Beam stores the object that runs a DoFn, and the DoFn, inside compiled code, so this module records
-them at their creation.
+Beam's compiled code hides the object that runs a DoFn. So this module records the arguments when
+Beam creates that object.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ _one_at_a_time = threading.RLock()
 
 @attrs.frozen
 class DoFnRunnerArguments:
-    """The arguments of an object that runs a DoFn.
+    """Arguments with which Beam created a ``DoFnRunner``, the object that runs a DoFn.
 
     Attributes:
         fn: the DoFn.
         process: the method that processes elements, even if the DoFn's ``setup`` replaces it.
         defaults: the defaults of the parameters of ``process``, as Beam sees them.
         args: the arguments of ``process`` after the element, or their placeholders.
-        kwargs: the same, by name.
-        side_inputs: its side inputs.
-        windowing: the windowing of its results.
-        receivers: the receivers of its outputs, by tag; the main output is also under None.
-        user_state: its state and timers, if it has any.
+        kwargs: the keyword arguments of ``process``, or their placeholders.
+        side_inputs: the side inputs of the DoFn.
+        windowing: the windowing of the DoFn's results.
+        receivers: the receivers of the DoFn's outputs, by tag; the key None also stands for the
+            main output.
+        user_state: the state and timers of the DoFn, or None.
     """
 
     fn: core.DoFn
@@ -50,7 +51,7 @@ class DoFnRunnerArguments:
 
 @contextmanager
 def record_created_runners() -> Iterator[list[DoFnRunnerArguments]]:
-    """Within this context, the list collects the runners that operations create in this thread."""
+    """Records the arguments of each ``DoFnRunner`` that Beam creates while this context is active."""
     made: list[DoFnRunnerArguments] = []
 
     def create_recorded_runner(

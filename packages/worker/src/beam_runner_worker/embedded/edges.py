@@ -1,8 +1,9 @@
-"""Connection of a stage's edges to Beam's operations: the operations at which data enters and leaves.
+"""Factories of the operations at which data enters and leaves a stage.
 
-Beam builds an operation for each transform of a descriptor by the transform's URN. The edges of a
-stage get URNs of this package. :class:`StageEdges` replaces the data channel factory, so that the
-operations get the settings of their edges. No channel is opened.
+Beam builds an operation for each transform of a descriptor by the transform's URN. This module
+gives the inputs and outputs of a stage URNs of this package, and registers factories for these
+URNs. :class:`StageEdges` replaces Beam's data channel factory, so that the factories get the
+settings of the edges. No data channel is opened.
 """
 
 from __future__ import annotations
@@ -34,14 +35,16 @@ _EMBEDDED_SINK = "beam_runner_worker:embedded:sink:v1"
 
 @attrs.frozen
 class StageEdges:
-    """The edges of a stage, which Beam's factory passes to the operations created here."""
+    """Input edge and output edges of a stage. Beam passes this object to the factories of this module
+    in place of a data channel factory.
+    """
 
     input: InputEdge
     outputs: Mapping[str, OutputEdge]
 
     @classmethod
     def from_stage(cls, spec: HarnessStage) -> StageEdges:
-        """Returns the edges that a stage names."""
+        """Returns the edges of a stage's specification."""
         return cls(spec.input, {edge.transform_id: edge for edge in spec.outputs})
 
 
@@ -49,7 +52,7 @@ def parse_descriptor(spec: HarnessStage) -> beam_fn_api_pb2.ProcessBundleDescrip
     """Returns the stage's descriptor with the URNs of this package on its edges.
 
     Raises:
-        HarnessError: the descriptor's sources and sinks differ from those that the stage names.
+        HarnessError: The sources and sinks of the descriptor differ from the stage's edges.
     """
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
     sources, sinks = set(), set()
@@ -124,7 +127,7 @@ def create_sink(
     windowed_coder: coders.WindowedValueCoder,
     edge: OutputEdge,
 ) -> Sink:
-    """Returns the sink that writes the kind of chunks that the edge needs."""
+    """Returns a sink that writes the kind of chunks that an output edge requires."""
     arguments = (name_context, counter_factory, state_sampler, windowed_coder)
     if edge.kind is OutputKind.KEYED:
         return KeyedSink(*arguments, edge=edge)

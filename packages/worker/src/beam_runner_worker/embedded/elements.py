@@ -1,11 +1,12 @@
 """Decoder of element chunks.
 
-Consecutive elements with the same timestamp, windows and pane are decoded together. Beam's coder
-decodes the others.
+The decoder decodes consecutive elements with the same timestamp, windows and pane together. Other
+elements are decoded one by one with Beam's coder.
 
 A windowed value is a header (timestamp, windows, pane) and a value. In bounded pipelines thousands
-of consecutive elements often have the same header. Comparing a header with the previous one costs
-less than decoding it. All elements of a run share one tuple of windows, which sinks recognize.
+of consecutive elements often have the same header. Comparing a header with the previous header
+costs less than decoding it. All elements of a run share one tuple of windows, so that sinks can
+compare windows by identity.
 """
 
 from __future__ import annotations
@@ -29,15 +30,18 @@ _PADDING = bytes(_MAX_HEADER)
 """Padding after the last element, because Beam's stream doesn't check bounds when it reads a header."""
 _FREE_CHANGES = 4
 _ELEMENTS_PER_CHANGE = 4096
-"""The minimum mean length of runs. A change of the header copies the rest of the chunk, so short runs don't pay off."""
+"""Minimum mean number of elements per header. Each new header copies the rest of the chunk, so shorter
+runs cost more time than they save.
+"""
 
 
 class ElementDecoder:
-    """Decoder that passes the elements of chunks to a function as long as it can claim them.
+    """Decoder that claims the elements of a chunk one by one and passes them to a function, until a
+    split stops the claims.
 
     Args:
         windowed_coder: the coder of the elements.
-        claims: the claims of the elements.
+        claims: record of the bundle's claimed elements.
     """
 
     def __init__(self, windowed_coder: coders.WindowedValueCoder, claims: ElementClaims) -> None:
@@ -60,15 +64,16 @@ class ElementDecoder:
         emit: Callable[[WindowedValue], None],
         target: RunConsumer | None = None,
     ) -> None:
-        """Decodes the selected elements and emits them in order, up to the position of a split.
+        """Decodes the selected elements of a chunk and emits them in order; stops at the position of a
+        split.
 
-        Elements before the selected ones are decoded, too, because their ends are unknown
-        otherwise.
+        The method also decodes the elements before the selected range, to find where the range
+        begins.
 
         Args:
             chunk: the elements.
-            emit: receives an element.
-            target: receives runs of elements, if runs are possible.
+            emit: function that receives one element.
+            target: consumer of runs; None if the consumers accept only single elements.
 
         Raises:
             HarnessError: the elements have another total size than the chunk, or the chunk lacks
@@ -99,12 +104,14 @@ class ElementDecoder:
             )
 
     def read_last_claimed(self, chunk: ElementChunk) -> bytes:
-        """Returns the last claimed element, encoded, with the data after it if its end is unknown.
+        """Returns the encoded bytes of the last claimed element. If its end is unknown, the result
+        includes the following data.
 
-        The function decodes the earlier elements again. Call it after a failure.
+        The method decodes the earlier elements again, so it is slow. It is called only after a
+        failure.
 
         Args:
-            chunk: the last chunk.
+            chunk: the chunk that was being decoded.
         """
         with self._claims.pause_claims() as held:
             number = chunk.first + chunk.selected_count - 1 - (held.announced - held.claimed)
@@ -127,7 +134,7 @@ class ElementDecoder:
         emit: Callable[[WindowedValue], None],
         target: RunConsumer | None,
     ) -> coder_impl.create_InputStream:
-        """Emits elements as long as their headers don't change too often.
+        """Emits elements in runs until their headers change too often.
 
         Returns:
             The stream of the remaining elements.
@@ -141,7 +148,7 @@ class ElementDecoder:
                 changed = self._pass_run(stream, left, target, fits)
             if not changed:
                 return stream
-            # A read can't be undone in the stream.
+            # Create a new stream, because the header that was read can't be put back.
             length = len(self._header) if self._header is not None else 0
             data = data[len(data) - stream.size() - length :]
             stream = coder_impl.create_InputStream(data)
@@ -156,8 +163,8 @@ class ElementDecoder:
         left: Iterator[int],
         emit: Callable[[WindowedValue], None],
     ) -> bool:
-        """Emits elements up to one with another header; returns whether such an element exists, with
-        its header read.
+        """Emits elements until the header changes. Returns True if the header changed; the stream is
+        then after the new header.
         """
         header, decode, read = self._header, self._decode_like, stream.read
         length = len(header) if header is not None else 0
@@ -174,7 +181,9 @@ class ElementDecoder:
         target: RunConsumer,
         most: int,
     ) -> bool:
-        """Passes the elements on in runs of at most ``most`` values."""
+        """Passes elements to ``target`` in runs of at most ``most`` values until the header changes.
+        Returns True if the header changed.
+        """
         header, decode, read = self._header, self._decode_value, stream.read
         length = len(header) if header is not None else 0
         pace = RunLengthController()

@@ -1,7 +1,8 @@
-"""Detection of the element that user code was processing at an exception, from the traceback's frames.
+"""Search for the element that user code was processing when it raised an exception, in the frames of
+the traceback.
 
-So successful processing has no extra cost. The frames of Beam's compiled operations contain no
-locals. Those operations report their element to the `bundle_context`.
+The search costs nothing unless a bundle fails. The frames of Beam's compiled operations contain no
+local variables, so those operations report their element to the `bundle_context`.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _AT_NO_ELEMENT = (
 def describe_failing_element(
     error: BaseException, cause: BaseException, told: WindowedValue | None = None
 ) -> str:
-    """Returns a short text for the element, key, timer or batch; empty if none exists or it is
-    unknown.
+    """Returns a short description of the element, key, timer or batch that was being processed; empty
+    if it is unknown.
 
     Args:
         error: exception from the operations.
         cause: exception that user code raised.
-        told: element that Beam's operation reported.
+        told: element that a Beam operation reported to the bundle's context, if any.
     """
     try:
         return _search_frames(_collect_frames(error, cause), told)
@@ -49,8 +50,9 @@ def describe_failing_element(
 def _collect_frames(error: BaseException, cause: BaseException) -> list[FrameType]:
     """Returns all frames that the exception passed through, outermost first.
 
-    The traceback of the cause ends where the exception was caught and raised again with the name of
-    a step.
+    The exception of user code is caught and raised again with the name of the step. So the
+    traceback of the cause has only the inner frames, and the traceback of the new exception has the
+    outer frames.
     """
     inner = [frame for frame, _ in traceback.walk_tb(cause.__traceback__)]
     outer = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
@@ -60,7 +62,7 @@ def _collect_frames(error: BaseException, cause: BaseException) -> list[FrameTyp
 
 
 def _search_frames(frames: list[FrameType], told: WindowedValue | None) -> str:
-    """Searches the frames from the origin of the exception outwards."""
+    """Returns the description of the failed element from the innermost frame that knows the element."""
     inside = InnerFrames([])
     text = None
     for frame in reversed(frames):
@@ -80,7 +82,9 @@ def _search_frames(frames: list[FrameType], told: WindowedValue | None) -> str:
 def _describe_frame(
     frame: FrameType, inside: InnerFrames, told: WindowedValue | None
 ) -> str | None:
-    """Returns the text for a frame, empty if the frame has no element, or None if unknown; updates ``inside``."""
+    """Returns the description of the element in a frame: empty if no element was being processed, None
+    if the caller's frame must be searched. Updates ``inside``.
+    """
     name = frame.f_code.co_qualname
     if name in SHOWS:
         return SHOWS[name](frame.f_locals, inside)
@@ -110,7 +114,9 @@ def _describe_frame(
 
 
 def _describe_batch(frames: list[FrameType]) -> str:
-    """Returns the text for the argument of a DoFn's ``process_batch``, the first frame of user code."""
+    """Returns a description of the batch: the argument of the first frame of user code, which is the
+    DoFn's ``process_batch``.
+    """
     called = next((frame for frame in frames if not is_runner_frame(frame)), None)
     if called is None:
         return ""

@@ -1,4 +1,4 @@
-"""Extraction of the current element from the local variables of this package's frames."""
+"""Functions that extract the current element from the local variables of this package's stack frames."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Locals = Mapping[str, Any]
 
 @attrs.define
 class InnerFrames:
-    """Knowledge from the inner frames that a frame has called.
+    """Frames that a frame called, with the findings of the search in them.
 
     Attributes:
-        frames: inner frames, outermost first.
+        frames: the inner frames, outermost first.
         show: function that formats an element, or the processed part of it.
-        is_encoding: whether a result couldn't be encoded.
+        is_encoding: whether the exception was raised while a result was encoded.
         results: the result that couldn't be encoded, if known.
     """
 
@@ -35,12 +35,12 @@ class InnerFrames:
 
     @property
     def called_function(self) -> str:
-        """Name of the function that the frame called; empty if the frame itself raised."""
+        """Qualified name of the function that the frame called; empty if the frame itself raised the exception."""
         return self.frames[0].f_code.co_qualname if self.frames else ""
 
     @property
     def is_decoding(self) -> bool:
-        """Whether the frame called a coder, apart from other methods of its class."""
+        """Whether the exception was raised in a coder that the frame called."""
         others = [f for f in self.frames if not f.f_code.co_qualname.startswith("ElementDecoder.")]
         return bool(others) and not is_runner_frame(others[0])
 
@@ -53,12 +53,12 @@ def is_runner_frame(frame: FrameType) -> bool:
 
 
 def describe_key(pair: Any) -> str:
-    """Returns the text for the current key of a combine."""
+    """Returns a description of the key that a combine was processing."""
     return f"the key {format_element(pair[0])}"
 
 
 def describe_restriction(sized: Any) -> str:
-    """Returns the text for the current element and restriction of a splittable DoFn."""
+    """Returns a description of the element and the restriction that a splittable DoFn was processing."""
     (element, (restriction, _)), _ = sized
     return f"{format_element(element)} with the restriction {format_element(restriction)}"
 
@@ -83,7 +83,8 @@ def _describe_mapped_value(at: Locals, inside: InnerFrames) -> str:
 
 
 def _describe_result_input(at: Locals, inside: InnerFrames) -> str:
-    """Returns the text for the input of a failing result; empty if the input is unknown.
+    """Returns a description of the input whose result failed in a consumer; empty if the input is
+    unknown.
 
     Results are emitted together. The input of a result is known only if each input has one result.
     """
@@ -159,11 +160,13 @@ SHOWS: Mapping[str, Callable[[Locals, InnerFrames], str]] = {
     "GroupDecoder.decode_chunk": _describe_group,
     "ElementDecoder.decode_chunk": _describe_chunk_element,
 }
-"""Functions that return the text for the current element, by the name of the frame's function."""
+"""Functions that describe the current element of a frame, by the qualified name of the frame's function."""
 
 
 def _get_current_item(left: Any) -> Any:
-    """Returns the last value of an unexhausted list iterator, whose pickle state contains the list and the position."""
+    """Returns the last value that a list iterator returned. The pickle state of an unexhausted
+    iterator contains the list and the position.
+    """
     _, (values,), place = left.__reduce__()
     return values[max(place - 1, 0)]
 
@@ -185,4 +188,4 @@ ENCODES: Mapping[str, Callable[[Locals], Any]] = {
     "ElementSink._encode_items": _get_sink_value,
     "WindowSink._encode_items": _get_sink_value,
 }
-"""Functions that return the value that was being encoded, by the name of the frame's function."""
+"""Functions that return the value that a frame was encoding, by the qualified name of the frame's function."""

@@ -1,4 +1,4 @@
-"""Failed transforms: finds the transform of an exception, and describes the failure."""
+"""Conversion of exceptions of user code to errors that name the failed transform."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNNAMED = {
     "PGBKCVOperation": operations.PGBKCVOperation,
     "SdfProcessSizedElements": operations.SdfProcessSizedElements,
 }
-"""The operations that don't add their name to exceptions of their user code."""
+"""Beam operations that don't add their name to exceptions of user code."""
 
 _PHASES = {
     "full_combine": "all",
@@ -30,11 +30,11 @@ _PHASES = {
     "extract_only": "extract",
     "convert_to_accumulator": "convert",
 }
-"""By function, the phase of a combine whose operation calls the CombineFn with that function."""
+"""Phases of a combine, by the name of Beam's function that calls the CombineFn in that phase."""
 
 
 def describe_exception(error: BaseException) -> str:
-    """Returns the exception's type and message on one line, as the last line of a traceback."""
+    """Returns the type and the message of an exception on one line, like the last line of a traceback."""
     kind = type(error)
     name = kind.__qualname__
     if kind.__module__ not in ("builtins", "__main__"):
@@ -47,7 +47,7 @@ def describe_exception(error: BaseException) -> str:
 
 
 def unwrap_step_error(error: BaseException) -> BaseException:
-    """Returns the exception that user code raised; Beam raises a copy that names the step."""
+    """Returns the exception that user code raised. Beam raises a copy whose message names the step."""
     if getattr(error, "_tagged_with_step", False) and error.__context__ is not None:
         return error.__context__
     return error
@@ -60,13 +60,13 @@ def create_bundle_error(
     stage_name: str,
     context: BundleContext | None = None,
 ) -> BundleError:
-    """Returns the error for the host.
+    """Returns the error for the host, with the failed transform, the traceback and the element.
 
     Args:
-        error: the error of an operation.
+        error: the exception that came out of an operation.
         ops: all operations of the stage.
         running: the operation whose start, finish or setup was called, if any.
-        stage_name: the name to use if no transform is found.
+        stage_name: the name that replaces an unknown transform.
         context: the bundle's context, if the error came from a bundle.
     """
     cause = unwrap_step_error(error)
@@ -80,10 +80,10 @@ def create_bundle_error(
 
 
 def convert_build_error(error: BaseException, stage_name: str) -> BaseException:
-    """Returns the error for a stage whose operations can't be built because user code doesn't
-    unpickle.
+    """Returns the error for a stage whose operations can't be built, for example because a DoFn can't
+    be unpickled.
 
-    An error of this package, and a keyboard interrupt, stay unchanged.
+    Errors of this package and a keyboard interrupt stay unchanged.
     """
     if isinstance(error, HarnessError) or not is_user_code_error(error):
         return error
@@ -110,11 +110,12 @@ def _find_failed_transform(
 def _find_unnamed_operation(
     trace: TracebackType | None, ops: list[operations.Operation]
 ) -> operations.Operation | None:
-    """Returns the operation in which user code failed, if Beam doesn't name it.
+    """Returns the failed operation of a kind that Beam doesn't name in exceptions; None for other
+    operations.
 
-    Beam only names the DoFn that passed the element to it. But the traceback shows the operation's
-    class. If a stage has several operations of that class, the user's frame shows the CombineFn,
-    and Beam's frame shows the phase of the combine.
+    Beam names only the DoFn that passed the element to such an operation. But the traceback shows
+    the operation's class. If a stage has several operations of that class, the user's frame shows
+    the CombineFn, and Beam's frame shows the phase of the combine.
     """
     frames: list[FrameType] = []
     while trace is not None:

@@ -1,4 +1,4 @@
-"""Callbacks that DoFns register for the commit of their bundle, stored until the commit or their expiry."""
+"""Bundle finalization: stores the callbacks that DoFns register, and calls them after the commit of the bundle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _one_at_a_time = threading.Lock()
 
 @attrs.frozen
 class FinalizationCallback:
-    """One callback.
+    """Finalization callback that a DoFn registered.
 
     Attributes:
         transform: the full name of the transform that registered it.
@@ -33,7 +33,7 @@ class FinalizationCallback:
 
 
 def take_finalization_callbacks(ops: Iterable[operations.Operation]) -> list[FinalizationCallback]:
-    """Returns the callbacks that the last bundle has registered, in order."""
+    """Returns the finalization callbacks that DoFns registered during the last bundle, in order."""
     callbacks: list[FinalizationCallback] = []
     with _collect_callbacks() as collected:
         for op in ops:
@@ -46,10 +46,10 @@ def take_finalization_callbacks(ops: Iterable[operations.Operation]) -> list[Fin
 
 @contextmanager
 def _collect_callbacks() -> Iterator[list[Callable[[], object]]]:
-    """Within this context, operations that finalize add their callbacks to the list.
+    """Collects the callbacks of operations that are finalized while this context is active.
 
-    Beam stores the object with the callbacks inside compiled code, but the object's class is in
-    Python.
+    Beam's compiled code hides the object with the callbacks. But the class of that object is in
+    Python, so this function replaces its method.
     """
     collected: list[Callable[[], object]] = []
 
@@ -66,7 +66,7 @@ def _collect_callbacks() -> Iterator[list[Callable[[], object]]]:
 
 
 class StageFinalizers:
-    """The callbacks of one stage's bundles, by bundle. Thread-safe.
+    """Finalization callbacks of one stage, by bundle. Thread-safe.
 
     Args:
         clock: returns monotonic seconds.
@@ -79,7 +79,7 @@ class StageFinalizers:
         self.store_data = self._waiting.store_data
 
     def run(self, bundle_id: str) -> None:
-        """Calls the callbacks of a bundle, unless they have expired; logs their errors."""
+        """Calls the finalization callbacks of a bundle, unless they have expired. Logs the errors of callbacks."""
         for callback in self._waiting.take_data(bundle_id) or ():
             try:
                 callback.call()

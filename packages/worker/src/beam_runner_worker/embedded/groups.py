@@ -1,4 +1,4 @@
-"""Decoder of group chunks into keys with their values: small groups at once, large ones lazily."""
+"""Decoder of groups (a key and its values): it decodes small groups completely, and large groups lazily."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from beam_runner_worker.embedded.lazy import LazyValues
 from beam_runner_worker.errors import HarnessError
 
 _EAGER_BYTES = 64 * 1024
-"""The maximum size in bytes of values that are decoded at once; larger ones stay encoded (see ``lazy``)."""
+"""Maximum encoded size in bytes of the values of a small group. The values of larger groups stay
+encoded until they are read (see ``lazy``).
+"""
 _COUNT_BYTES = 4
 _PANES = coder_impl.PaneInfoCoderImpl()
 
 
 class GroupDecoder:
-    """Decoder that passes groups to a function as ``KV<key, Iterable<value>>`` as long as it can claim
-    them.
+    """Decoder that claims groups one by one and passes them to a function as ``KV<key,
+    Iterable<value>>``, until a split stops the claims.
 
     Args:
         windowed_coder: a windowed coder of ``KV<key, Iterable<value>>``.
-        claims: the claims of the groups.
+        claims: record of the bundle's claimed groups.
         errors: stores errors of the host while user code reads values of large groups.
 
     Attributes:
-        sampled: the sizes in bytes of the first group of each chunk, since the last reset.
+        sampled: sizes in bytes of the first group of each chunk since the last reset.
 
     Raises:
-        HarnessError: the coder is another one.
+        HarnessError: The element coder isn't ``KV<key, Iterable<value>>``.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class GroupDecoder:
         self._decode_window = windowed_coder.window_coder.get_impl().decode_nested
 
     def decode_chunk(self, chunk: GroupChunk, emit: Callable[[WindowedValue], None]) -> None:
-        """Decodes the groups and emits them in order, up to the position of a split.
+        """Decodes the groups of a chunk and emits them in order; stops at the position of a split.
 
         Raises:
             HarnessError: the chunk's columns differ in length.
@@ -81,7 +83,7 @@ class GroupDecoder:
         )
         left: Iterator[int] | None = self._claims.add_elements(len(chunk.keys))
         while left is not None:
-            # Don't take a group without a claimed number.
+            # Claim before reading a group, because an unclaimed group may belong to a residual.
             for _, (key, window, timestamp, values) in zip(left, groups, strict=False):
                 if _is_small(values):
                     element = decode(stream, True)
@@ -92,13 +94,15 @@ class GroupDecoder:
             left = self._claims.get_remaining_claims()
 
     def _retain_values(self, values: GroupValues) -> bytes | ValuePieces:
-        """Returns values that user code may read later."""
+        """Returns the encoded values of a large group in a form that user code may read later, even
+        after the chunk is released.
+        """
         if isinstance(values, (bytes, memoryview)):
             return bytes(values)
         return record_piece_errors(values, self._errors)
 
     def _decode_windows(self, chunk: GroupChunk) -> Iterator[tuple[Any]]:
-        """Yields the windows of each group; consecutive groups in the same window share a tuple."""
+        """Yields the decoded windows of each group. Consecutive groups in the same window share a tuple."""
         if isinstance(chunk.windows, bytes):
             windows = (self._decode_window(chunk.windows),)
             while True:
@@ -111,7 +115,7 @@ class GroupDecoder:
 
 
 def _join_small_groups(chunk: GroupChunk) -> bytes:
-    """Returns the small groups in the encoding of an SDK, so that they can be decoded at native speed."""
+    """Returns the small groups of a chunk in Beam's encoding, so that Beam's compiled coder can decode them."""
     pieces: list[bytes | memoryview] = []
     for key, count, values in zip(chunk.keys, chunk.counts, chunk.values, strict=True):
         if _is_small(values):

@@ -1,4 +1,4 @@
-"""The embedded harness, which runs a job's Python stages in the calling process."""
+"""Harness that runs the Python stages of a job in the current process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class EmbeddedHarness:
-    """A :class:`~beam_runner_worker.ports.Harness` without a second process.
+    """Implementation of :class:`~beam_runner_worker.ports.Harness` that runs user code in the current
+    process.
 
     It changes process-wide state of Beam (options, file systems, pickling, ``__main__``, root
     logger), so a process can serve only one job.
@@ -27,13 +28,13 @@ class EmbeddedHarness:
     Args:
         job: the job; its environments' artifacts are staged to a private folder.
         artifacts: reads the staged files.
-        logs: receives what this process logs through Python's ``logging``.
+        logs: receives all records that this process logs through Python's ``logging``.
         table_bytes: the memory limit of a lifted combine's table.
         stages: returns all stages of the job. They are needed if an element's class is defined in
-            the user's script and is not part of the functions that are loaded here.
+            the user's script, and no function of the running stages contains the class.
 
     Raises:
-        BundleFailed: the main session can't be loaded.
+        BundleError: The main session can't be loaded.
         HarnessError: a staged file is missing or damaged.
     """
 
@@ -50,15 +51,16 @@ class EmbeddedHarness:
         self._stages: dict[str, EmbeddedStage] = {}
         self._closed = False
         wanted = samples.are_samples_enabled(job.options_json)
-        # A period of 0 makes Beam's sampler start no timers. The harness takes samples with progress
-        # reports.
+        # With a period of 0, Beam's sampler starts no timers. The harness takes samples when it
+        # reports progress.
         self._sampler = DataSampler(samples.MOST_SAMPLES, 0) if wanted else None
 
     def stage(self, spec: HarnessStage, side_inputs: SideInputReader) -> EmbeddedStage:
-        """Returns the stage's harness, created on first use and cached; ``side_inputs`` is fixed by
-        then.
+        """Returns the harness of a stage. It is created on first use and cached, so later calls ignore
+        ``side_inputs``.
 
-        The first bundle builds its operations (3 to 4 ms, and the DoFns' ``setup``).
+        The first bundle of a stage builds its operations, which takes 3 to 4 ms plus the time of
+        the DoFns' ``setup``.
         """
         stage = self._stages.get(spec.stage_id)
         if stage is None:

@@ -1,4 +1,6 @@
-"""Errors that the host's ports raise while user code reads or writes, recorded even if user code catches them."""
+"""Recording of exceptions that the host's ports raise inside user code. So a bundle fails even if user
+code catches such an exception.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from beam_runner_worker.ports import UserState
 
 
 class HostErrorRecorder:
-    """A context manager around each call of a port, which records the first error and lets it
+    """Context manager for calls of the host's ports, which records the first exception and lets it
     propagate.
 
     Attributes:
-        first: the host's error, not user code's; None without one.
+        first: the first exception that a port raised; None if no port raised an exception.
     """
 
     __slots__ = ("first",)
@@ -34,13 +36,13 @@ class HostErrorRecorder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Records the error if it is the first."""
+        """Records the exception if it is the first."""
         if error is not None and self.first is None:
             self.first = error
 
 
 def record_piece_errors(pieces: ValuePieces, errors: HostErrorRecorder) -> ValuePieces:
-    """Yields the same pieces, and records errors even if user code reads them much later."""
+    """Returns the same pieces, with a reader that records exceptions, even if user code reads the pieces much later."""
 
     def read_piece(number: int) -> bytes:
         with errors:
@@ -50,7 +52,7 @@ def record_piece_errors(pieces: ValuePieces, errors: HostErrorRecorder) -> Value
 
 
 class ErrorRecordingState:
-    """The host's :class:`~beam_runner_worker.ports.UserState` of a bundle, with the errors of its calls recorded."""
+    """Wrapper of the host's :class:`~beam_runner_worker.ports.UserState` that records the exceptions of all calls."""
 
     __slots__ = ("_errors", "_state")
 
@@ -93,7 +95,7 @@ class ErrorRecordingState:
     def read_ordered_values(
         self, cell: StateCell, start: int, end: int
     ) -> Iterator[tuple[int, bytes]]:
-        """Reads all values at once, so that errors of later ones are recorded, too."""
+        """Reads all values before it returns, so that an exception at a later value is recorded, too."""
         with self._errors:
             return iter([*self._state.read_ordered_values(cell, start, end)])
 
@@ -106,7 +108,7 @@ class ErrorRecordingState:
             self._state.remove_ordered_values(cell, start, end)
 
     def set_timer(self, timer: StageTimer) -> None:
-        """Sets or clears a timer. A refused timer is user code's error, and isn't recorded."""
+        """Sets or clears a timer. A refused timer is an error of user code, so it isn't recorded."""
         refused: TimerRefused | None = None
         with self._errors:
             try:

@@ -1,7 +1,7 @@
-"""Cache for Beam's inspection of a DoFn's methods while Beam builds the object that runs the DoFn.
+"""Cache for Beam's inspection of the signatures of a DoFn's methods.
 
-Beam inspects the parameters of every method twice, and some of them again: 0.9 ms for each DoFn,
-mostly for methods that the DoFn inherits from Beam's classes.
+When Beam builds the object that runs a DoFn, it inspects every method at least twice. That takes
+0.9 ms for each DoFn, mostly for methods that the DoFn inherits from Beam's classes.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _of_beams_own: dict[int, _Parameters] = {}
 
 @contextmanager
 def cache_inspections() -> Iterator[None]:
-    """Within this context, Beam's results for the methods of an object are cached for the object.
+    """Caches Beam's inspection results for each method of an object while this context is active.
 
-    Results for methods of Beam's own classes are cached as long as the process lives.
+    Results for methods of Beam's own classes are cached until the process exits.
     """
     with _one_at_a_time:
         arguments, specs = core.get_function_arguments, userstate.get_dofn_specs
@@ -64,8 +64,8 @@ def cache_inspections() -> Iterator[None]:
 
 
 def _find_beam_function(obj: Any, method_name: str) -> int | None:
-    """Returns Beam's function behind a method; None if the method is not Beam's, or the object
-    overrides its inspection.
+    """Returns the id of the function behind a method if a Beam class defines it; None for other
+    methods, or if the object overrides the inspection.
     """
     method = getattr(obj, method_name, None)
     if not isinstance(method, MethodType) or hasattr(obj, f"_inspect_{method_name}"):

@@ -1,4 +1,4 @@
-"""The sink at an edge that is partitioned by key: it writes keys, values, windows and timestamps as columns."""
+"""Sink for data that is partitioned by key: it writes keys, values, windows and timestamps as columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MIN_MILLIS = MIN_TIMESTAMP.micros // 1000
 
 
 class KeyedSink(Sink):
-    """A sink that writes :class:`KeyedChunk`: key, value and window as columns, one row for each window."""
+    """Sink that writes :class:`KeyedChunk`. An element becomes one row for each of its windows."""
 
     def __init__(self, *args: Any, edge: OutputEdge) -> None:
         super().__init__(*args)
@@ -65,7 +65,7 @@ class KeyedSink(Sink):
                     if encoded != window:
                         rows.start_window_column(window)
                         window = encoded
-                    # A list could be changed in place.
+                    # Cache only tuples, because a list could be changed in place.
                     windows = element.windows if type(element.windows) is tuple else None
                 if element.timestamp_micros != micros:
                     micros = element.timestamp_micros
@@ -96,13 +96,13 @@ class KeyedSink(Sink):
             if rows.key_ends:
                 self.check_size(key_size() + value_size())
                 chunk = rows.create_chunk(window)
-                # The buffer holds a second copy of a large element, so release it soon.
+                # Release the buffers now, because they hold a second copy of a large element.
                 del rows, keys, values, key_size, value_size
                 self._write_chunk(chunk)
                 del chunk
 
     def _encode_run(self, run: Run, rows: _KeyedRows) -> bool:
-        """Encodes keys and values until the chunk is full; returns whether it is."""
+        """Encodes the keys and values of a run; stops when the chunk is full. Returns True if the chunk is full."""
         like, left = run
         encode_key, encode_value = self._encode_key, self._encode_value
         keys, values = rows.keys, rows.values
@@ -126,8 +126,8 @@ class KeyedSink(Sink):
         return False
 
     def _encode_whole_run(self, run: Run, rows: _KeyedRows) -> bool:
-        """Encodes complete pairs, as `_encode_run` does for columns: a key is encoded once, and copied
-        to both columns.
+        """Encodes the keys and the complete pairs of a run, as `_encode_run` does for keys and values.
+        A key is encoded once and copied to both columns.
         """
         assert self._headers is not None
         like, left = run
@@ -152,13 +152,15 @@ class KeyedSink(Sink):
 
 
 def _is_header_and_pair(coder: coders.WindowedValueCoder) -> bool:
-    """Returns whether a windowed value is a header and a pair, and the pair is a key and a value."""
+    """Returns True if the coder encodes a windowed value as a header and a pair, and the pair as its
+    key and its value.
+    """
     pair = coder.wrapped_value_coder
     return type(coder) is coders.WindowedValueCoder and type(pair) is coders.TupleCoder
 
 
 class _KeyedRows:
-    """The columns of a keyed chunk under construction."""
+    """Columns of a keyed chunk that is being built."""
 
     __slots__ = ("key_ends", "keys", "timestamps", "value_ends", "values", "windows")
 
@@ -171,12 +173,12 @@ class _KeyedRows:
         self.timestamps = timestamps
 
     def start_window_column(self, until_now: bytes) -> None:
-        """Switches to one window per row, unless there is no row yet."""
+        """Adds a column of windows, because the rows no longer share one window. Does nothing if no row exists."""
         if self.windows is None and self.key_ends:
             self.windows = [until_now] * len(self.key_ends)
 
     def fill_columns(self, window: bytes, millis: int) -> None:
-        """Adds this window and timestamp for the rows since the last call, if rows have their own."""
+        """Adds the window and the timestamp of the rows since the last call to the columns that exist."""
         count = len(self.key_ends)
         if self.windows is not None:
             self.windows += [window] * (count - len(self.windows))
@@ -184,7 +186,7 @@ class _KeyedRows:
             self.timestamps += [millis] * (count - len(self.timestamps))
 
     def create_chunk(self, window: bytes) -> KeyedChunk:
-        """Returns the chunk; ``window`` applies to every row if the rows share a window."""
+        """Returns the finished chunk. If the rows have no column of windows, ``window`` is the window of all rows."""
         return KeyedChunk(
             key_data=self.keys.get(),
             key_ends=self.key_ends,
@@ -196,7 +198,7 @@ class _KeyedRows:
 
 
 def _copy_to_windows(element: WindowedValue, run: Run | None) -> list[WindowedValue | Run]:
-    """Yields a copy of the element, or of the run, for each of its windows, last first."""
+    """Returns a copy of the element or run for each of its windows, the last window first."""
     copies = copy_to_windows(element, element.pane_info)[::-1]
     if run is None:
         return copies
@@ -205,7 +207,7 @@ def _copy_to_windows(element: WindowedValue, run: Run | None) -> list[WindowedVa
 
 
 def to_millis(micros: int) -> int:
-    """Returns the event time in milliseconds exactly as Beam's windowed coder writes it: rounded towards zero."""
+    """Returns an event time in milliseconds. It is rounded towards zero, as in Beam's windowed value coder."""
     if micros >= 0:
         return micros // 1000
     return max(_MIN_MILLIS, -(-micros // 1000))

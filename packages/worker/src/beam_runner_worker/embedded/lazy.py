@@ -1,4 +1,4 @@
-"""Values that stay encoded until user code iterates over them, as often as it likes."""
+"""Lazily decoded values, which user code can iterate over any number of times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from beam_runner_model.value_pieces import ValuePieces
 
 
 def decode_all(impl: coder_impl.CoderImpl, data: bytes) -> list[Any]:
-    """Decodes every nested value in ``data``, in order, in time linear in the bytes."""
+    """Decodes all values in ``data``, which are concatenated nested encodings; takes linear time."""
     stream = coder_impl.create_InputStream(data)
     decode = impl.decode_from_stream
     size = stream.size
@@ -22,11 +22,11 @@ def decode_all(impl: coder_impl.CoderImpl, data: bytes) -> list[Any]:
 
 
 class LazyValues:
-    """A re-iterable over nested encodings of values, which holds only the bytes in memory.
+    """Re-iterable over encoded values, which keeps only the encoded bytes in memory.
 
-    If the encodings are in pieces, it holds only the piece that is being decoded. Each iteration
-    decodes again. It pickles as a list, and Beam's coders write it as an iterable, in the same way
-    as Beam's own state-backed iterables.
+    If the bytes are in pieces, the object keeps only the current piece in memory. Each iteration
+    decodes the values again. The object pickles as a list, and Beam's coders write it as an
+    iterable, as for Beam's state-backed iterables.
     """
 
     __slots__ = ("_data", "_impl")

@@ -1,4 +1,4 @@
-"""Conversion of Python's log records to records for the host, promptly and in order."""
+"""Log handler that sends Python's log records to the host in order, within about 100 ms."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _MAX_PENDING = 10_000
 
 
 class LogSinkHandler(logging.Handler):
-    """A handler for the root logger; records reach the sink within about 100 ms.
+    """Handler for the root logger that converts log records and sends them to a sink.
 
-    A background thread sends the queued records, and :meth:`flush` sends them at once. If the sink
-    is slower than the logging code, the handler drops and counts records beyond 10,000. It ignores
-    records that the sink logs while it receives records, so logging can't recurse.
+    A background thread sends the queued records every 50 ms, and :meth:`flush` sends them
+    immediately. If more than 10,000 records are queued, the handler drops and counts further
+    records. It ignores records that the sink itself logs, so logging can't recurse.
     """
 
     def __init__(self, sink: LogSink) -> None:
@@ -42,7 +42,7 @@ class LogSinkHandler(logging.Handler):
         )
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queues a record; never blocks on the sink."""
+        """Queues a record for the background thread; never waits for the sink."""
         if getattr(self._in_sink, "active", False):
             return
         entry = self._convert_record(record)
@@ -55,7 +55,7 @@ class LogSinkHandler(logging.Handler):
                 self._arrived.notify()
 
     def flush(self) -> None:
-        """Sends everything that was logged before this call."""
+        """Sends all records that were logged before this call."""
         with self._sending:
             with self._arrived:
                 batch, self._pending = self._pending, []
@@ -75,7 +75,7 @@ class LogSinkHandler(logging.Handler):
                 self._send_batch(batch)
 
     def close(self) -> None:
-        """Sends the rest and ends the background thread; idempotent."""
+        """Sends the queued records and stops the background thread; idempotent."""
         with self._arrived:
             self._closed = True
             self._arrived.notify()
@@ -125,7 +125,7 @@ class LogSinkHandler(logging.Handler):
 
 
 def get_current_transform_id() -> str:
-    """Returns the transform that this thread is running, or empty if Beam doesn't know it."""
+    """Returns the id of the transform that this thread is running; empty if Beam doesn't know the transform."""
     tracker = statesampler.get_current_tracker()
     if tracker is None:
         return ""

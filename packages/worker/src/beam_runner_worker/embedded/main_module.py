@@ -1,8 +1,10 @@
-"""A replacement for ``__main__`` that has the classes sent with the job's functions.
+"""Replacement for the module ``__main__`` in a worker, which contains the classes of the user's
+script.
 
-A function of the user's script is pickled by value, with the classes of the script that it uses.
-But an element's pickle has only the class name, which the reader looks up in ``__main__``. A client
-may send classes that no function uses in a separate file (:mod:`~beam_runner_worker.main_classes`).
+A function of the user's script is pickled by value, together with the script's classes that it
+uses. But the pickle of an element contains only the name of its class, which unpickling looks up in
+``__main__``. A client can send classes that no function uses in a separate file
+(:mod:`~beam_runner_worker.main_classes`).
 """
 
 from __future__ import annotations
@@ -38,15 +40,15 @@ _WITH_COMBINE_FN = (
 
 
 class MainModule(types.ModuleType):
-    """A ``__main__`` that finds a class when it is looked up by name.
+    """Module ``__main__`` that finds the classes of the user's script by name.
 
-    Classes that functions have loaded into this process are available. If no class has the name,
-    and the client has not sent it, the functions of the job's other stages are loaded one by one,
-    until one defines it.
+    A lookup first searches the classes that were unpickled in this process, and then the classes
+    that the client sent. If both fail, the module unpickles the functions of the job's stages one
+    by one, until a function contains the class.
 
     Args:
-        functions: returns the pickled functions of all stages; called at most once.
-        sent: the pickled classes that the client has sent, by name.
+        functions: returns the pickled functions of all stages of the job; called at most once.
+        sent: pickled classes that the client sent, by name.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class MainModule(types.ModuleType):
         self._left = _iterate_lazily(functions)
 
     def __getattr__(self, name: str) -> Any:
-        """Returns the class; raises AttributeError if no function of the job defines it."""
+        """Returns the class with this name; raises AttributeError if no function of the job contains it."""
         if name.startswith("__"):
             raise AttributeError(name)
         with self._lock:
@@ -114,5 +116,5 @@ def _load_function(pickled: bytes) -> None:
     try:
         pickler.loads(pickled)
     except Exception:
-        # Ignore the error: the stage that needs the function reports it.
+        # Ignore the error, because the stage that runs the function reports it.
         _LOGGER.debug("Can't load a function", exc_info=True)

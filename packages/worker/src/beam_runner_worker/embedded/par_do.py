@@ -73,7 +73,7 @@ class RunParDo(operations.DoOperation):
         self._output = create_run_output(main, readers)
 
     def start(self) -> None:
-        """Begins a bundle."""
+        """Prepares the operation for a new bundle."""
         self._collector.reset()
         self._is_wide = True
         if self._given is not None:

@@ -36,7 +36,7 @@ class ProcessMethod:
     Args:
         call: the method.
         args: the arguments after the element, with Beam's placeholders for side inputs.
-        kwargs: the same, by name.
+        kwargs: the keyword arguments of ``process``, or their placeholders.
         side_inputs: for each placeholder, a function that returns the value for a window.
 
     Attributes:

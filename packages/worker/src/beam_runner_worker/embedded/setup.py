@@ -44,7 +44,7 @@ class ProcessSetup:
         functions: returns the job's pickled functions, which may contain classes of its script.
 
     Raises:
-        BundleFailed: the pickled main session can't be loaded.
+        BundleError: The pickled main session can't be loaded.
         HarnessError: a staged file is missing or damaged.
     """
 

@@ -129,7 +129,7 @@ class SideInputMap:
         self._views: dict[window.BoundedWindow, tuple[Any, IterableView | MultimapView]] = {}
         self._by_main_window: dict[window.BoundedWindow, Any] = {}
         self._last: tuple[window.BoundedWindow | None, Any] = (None, None)
-        self._version = state_handler.version(transform_id, tag)
+        self._version = state_handler.get_version(transform_id, tag)
         state_handler.views.append(self)
 
     def __getitem__(self, main_window: window.BoundedWindow) -> Any:

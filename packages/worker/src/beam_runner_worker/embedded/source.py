@@ -37,7 +37,7 @@ class ChunkSource(operations.Operation):
     which would sample sizes a second time: the writer of the elements has sampled them already.
 
     Attributes:
-        claims: the claims of the elements.
+        claims: record of the bundle's claimed elements.
         targets: the consumers.
         encode: encodes a windowed value with the coder of the input's elements.
         feeding: whether the last claimed element may still be in process.
@@ -109,7 +109,7 @@ class ChunkSource(operations.Operation):
         """Ends the input; from now on no split is possible.
 
         Raises:
-            BundleFailed: a split has failed.
+            BundleError: A split has failed.
         """
         self.claims.end_input()
         if self.failed_split is not None:

@@ -35,7 +35,7 @@ class WindowSink(Sink):
             last, encoded = None, [b""]
             while (element := (yield)) is not None:
                 if element.windows is not last:
-                    # A list could be changed in place.
+                    # Cache only tuples, because a list could be changed in place.
                     last = element.windows if type(element.windows) is tuple else None
                     encoded = [self._encode_window(window) for window in element.windows]
                 if len(encoded) == 1:

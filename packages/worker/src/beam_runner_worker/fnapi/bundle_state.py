@@ -111,7 +111,7 @@ class BundleStateStores:
 
         Raises:
             HarnessError: the host has passed no state.
-            BundleFailed: user code must not set this timer.
+            BundleError: User code must not set this timer.
         """
         if self._state is None:
             raise HarnessError(

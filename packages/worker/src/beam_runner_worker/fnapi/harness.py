@@ -142,7 +142,7 @@ class FnApiHarness:
 
         Raises:
             HarnessError: the SDK harness didn't connect in time, or this harness is closed.
-            BundleFailed: a dependency of the environment can't be installed, or the SDK harness
+            BundleError: A dependency of the environment can't be installed, or the SDK harness
                 would fail on other machines, too.
         """
         with self._lock:

@@ -134,7 +134,7 @@ class FnApiStage:
         split. Errors of ``inputs``, ``outputs`` and ``state`` propagate unchanged.
 
         Raises:
-            BundleFailed: User code or the SDK raised an exception.
+            BundleError: User code or the SDK raised an exception.
             HarnessError: The SDK was lost, or violated the protocol.
         """
         sdk = self._source.get_connected_sdk()

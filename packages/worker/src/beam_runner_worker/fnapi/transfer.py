@@ -63,7 +63,7 @@ class BundleTransfer:
 
         Raises:
             HarnessError: the SDK is lost, or violated the protocol.
-            BundleFailed: an output element is too large.
+            BundleError: An output element is too large.
         """
         try:
             self._send_inputs(inputs)
