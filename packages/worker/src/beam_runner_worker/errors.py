@@ -14,7 +14,7 @@ class HarnessError(Exception):
 
 
 class PoolUnreachable(HarnessError):
-    """Error for the worker pool of an EXTERNAL environment at which no process listens."""
+    """Error for a worker pool of an EXTERNAL environment at whose address no process listens."""
 
 
 class BundleError(Exception):
@@ -23,8 +23,8 @@ class BundleError(Exception):
     Attributes:
         transform: full name of the running transform, or of the stage if unknown.
         summary: exception type and message on one line.
-        trace: traceback as text.
-        element: known data of the processed element, on one line; may be empty.
+        trace: traceback of the exception as text.
+        element: description of the element that was being processed, on one line; empty if unknown.
     """
 
     def __init__(self, transform: str, summary: str, trace: str, element: str = "") -> None:
@@ -35,13 +35,13 @@ class BundleError(Exception):
         super().__init__(f"{self.summary} [while running '{self.transform}']")
 
     def __reduce__(self) -> tuple[type[BundleError], tuple[str, str, str, str]]:
-        """Pickles the error by its four texts."""
+        """Pickles the error as its four constructor arguments."""
         return (BundleError, (self.transform, self.summary, self.trace, self.element))
 
 
 class TimerRefused(Exception):
-    """Error for a timer that user code must not set; the host isn't at fault."""
+    """Error for a timer that user code must not set, for example because of its window or time."""
 
 
 class UnsupportedEnvironment(Exception):
-    """Error for an environment that can't run on this machine; the text names the environment and the fix."""
+    """Error for an environment that can't run on this machine. The message names the environment and how to fix it."""

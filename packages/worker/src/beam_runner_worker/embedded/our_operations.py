@@ -1,4 +1,4 @@
-"""Replacement of Beam's operations by operations of this package that can take runs."""
+"""Replacement of Beam's operations by operations of this package that process runs of elements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from beam_runner_worker.embedded.stateful_par_do import StatefulParDo
 
 @contextlib.contextmanager
 def use_run_operations(table_bytes: int) -> Iterator[None]:
-    """Within this context, Beam builds operations that take runs, if their transforms allow it.
+    """Makes Beam build operations of this package, which process runs, while this context is active.
 
     Args:
         table_bytes: the memory limit of a lifted combine's table.

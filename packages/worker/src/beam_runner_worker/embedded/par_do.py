@@ -1,7 +1,7 @@
-"""ParDo operations for plain functions of an element, which take runs of elements.
+"""ParDo operation that processes runs of elements, if its DoFn is a plain function of one element.
 
-Beam's operation manages the DoFn's lifecycle (setup, bundles, callbacks, teardown), and everything
-that needs more of an element than its value: timestamps, windows, state, restrictions.
+Beam's base class manages the lifecycle of the DoFn (setup, bundles, callbacks, teardown). It also
+runs all DoFns that need timestamps, windows, state or restrictions of an element.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from beam_runner_worker.embedded.runs import (
 )
 
 _NOT_PLAIN = (pvalue.TaggedOutput, TimestampedValue, WindowedValue)
-"""Results with more than a value; Beam's own code handles them one by one."""
+"""Types of results that carry a tag, a timestamp or windows. Beam's code handles such results one by one."""
 _WIDE = 4
 
 
 class RunParDo(operations.DoOperation):
-    """Beam's ParDo operation, which takes runs if its DoFn is a plain function.
+    """Beam's ParDo operation, which processes runs if its DoFn is a plain function.
 
-    Single elements wait until they form a run; the last ones of a bundle wait until its end.
+    Single elements are collected into runs. The last elements of a bundle are processed when the
+    bundle ends.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -54,12 +55,12 @@ class RunParDo(operations.DoOperation):
         self._collector = RunCollector(self, self._process_single)
 
     def add_receiver(self, operation: operations.Operation, output_index: int = 0) -> None:
-        """Called for each consumer while the operations are built."""
+        """Registers a consumer of an output. Beam calls this method while it builds the operations."""
         super().add_receiver(operation, output_index)
         self._readers.setdefault(output_index, []).append(operation)
 
     def setup(self, data_sampler: Any = None) -> None:
-        """Sets up the DoFn, and checks whether it is a plain function."""
+        """Sets up the DoFn, and decides whether the operation can process runs."""
         with record_created_runners() as made:
             super().setup(data_sampler)
         self._plain = self._to_plain_do_fn(made[0]) if data_sampler is None else None
@@ -68,7 +69,7 @@ class RunParDo(operations.DoOperation):
         self.takes_runs = True
         self.process = self._collector.add_element
         main, readers = self._plain.receiver, []
-        if main in self.receivers:  # otherwise the main output has no reader
+        if main in self.receivers:  # otherwise the main output has no consumer
             readers = self._readers.get(self.receivers.index(main), [])
         self._output = create_run_output(main, readers)
 
@@ -81,23 +82,23 @@ class RunParDo(operations.DoOperation):
         super().start()
 
     def finish(self) -> None:
-        """Ends a bundle."""
+        """Processes the remaining elements and finishes the bundle."""
         self._collector.flush_elements()
         self._output_pace.release_values()
         super().finish()
 
     def process_run(self, like: WindowedValue, values: list[Any]) -> None:
-        """Processes a run."""
+        """Processes a run of elements."""
         self._collector.flush_elements()
         self._process_values(like, values)
 
     def _to_plain_do_fn(self, made: DoFnRunnerArguments) -> PlainDoFn | None:
-        """Returns the DoFn as a plain function, if its ``process`` needs only values and side inputs."""
+        """Returns the DoFn as a plain function; None if its ``process`` needs more than values and side inputs."""
         self._given = ProcessMethod(made.process, made.args, made.kwargs, made.side_inputs)
         return make_plain_do_fn(made, self._given.make_value_function, maps=self._given.maps)
 
     def _process_single(self, element: WindowedValue) -> None:
-        """Processes a single element as Beam does, unless it has many results."""
+        """Processes a single element with Beam's code, or as a run of one element if elements have many results."""
         if self._is_wide:
             self._process_values(element, [element.value])
         else:
@@ -161,7 +162,7 @@ class RunParDo(operations.DoOperation):
         self._is_wide = put_out + len(out) >= _WIDE * len(values)
 
     def _emit_results(self, like: WindowedValue, out: list[Any]) -> int:
-        """Emits results; returns how many should be emitted together next time."""
+        """Emits results, and returns the number of results to emit together next time."""
         assert self._plain is not None and self._output is not None
         if len(out) == 1:
             result = out[0]

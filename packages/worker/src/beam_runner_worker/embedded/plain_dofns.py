@@ -1,7 +1,8 @@
-"""Detection of DoFns whose ``process`` is the same function of a value for all elements of a run.
+"""Detection of plain DoFns: DoFns whose ``process`` depends only on the value of the element,
+constants and side inputs.
 
-If it needs only the value, constants and side inputs, only windows matter in addition, because side
-inputs are looked up by window.
+For a run of elements with the same windows, such a ``process`` is one function of a value. Windows
+matter only because side inputs are looked up by window.
 """
 
 from __future__ import annotations
@@ -27,20 +28,22 @@ _MAPS = tuple(
     made.fn.process.__code__
     for made in (core.Map(lambda value: value), core.Map(lambda value, more: value, None))
 )
-"""The classes that ``beam.Map`` makes from a function of the element, and from a function with more parameters."""
+"""Code objects of the wrappers that ``beam.Map`` creates: for a function of the element, and for a
+function with more parameters.
+"""
 
 
 class ProcessMethod:
-    """The ``process`` method of a DoFn, with its arguments after the element.
+    """Method ``process`` of a DoFn, with its arguments after the element.
 
     Args:
         call: the method.
         args: the arguments after the element, with Beam's placeholders for side inputs.
         kwargs: the keyword arguments of ``process``, or their placeholders.
-        side_inputs: for each placeholder, a function that returns the value for a window.
+        side_inputs: for each placeholder, a mapping from windows to values.
 
     Attributes:
-        maps: whether each value has one result, because ``beam.Map`` made the DoFn from a function.
+        maps: whether ``beam.Map`` created the DoFn, so that each value has exactly one result.
     """
 
     def __init__(
@@ -60,24 +63,25 @@ class ProcessMethod:
         self._last: tuple[BoundedWindow, Callable[[Any], Any]] | None = None
 
     def clear_side_inputs(self) -> None:
-        """Forgets the side inputs. Call it between bundles, which may see different ones."""
+        """Drops the cached side inputs; called between bundles, because the next bundle may see other side inputs."""
         self._last = None
 
     def split_by_window(self, like: WindowedValue) -> Sequence[WindowedValue]:
-        """Yields an element as it is processed: once for each of its windows, if they may see
-        different side inputs.
+        """Returns one header for each window, if the windows may see different side inputs; otherwise
+        the given header.
 
-        The pane is not set then, as in Beam.
+        As in Beam, the headers for single windows have no pane.
         """
         if not self._by_window or len(like.windows) == 1:
             return (like,)
         return copy_to_windows(like, PANE_INFO_UNKNOWN)
 
     def make_value_function(self, like: WindowedValue) -> Callable[[Any], Any]:
-        """Returns a function of the value alone, for elements like the given one, which is a result of
-        :meth:`split_by_window`.
+        """Returns ``process`` as a function of only the value, for elements with this header, which is
+        a result of :meth:`split_by_window`.
 
-        If the DoFn ``maps``, the function takes many values and returns the list of their results.
+        If the DoFn ``maps``, the function takes a list of values and returns the list of their
+        results.
         """
         window = like.windows[0] if self._by_window else _EVERYWHERE
         if self._last is None or self._last[0] is not window:
@@ -99,8 +103,8 @@ class ProcessMethod:
 
 
 def _find_mapped_function(call: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Returns the user's function inside the wrapper of ``beam.Map``, which takes more time than many
-    such functions.
+    """Returns the user's function inside the wrapper of ``beam.Map``; None if the method isn't such a
+    wrapper. A direct call avoids the overhead of the wrapper.
     """
     if not isinstance(call, FunctionType) or call.__code__ not in _MAPS or not call.__closure__:
         return None
@@ -111,9 +115,10 @@ def _find_mapped_function(call: Callable[..., Any]) -> Callable[..., Any] | None
 def _make_mapper(
     mapped: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Callable[[Iterable[Any]], list[Any]]:
-    """Returns a function that calls the given one for each of many values.
+    """Returns a function that takes values and returns the list of ``mapped(value)`` for each value.
 
-    It doesn't use ``map``, which would take a ``StopIteration`` as the end of the values.
+    The function doesn't use ``map``, because a ``StopIteration`` from user code would end the
+    iteration silently.
     """
     if not args and not kwargs:
         return lambda values: [mapped(value) for value in values]
@@ -125,18 +130,20 @@ def _make_mapper(
 
 @attrs.frozen
 class PlainDoFn:
-    """A DoFn that takes runs: its ``process`` is a function of a value, the same for all elements of a
-    run.
+    """DoFn that can process runs: its ``process`` is the same function of a value for all elements of
+    a run.
 
     Attributes:
-        make_value_function: takes an element and returns a function that processes elements with the same
-            timestamp, windows and pane. That function takes one value and returns its results. If
-            the DoFn ``maps``, it takes many values and returns one result for each.
+        make_value_function: takes a header and returns a function that processes elements with this
+            header. The returned function takes one value and returns its results. If the DoFn
+            ``maps``, the returned function takes a list of values and returns one result for each
+            value.
         maps: whether each value has one result.
         receiver: the receiver of the main output.
-        handle: handles results one by one, each for an element like the first argument.
-        check: refuses results of a wrong type; called with the first results.
-        windows_of: returns the windows of results by their timestamp, if the DoFn assigns windows.
+        handle: Beam's handler, which emits results one by one for an element with the given header.
+        check: raises an error for results of an invalid type; called with the first results.
+        windows_of: returns the windows of a timestamp; None if the window function isn't Beam's
+            own.
     """
 
     make_value_function: Callable[[WindowedValue], Callable[[Any], Any]]
@@ -148,7 +155,9 @@ class PlainDoFn:
 
 
 def _requests_parameter(default: Any) -> bool:
-    """Returns whether the default of a parameter requests a value from Beam: timestamps, state, restrictions."""
+    """Returns True if the default of a parameter requests a value from Beam, such as a timestamp,
+    state or a restriction.
+    """
     kind = default if isinstance(default, type) else type(default)
     return issubclass(kind, core._DoFnParam)
 
@@ -159,7 +168,7 @@ def make_plain_do_fn(
     *,
     maps: bool = False,
 ) -> PlainDoFn | None:
-    """Returns a DoFn as one that takes runs; None if it is more than a function of values."""
+    """Returns a DoFn in the form that processes runs; None if its ``process`` isn't a function of values."""
     fn, receivers = made.fn, made.receivers
     if (
         any(map(_requests_parameter, made.defaults))
@@ -179,8 +188,7 @@ def make_plain_do_fn(
     refuses = CHECKS_RESULTS and not isinstance(fn, core.CallableWrapperDoFn)
 
     def check(like: WindowedValue, results: Any) -> None:
-        # A user's DoFn that returns one of these types is an error; a function for FlatMap may
-        # return them.
+        # A user's DoFn must not return these types, but a function for FlatMap may return them.
         if refuses and isinstance(results, (str, bytes, dict)):
             handler(True)(like, results)
 

@@ -1,4 +1,4 @@
-"""Beam's bundle processor with a reversible set-up, and without channels or threads."""
+"""Beam's bundle processor without channels and threads, whose set-up can be undone after a failure."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class StageProcessor(BundleProcessor):
-    """The operations of a stage, built once (about 3 ms) and used for many bundles.
+    """Operations of a stage, which are built once (about 3 ms) and used for many bundles.
 
-    Beam's constructor also sets up every DoFn. If one of them raises, the others can't be torn
-    down. So this constructor only builds the operations, and :meth:`set_up_operations` sets them up.
+    Beam's constructor also sets up every DoFn. If a set-up fails, the other DoFns can't be torn
+    down. So this constructor only builds the operations, and :meth:`set_up_operations` sets them
+    up.
 
     Attributes:
-        running: the operation whose set-up, start or finish is being called, or None.
+        running: the operation whose set-up, start, finish or timer is being processed, or None.
         host: the access to the host's side inputs and state.
         source: the operation that takes the input.
         sinks: the operations that write the outputs, by transform id.
@@ -54,7 +55,8 @@ class StageProcessor(BundleProcessor):
         sampler: DataSampler | None = None,
         table_bytes: int = TABLE_BYTES,
     ) -> None:
-        # Don't call Beam's constructor, which creates a thread for each stage to unpickle DoFns in.
+        # Don't call Beam's constructor, because it creates a thread to unpickle DoFns for each
+        # stage.
         self.runner_capabilities: frozenset[str] = frozenset()
         self.process_bundle_descriptor = descriptor
         self.state_handler = self.host = host
@@ -76,7 +78,7 @@ class StageProcessor(BundleProcessor):
         self.sinks = {name: op for name, op in self.ops.items() if isinstance(op, Sink)}
 
     def set_up_operations(self) -> None:
-        """Sets up every operation, consumers first; raises the errors of user code."""
+        """Sets up all operations, consumers first. Exceptions of user code propagate."""
         for op in reversed(self.ops.values()):
             self.running = op
             op.setup(self.data_sampler)
@@ -84,11 +86,11 @@ class StageProcessor(BundleProcessor):
         self.running = None
 
     def set_user_state(self, user_state: UserState | None) -> None:
-        """Sets the state that stateful DoFns read and write from now on."""
+        """Sets the user state that stateful DoFns read and write in the next bundle."""
         self.host.set_user_state(user_state)
 
     def process_timers(self, timers: Iterable[StageTimer]) -> None:
-        """Lets user code process timers, in order."""
+        """Fires timers in order: user code processes each timer."""
         for timer in timers:
             self.running = op = self.ops[timer.transform_id]
             due = self.host.cells[timer.transform_id].convert_due_timer(timer)
@@ -96,21 +98,22 @@ class StageProcessor(BundleProcessor):
         self.running = None
 
     def flush_state(self) -> None:
-        """Writes the changes of user code so far to the host."""
+        """Writes all state changes of user code to the host."""
         for transform_id, cells in self.host.cells.items():
             self.running = self.ops[transform_id]
             cells.flush()
         self.running = None
 
     def has_current_side_inputs(self) -> bool:
-        """Returns whether the cached side inputs are still current."""
+        """Returns True if the cached side inputs are still current."""
         return all(views.is_current() for views in self.host.views)
 
     def collect_metrics(self) -> Iterator[MonitoringInfo]:
-        """Returns all metrics since the last reset, without empty distributions.
+        """Returns all metrics of the operations since the last reset, without empty distributions.
 
-        The method doesn't use Beam's own, which would ask restriction trackers for completed and
-        remaining work, and fail if one can't answer. The source reports the progress of a bundle.
+        Beam's own method also requests the progress of restriction trackers, and fails if a tracker
+        can't report its progress. So this method doesn't call Beam's method. The source reports the
+        progress of a bundle.
         """
         if self._counts is None:
             self._counts = ElementCounts(self.process_bundle_descriptor, self.ops)
@@ -124,13 +127,15 @@ class StageProcessor(BundleProcessor):
                     yield record
 
     def take_finalization_callbacks(self) -> list[FinalizationCallback]:
-        """Returns the finalization callbacks that the last bundle has registered."""
+        """Returns the finalization callbacks that DoFns registered during the last bundle."""
         return (
             take_finalization_callbacks(self.ops.values()) if self.requires_finalization() else []
         )
 
     def tear_down(self) -> None:
-        """Tears down all operations that were set up, once; an error in one doesn't stop the others."""
+        """Tears down each operation that was set up, once. After an error in one operation, the others
+        are still torn down.
+        """
         ops, self._are_set_up = self._are_set_up, []
         for op in reversed(ops):
             try:

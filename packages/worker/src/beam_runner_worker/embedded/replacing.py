@@ -1,4 +1,4 @@
-"""Replacement of names in Beam's modules, for behavior that Beam doesn't make configurable."""
+"""Temporary replacement of functions and classes in Beam's modules, for behavior that Beam has no option for."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from types import ModuleType
 
 @contextlib.contextmanager
 def replace_attribute(module: ModuleType, name: str, ours: object) -> Iterator[None]:
-    """Within this context, a module of Beam has ``ours`` under this name; the original is restored
-    afterwards.
+    """Replaces an attribute of a module with ``ours`` while this context is active, and restores the
+    original afterwards.
 
     Raises:
-        AttributeError: the module has no such name, as in another version of Beam.
+        AttributeError: The module has no attribute with this name, for example in another version
+            of Beam.
     """
     before = getattr(module, name)
     setattr(module, name, ours)

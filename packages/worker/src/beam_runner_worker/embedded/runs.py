@@ -1,10 +1,10 @@
-"""Runs of elements: many elements that differ only in their values pass from operation to operation
+"""Runs of elements: lists of elements that differ only in their values, which operations process
 together.
 
 Beam's operations pass one element at a time, at 400 ns or more for each operation. But in bounded
-pipelines thousands of consecutive elements have the same timestamp, windows and pane. Their values
-go through a list: an operation that takes runs processes the whole list before the next operation
-sees any of it.
+pipelines thousands of consecutive elements have the same timestamp, windows and pane. An operation
+that accepts runs processes the list of their values completely, before the next operation gets the
+results.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import PaneInfo, WindowedValue
 
 MOST_VALUES = 128
-"""The maximum length of a run. A whole run is in memory at once, and a split can't divide it. If
-encoded sizes are known, a run is also limited to the size of a piece in bytes.
+"""Maximum number of elements in a run. A complete run is in memory, and a split can't divide it. If
+encoded sizes are known, the size of a run in bytes is also limited, to the size of a piece.
 """
 _LONG_SECONDS = 0.004
 _ONE_BY_ONE = 16
@@ -29,10 +29,10 @@ _UNCHANGEABLE = (str, bytes, int, float, complex, bool, type(None), frozenset, t
 
 
 class RunConsumer(Protocol):
-    """An object that processes runs."""
+    """Consumer of runs."""
 
     def process_run(self, like: WindowedValue, values: list[Any]) -> None:
-        """Processes elements, in order.
+        """Processes a run of elements in order.
 
         Args:
             like: a windowed value with the timestamp, windows and pane of all elements.
@@ -41,18 +41,18 @@ class RunConsumer(Protocol):
 
 
 def copy_to_windows(element: WindowedValue, pane: PaneInfo) -> list[WindowedValue]:
-    """Yields a copy of the element, or of a run's header, for each of its windows, in this pane."""
+    """Returns a copy of an element, or of the header of a run, for each of its windows, with the given pane."""
     value, micros, create = element.value, element.timestamp_micros, windowed_value.create
     return [create(value, micros, (window,), pane) for window in element.windows]
 
 
 class RunLengthController:
-    """Controller of the run length: as many values as take a few milliseconds, at first only one.
+    """Controller of the run length, which starts at 1 and grows while a run takes less than 4 ms.
 
-    So elements pass one by one, each with all its results, if they are slow, large or few.
+    Elements that are slow, large or few pass one by one, each with all its results.
 
     Args:
-        goes_alone: returns whether values like this one must pass one by one.
+        goes_alone: returns True for a value that must not wait for other values.
 
     Attributes:
         values: the current run length.
@@ -67,17 +67,17 @@ class RunLengthController:
         self._last: Any = None
 
     def check_value(self, value: Any) -> None:
-        """Checks a single value, which may show that all values must pass one by one."""
+        """Checks a single value. If the value must not wait for others, all later values pass one by one."""
         if _is_repeated_mutable(self._last, value) or self._goes_alone(value):
             self._one_by_one = sys.maxsize
         self._last = value
 
     def release_values(self) -> None:
-        """Releases the values that it has seen."""
+        """Releases the reference to the last checked value."""
         self._last = None
 
     def record_duration(self, seconds: float, count: int) -> None:
-        """Records how long a run of ``count`` elements took."""
+        """Records the duration of a run of ``count`` elements, and adjusts the run length."""
         if seconds > _LONG_SECONDS:
             self.values = max(1, int(count * _LONG_SECONDS / (2 * seconds)))
         elif self._one_by_one > 0:
@@ -87,10 +87,11 @@ class RunLengthController:
 
 
 def _is_repeated_mutable(last: Any, result: Any) -> bool:
-    """Returns whether a mutable object is, or is in, two consecutive results.
+    """Returns True if two consecutive results are, or contain, the same mutable object.
 
-    Beam forbids changes of an object after it was emitted, but its runners tolerate them, because
-    consumers have read it by then. The first results of a function often show that it does so.
+    Beam forbids changes of an object after its emission. But Beam's runners tolerate them, because
+    consumers have already processed the object. The first results of a function often show that the
+    function changes emitted objects.
     """
     if type(last) is tuple and type(result) is tuple and len(last) == len(result):
         return any(map(_is_repeated_mutable, last, result))
@@ -98,8 +99,8 @@ def _is_repeated_mutable(last: Any, result: Any) -> bool:
 
 
 def _has_finalizer(value: Any) -> bool:
-    """Returns whether an object, or one in a tuple, has a finalizer, so that it must not be held
-    longer than by Beam.
+    """Returns True if an object, or an object in a tuple, has a finalizer. Such an object must be
+    released as early as in Beam.
     """
     if type(value) is tuple:
         return any(map(_has_finalizer, value))
@@ -107,16 +108,17 @@ def _has_finalizer(value: Any) -> bool:
 
 
 def is_mutable_value(value: Any) -> bool:
-    """Returns whether an object, or one in a tuple, may change after it was emitted."""
+    """Returns True if an object, or an object in a tuple, is mutable, so that it may change after its emission."""
     if isinstance(value, tuple):
         return any(map(is_mutable_value, value))
     return not isinstance(value, _UNCHANGEABLE)
 
 
 class RunCollector:
-    """Collector of single elements into runs; see :class:`RunLengthController` for how long they wait.
+    """Collector of single elements into runs, whose length a :class:`RunLengthController` determines.
 
-    Elements of a PCollection with different timestamps don't wait.
+    If the elements of a PCollection have different timestamps, the collector passes them on
+    immediately.
 
     Args:
         target: receives the runs.
@@ -129,7 +131,7 @@ class RunCollector:
         self.reset()
 
     def reset(self) -> None:
-        """Drops the waiting elements."""
+        """Drops the collected elements, and starts with a run length of 1."""
         self._pace = RunLengthController()
         self._like: WindowedValue | None = None
         self._values: list[Any] = []
@@ -138,7 +140,7 @@ class RunCollector:
         self._last_micros = 0
 
     def add_element(self, element: WindowedValue) -> None:
-        """Adds an element; it is processed now or in a later call."""
+        """Adds an element, which is processed in this call or in a later call."""
         like = self._like
         if like is None:
             if self._alone >= _ONE_BY_ONE and element.timestamp_micros != self._last_micros:
@@ -159,7 +161,7 @@ class RunCollector:
             self.flush_elements()
 
     def flush_elements(self) -> None:
-        """Processes all waiting elements."""
+        """Processes all collected elements."""
         like, values = self._like, self._values
         if like is None:
             return
@@ -175,10 +177,12 @@ class RunCollector:
 
 
 class StepError(Exception):
-    """An exception of user code on its way through operations, with the name of its step as in Beam.
+    """Wrapper of an exception of user code, with the name of the failed step. Beam's operations
+    recognize it by ``_tagged_with_step``.
 
     Attributes:
-        step: the full name of the failed transform. The cause is the exception's context.
+        step: full name of the failed transform. The original exception is the context of this
+            exception.
     """
 
     _tagged_with_step = True
@@ -189,30 +193,33 @@ class StepError(Exception):
 
 
 def is_user_code_error(error: BaseException) -> bool:
-    """Returns whether an error of an operation is a failure of user code, and not an interrupt for the
-    process.
+    """Returns True if an exception from an operation is a failure of user code; False for a keyboard
+    interrupt.
 
-    Only user code raises errors that are not an ``Exception`` there: ``SystemExit``, or asyncio's
-    cancellation.
+    In an operation, only user code raises exceptions outside ``Exception``, such as ``SystemExit``
+    or asyncio's cancellation.
     """
     return not isinstance(error, KeyboardInterrupt)
 
 
 def add_step_name(error: BaseException, op: operations.Operation) -> BaseException:
-    """Returns the exception to raise for an error of an operation; call it in the error's handler."""
+    """Returns the exception to raise for an exception of user code in an operation, with the name of
+    the step. Call it in the handler of the exception.
+    """
     if getattr(error, "_tagged_with_step", False) or not is_user_code_error(error):
         return error
     return StepError(str(op.name_context.step_name))
 
 
 class RunOutput:
-    """An output of an operation, which counts elements and passes them to the consumers in runs.
+    """Output of an operation that counts elements and passes runs to the consumers.
 
-    The first element of each run is sampled for size estimates, as Beam samples every element.
+    Beam offers every element for size estimates. This output offers only the first element of each
+    run.
 
     Args:
-        receiver: Beam's object for the output.
-        consumers: the operations that read it, after their set-up.
+        receiver: Beam's consumer set of the output.
+        consumers: the operations that read the output; they must be set up.
     """
 
     def __init__(
@@ -233,7 +240,7 @@ class RunOutput:
 
 
 class _ElementOutput:
-    """An output whose elements must pass through Beam's code one by one."""
+    """Output whose elements must pass through Beam's code one by one."""
 
     def __init__(self, receiver: operations.ConsumerSet) -> None:
         self._receiver = receiver
@@ -247,9 +254,10 @@ class _ElementOutput:
 def create_run_output(
     receiver: operations.ConsumerSet, consumers: Sequence[operations.Operation]
 ) -> RunConsumer:
-    """Returns an output of an operation that takes runs.
+    """Returns the output through which an operation emits runs.
 
-    Batched DoFns get Beam's batches, and a PCollection with type checks passes through Beam's code.
+    If a consumer is a batched DoFn, or the PCollection has type checks, the elements pass through
+    Beam's code one by one.
     """
     batched = any(consumer.get_batching_preference().supports_batches for consumer in consumers)
     if batched or receiver.opcounter.output_type_constraints:
@@ -258,7 +266,7 @@ def create_run_output(
 
 
 def create_run_target(op: operations.Operation) -> RunConsumer:
-    """Returns an operation, after its set-up, as an object that takes runs."""
+    """Returns an operation as a consumer of runs. The operation must be set up."""
     if getattr(op, "takes_runs", False):
         target: RunConsumer = op
         return target
@@ -268,10 +276,10 @@ def create_run_target(op: operations.Operation) -> RunConsumer:
 def create_input_target(
     receiver: operations.ConsumerSet, consumers: Sequence[operations.Operation]
 ) -> RunConsumer | None:
-    """Returns the target of runs for the consumers of a stage's input; None if they take only single
+    """Returns the consumer of runs for the input of a stage; None if the operations accept only single
     elements.
 
-    A single consumer gets the runs without Beam's consumer set between.
+    A single operation gets the runs directly, without Beam's consumer set.
     """
     if isinstance(receiver, operations.SingletonElementConsumerSet):
         target = create_run_target(consumers[0])
@@ -281,7 +289,7 @@ def create_input_target(
 
 
 class _ElementTarget:
-    """An operation that takes single elements."""
+    """Adapter that passes the elements of a run to an operation one by one."""
 
     def __init__(self, op: operations.Operation) -> None:
         self._op = op
@@ -297,7 +305,9 @@ class _ElementTarget:
 
 
 class RunOutputMixin(operations.Operation):
-    """Mixin for one of Beam's operations with one output that takes runs; put it before the operation's class."""
+    """Mixin for a Beam operation that has one output and processes runs. The mixin must come before
+    the Beam class in the list of bases.
+    """
 
     takes_runs = True
 
@@ -307,21 +317,21 @@ class RunOutputMixin(operations.Operation):
         self._output: RunConsumer | None = None
 
     def add_receiver(self, operation: operations.Operation, output_index: int = 0) -> None:
-        """Called for each consumer while the operations are built."""
+        """Registers a consumer of an output. Beam calls this method while it builds the operations."""
         super().add_receiver(operation, output_index)
         self._readers.append(operation)
 
     def setup(self, data_sampler: Any = None) -> None:
-        """Sets the operation up, and connects the consumers."""
+        """Sets up the operation, and connects its output with the consumers."""
         super().setup(data_sampler)
         self._output = create_run_output(self.receivers[0], self._readers)
 
 
 class RunFlatten(RunOutputMixin, operations.FlattenOperation):
-    """Beam's Flatten, which also takes runs."""
+    """Beam's Flatten operation, which also accepts runs."""
 
     def process_run(self, like: WindowedValue, values: list[Any]) -> None:
-        """Passes a run on."""
+        """Passes a run to the consumers."""
         assert self._output is not None
         with self.scoped_process_state:
             self._output.process_run(like, values)

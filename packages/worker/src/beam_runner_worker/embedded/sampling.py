@@ -1,4 +1,4 @@
-"""Samples of the elements in Beam's operations, as metrics."""
+"""Samples of elements from Beam's operations, in the form of metrics."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from beam_runner_worker.samples import create_sample_infos
 
 
 def take_samples(sampler: DataSampler | None) -> None:
-    """Takes one sample from each PCollection that had an element since the last call."""
+    """Takes one sample from each PCollection that had an element since the last call of this function."""
     if sampler is not None:
         for output in list(sampler._samplers.values()):
             output.sample()
 
 
 def collect_samples(sampler: DataSampler | None) -> tuple[MonitoringInfo, ...]:
-    """Returns all samples since the last report."""
+    """Returns all samples since the last call, as metrics."""
     if sampler is None:
         return ()
     take_samples(sampler)

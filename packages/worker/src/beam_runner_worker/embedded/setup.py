@@ -1,7 +1,8 @@
-"""Preparation of this process for a job: options, staged files, the main session, plugins, logging.
+"""Set-up of the current process for a job: pipeline options, staged files, main session, plugins and
+logging.
 
-It does the work of Beam's ``sdk_worker_main.create_harness`` before the connection to services. All
-of this state is process-wide in Beam, so a process can serve only one job.
+The set-up does the first part of Beam's ``sdk_worker_main.create_harness``, before the harness
+connects to services. In Beam this state is process-wide, so a process can serve only one job.
 """
 
 from __future__ import annotations
@@ -35,13 +36,14 @@ from beam_runner_worker.ports import ArtifactReader, LogSink
 
 
 class ProcessSetup:
-    """The process-wide set-up for a job, which :meth:`close` undoes.
+    """Process-wide set-up for a job; :meth:`close` undoes it.
 
     Args:
         job: the job of this process.
         artifacts: reads staged files.
-        logs: receives what Python's ``logging`` logs from now on.
-        functions: returns the job's pickled functions, which may contain classes of its script.
+        logs: receives all records that this process logs through Python's ``logging``.
+        functions: returns the job's pickled functions, which may contain classes of the user's
+            script.
 
     Raises:
         BundleError: The pickled main session can't be loaded.
@@ -72,7 +74,7 @@ class ProcessSetup:
             raise
 
     def close(self) -> None:
-        """Removes the log handler and the staged files; idempotent."""
+        """Undoes the set-up: removes the log handler and the staged files, and restores ``__main__``; idempotent."""
         root = logging.getLogger()
         root.removeHandler(self.log_handler)
         root.setLevel(self._level_before)
@@ -114,7 +116,9 @@ class ProcessSetup:
             sys.path.append(staged)
 
     def _load_main_session(self, job: JobContext, functions: Callable[[], Iterable[bytes]]) -> None:
-        """Loads the main session into a separate ``__main__`` module, because this process has one already."""
+        """Loads the main session into a new ``__main__`` module, because the process already has
+        another ``__main__``.
+        """
         main = MainModule(functions, self._read_sent_classes(job))
         main.__dict__["__builtins__"] = __builtins__
         sys.modules["__main__"] = main
@@ -148,7 +152,7 @@ class ProcessSetup:
 
 
 def _set_dill_main_module(main: MainModule) -> None:
-    """Sets dill's ``__main__`` module, because dill unpickles into the module that it saw at its import."""
+    """Sets the ``__main__`` module that dill unpickles into, because dill stores the module at its import."""
     for name in ("dill._dill", "dill.dill", "dill.session"):
         module = sys.modules.get(name)
         if module is not None and hasattr(module, "_main_module"):
@@ -174,7 +178,7 @@ def _write_artifact(artifact: Artifact, artifacts: ArtifactReader, directory: st
 
 
 def _choose_file_name(artifact: Artifact) -> str:
-    """Returns the staged name if it is a plain file name, otherwise the content's hash."""
+    """Returns the staged name of a file if it is a plain file name; otherwise the hash of the file's content."""
     name = artifact.staged_name
     if name in ("", ".", "..") or os.path.basename(name) != name or "\0" in name or "\\" in name:
         return artifact.sha256

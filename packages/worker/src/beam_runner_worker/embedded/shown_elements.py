@@ -1,4 +1,4 @@
-"""Short one-line texts of elements of any type."""
+"""Formatting of elements of any type as short texts on one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _MOST_BYTES = 100
 
 
 def format_element(element: Any) -> str:
-    """Returns a truncated text of an element; memory use is limited to the text's size."""
+    """Returns the ``repr`` of an element on one line, truncated to 300 characters. The memory use
+    doesn't depend on the size of the element.
+    """
     try:
         text = " ".join(_ElementRepr().repr(element).splitlines())
     except Exception as error:

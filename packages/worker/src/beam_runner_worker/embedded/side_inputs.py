@@ -1,7 +1,7 @@
-"""Side inputs for DoFns from the host's reader, decoded once and cached until they change.
+"""Side inputs of DoFns: they are read from the host, decoded once, and cached until they change.
 
-Beam's own map of side inputs drops its views after every bundle. Its multimap mixes keys that are
-equal in Python but not in their encoding (1, 1.0 and True). So this module replaces the whole map.
+Beam's own implementation drops all side inputs after every bundle. Its multimap mixes keys that are
+equal in Python but not in their encoding (1, 1.0 and True). So this module replaces it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.errors import HarnessError
 
 KEPT_BYTES = 64 * 1024 * 1024
-"""The maximum encoded size in bytes whose decoded values a side input caches. Larger ones are decoded each time."""
+"""Maximum encoded size in bytes of the values that a side input caches in decoded form. Larger values
+are decoded at each read.
+"""
 KEPT_VIEWS = 1024
-"""The number of windows whose views a side input caches across bundles."""
+"""Maximum number of windows whose views a side input caches across bundles."""
 _NONE = object()
 
 
 class IterableView:
-    """All elements of a side input in one window, read and decoded at the first iteration.
+    """All elements of a side input in one window, which are read and decoded at the first iteration.
 
-    It pickles as a list, and Beam's coders write it as an iterable.
+    The view pickles as a list, and Beam's coders write it as an iterable.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class MultimapView:
 def _decode_values(
     impl: coder_impl.CoderImpl, data: bytes | ValuePieces
 ) -> tuple[Iterable[Any], int]:
-    """Returns the values, lazily if they are too large, and the number of cached bytes."""
+    """Returns the decoded values and the number of cached bytes. Values above the size limit are decoded lazily."""
     size = len(data)
     if size > KEPT_BYTES:
         return LazyValues(impl, data), size if isinstance(data, bytes) else 0
@@ -106,7 +108,7 @@ def _decode_values(
 
 
 class SideInputMap:
-    """One side input of a ParDo: maps a window of the main input to the view of the side input.
+    """Side input of a ParDo, which maps a window of the main input to the object that user code gets.
 
     It replaces Beam's ``StateBackedSideInputMap`` and has the same constructor arguments.
     """
@@ -133,11 +135,11 @@ class SideInputMap:
         state_handler.views.append(self)
 
     def __getitem__(self, main_window: window.BoundedWindow) -> Any:
-        """Returns the object for user code: a value, list, dict, iterable or multimap."""
+        """Returns the object that user code gets: a value, list, dict, iterable or multimap."""
         last_window, last_view = self._last
         if main_window is last_window:
             return last_view
-        # Beam's window mapping takes 10 µs.
+        # Cache the result, because Beam's window mapping takes 10 µs.
         view = self._by_main_window.get(main_window, _NONE)
         if view is _NONE:
             if len(self._by_main_window) >= KEPT_VIEWS:
@@ -155,19 +157,19 @@ class SideInputMap:
         return kept[0]
 
     def is_globally_windowed(self) -> bool:
-        """Whether every window of the main input, in every bundle, sees the same view.
+        """Returns True if all windows of the main input see the same view in all bundles.
 
-        If so, Beam asks for the view only once.
+        Then Beam requests the view only once.
         """
         global_mapping = self._data.window_mapping_fn is sideinputs._global_window_mapping_fn
         return global_mapping and not self._reader.changing
 
     def is_current(self) -> bool:
-        """Returns whether the cached data is still current."""
+        """Returns True if the cached data is still current."""
         return self._reader.get_version(self._transform_id, self._tag) == self._version
 
     def reset(self) -> None:
-        """Called between bundles: drops changed data, or all data if it is too large."""
+        """Drops the cached data if the side input has changed, or if the cache is too large. Called between bundles."""
         kept_bytes = sum(raw.kept_bytes for _, raw in self._views.values())
         if len(self._views) > KEPT_VIEWS or kept_bytes > KEPT_BYTES or not self.is_current():
             self._views.clear()

@@ -1,4 +1,6 @@
-"""The operations at the ends of a stage, which encode elements into chunks and write them to ports."""
+"""Sinks: operations at the outputs of a stage, which encode elements into chunks and write the chunks
+to the host's ports.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +23,28 @@ from beam_runner_worker.limits import check_chunk_size, check_size
 from beam_runner_worker.ports import OutputPort
 
 MAX_ROWS = 65_536
-"""The maximum number of rows of a chunk. A chunk is written when it reaches this number or the size of a piece."""
+"""Maximum number of rows in a chunk. A chunk is written when it reaches this number of rows or the size of a piece."""
 _MIN_MILLIS = MIN_TIMESTAMP.micros // 1000
 
 Run = tuple[WindowedValue, Iterator[Any]]
-"""Values that are still to be written, and a header with their timestamp, windows and pane (see ``runs``)."""
+"""Header with the timestamp, windows and pane of a run, and an iterator over the values that are not
+yet encoded (see ``runs``).
+"""
 Encoder = Generator[None, WindowedValue | Run | None, None]
 
 
 class Sink(operations.Operation, metaclass=abc.ABCMeta):
-    """Encoder of the elements of one output; :meth:`connect_port` it to a port before each bundle.
+    """Base of operations that encode the elements of one output and write them to a port.
+    :meth:`connect_port` must be called before each bundle.
 
-    The encoding loop is a coroutine, and ``process`` is its ``send`` method. Its state is in local
-    variables, and no Python function is called for an element. ``None`` makes it write the rest.
+    The encoding loop is a coroutine, and ``process`` is the ``send`` method of the coroutine. So
+    the state of the loop is in local variables, and no Python function is called for each element.
+    If the coroutine receives ``None``, it writes the remaining elements.
 
     Attributes:
-        port_error: an error of the port, which is the host's error, not user code's.
-        writer: the full name of the transform whose output it writes.
+        port_error: the exception that the port raised, which is an error of the host, not of user
+            code.
+        writer: full name of the transform whose output the sink writes.
     """
 
     takes_runs = True
@@ -56,27 +63,29 @@ class Sink(operations.Operation, metaclass=abc.ABCMeta):
         self._port: OutputPort | None = None
 
     def connect_port(self, port: OutputPort) -> None:
-        """Sets ``port`` as the destination of later writes."""
+        """Sets the port to which the sink writes the output of the next bundle."""
         self._port = port
         encoder = self._encode_items()
         next(encoder)
         self.process = encoder.send
 
     def process_run(self, like: WindowedValue, values: list[Any]) -> None:
-        """Encodes a run."""
+        """Encodes a run of elements."""
         self.process((like, iter(values)))
 
     def finish(self) -> None:
-        """Writes the rest; called once at the end of a bundle."""
+        """Writes the remaining elements; called once at the end of a bundle."""
         super().finish()
         self.process(None)
 
     @abc.abstractmethod
     def _encode_items(self) -> Encoder:
-        """Receives elements and runs without end, and writes a chunk when it is full or None arrives."""
+        """Receives elements and runs in an endless loop. Writes a chunk when the chunk is full, or
+        when None arrives.
+        """
 
     def check_size(self, size: int) -> None:
-        """Raises an error if an encoded element is too large, before the data is copied."""
+        """Raises BundleError if an encoded element exceeds the size limit. Called before the data is copied."""
         check_size(size, PIECE_BYTES, self.writer)
 
     def _write_chunk(self, chunk: OutputChunk) -> None:
@@ -91,7 +100,7 @@ class Sink(operations.Operation, metaclass=abc.ABCMeta):
 
 
 class ElementSink(Sink):
-    """A sink that writes :class:`ElementChunk`."""
+    """Sink that writes :class:`ElementChunk`."""
 
     def __init__(self, *args: Any, min_timestamp: bool) -> None:
         super().__init__(*args)
@@ -122,7 +131,7 @@ class ElementSink(Sink):
                     if element.timestamp_micros < earliest:
                         earliest = element.timestamp_micros
                     if element.windows is not last:
-                        # After the end of its window an element holds no watermark: see
+                        # An element holds the watermark at most until the end of its window: see
                         # `compute_hold_time`.
                         last = element.windows
                         for window in last:
@@ -136,18 +145,18 @@ class ElementSink(Sink):
 
 
 def round_down_to_millis(micros: int) -> int:
-    """Returns the event time in milliseconds, rounded down, so that no element is earlier."""
+    """Returns an event time in milliseconds, rounded down, so that the result is never later than the element."""
     return max(micros // 1000, _MIN_MILLIS)
 
 
 RunEncoder = Callable[[Run, coder_impl.create_OutputStream, list[int]], None]
-"""Encodes values of a run until the stream is full or the maximum number is reached, and records the
-end of each element.
+"""Function that encodes values of a run until the chunk is full, and appends the end position of each
+element to a list.
 """
 
 
 def _make_run_encoder(coder: coders.WindowedValueCoder) -> RunEncoder:
-    """Returns an encoder that writes the values of a run as windowed values with a common header."""
+    """Returns a function that encodes the values of a run as windowed values with the run's header."""
     if type(coder) is not coders.WindowedValueCoder:
         encode_element = coder.get_impl().encode_to_stream
 
@@ -181,7 +190,7 @@ def _make_run_encoder(coder: coders.WindowedValueCoder) -> RunEncoder:
 
 
 class HeaderEncoder:
-    """Encoder of the header of windowed values, which encodes only changed headers."""
+    """Encoder of the headers of windowed values, which caches the last header."""
 
     def __init__(self, coder: coders.WindowedValueCoder) -> None:
         self._encode = (
@@ -201,7 +210,7 @@ class HeaderEncoder:
             or known.timestamp_micros != like.timestamp_micros
             or known.pane_info != like.pane_info
         ):
-            # Remember only tuples, because the caller could change a list later.
+            # Cache only tuples, because the caller could change a list later.
             self._like = like if type(like.windows) is tuple else None
             self._header = self._encode(like.with_value(None))
         return self._header

@@ -1,4 +1,4 @@
-"""The operation at the head of a stage, which passes the elements of chunks to the fused transforms."""
+"""Source: the operation at the input of a stage, which passes the elements of chunks to the fused transforms."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ChunkSource(operations.Operation):
-    """The source of a stage, which passes elements on chunk by chunk, in the caller's thread.
+    """Input operation of a stage, which decodes chunks and passes their elements to the consumers in
+    the caller's thread.
 
-    Claims count the elements. A single consumer gets them without Beam's consumer set between,
-    which would sample sizes a second time: the writer of the elements has sampled them already.
+    A single consumer gets the elements directly, without Beam's consumer set. The consumer set
+    would sample the sizes of elements a second time, after the stage that wrote them.
 
     Attributes:
         claims: record of the bundle's claimed elements.
         targets: the consumers.
         encode: encodes a windowed value with the coder of the input's elements.
-        feeding: whether the last claimed element may still be in process.
-        failed_split: why a split failed that may have lost data, or None.
+        feeding: whether the consumers may still be processing the last claimed element.
+        failed_split: error of a failed split that may have lost data, or None.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class ChunkSource(operations.Operation):
         )
 
     def setup(self, data_sampler: Any = None) -> None:
-        """Connects the consumers; called once by the bundle processor."""
+        """Connects the source with its consumers; called once by the bundle processor."""
         super().setup(data_sampler)
         receiver = operations.ConsumerSet.create(
             counter_factory=self.counter_factory,
@@ -85,9 +86,9 @@ class ChunkSource(operations.Operation):
         self._runs = create_input_target(receiver, self.targets)
 
     def process_chunk(self, chunk: ElementChunk | GroupChunk) -> None:
-        """Decodes a chunk of the edge's kind and processes its elements, in order.
+        """Decodes a chunk and passes its elements to the consumers in order.
 
-        It skips elements that a split has given away.
+        The method skips elements that a split has removed from the bundle.
         """
         # Look ``process`` up for each chunk, because a sink directly after the source replaces its
         # ``process`` in each bundle.
@@ -106,7 +107,7 @@ class ChunkSource(operations.Operation):
         self.feeding = False
 
     def end_input(self) -> None:
-        """Ends the input; from now on no split is possible.
+        """Ends the input of the bundle. Later splits are not possible.
 
         Raises:
             BundleError: A split has failed.
@@ -116,7 +117,9 @@ class ChunkSource(operations.Operation):
             raise self.failed_split
 
     def get_current_progress(self) -> float | None:
-        """Returns the completed fraction of the current element, if its restriction tracker reports it."""
+        """Returns the completed fraction of the current element; None if its restriction tracker
+        reports no progress.
+        """
         try:
             progress = self.receivers[0].current_element_progress()
             return None if progress is None else min(1.0, max(0.0, progress.fraction_completed))
@@ -133,7 +136,7 @@ class ChunkSource(operations.Operation):
 
     @property
     def processed(self) -> float:
-        """Returns the number of processed elements, with a fraction for the current one; correct from any thread."""
+        """Number of processed elements, with a fraction for the current element. Any thread may read it."""
         claimed = self.claims.claimed_count
         if claimed == 0 or not self.feeding:
             return claimed
@@ -141,11 +144,11 @@ class ChunkSource(operations.Operation):
 
     @property
     def sampled_sizes(self) -> Sequence[int]:
-        """Returns the sizes of some elements in bytes: groups, which are not the output of an operation."""
+        """Sizes of sampled groups in bytes; empty for a source of elements, whose writer has sampled their sizes."""
         return self._decoder.sampled if isinstance(self._decoder, GroupDecoder) else ()
 
     def reset(self) -> None:
-        """Resets the counters; called between bundles."""
+        """Resets the counters and the claims; called between bundles."""
         super().reset()
         self.claims.start_bundle()
         if isinstance(self._decoder, GroupDecoder):

@@ -1,4 +1,4 @@
-"""Splits of a running bundle, between two elements or within the current element."""
+"""Splits of a running bundle, either between two elements or within the current element."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ from beam_runner_worker.embedded.source import ChunkSource
 from beam_runner_worker.errors import BundleError, HarnessError
 
 _UNKNOWN_PROGRESS = 0.5
-"""The assumed completed fraction of an element that doesn't report its progress."""
+"""Assumed completed fraction of an element whose restriction tracker doesn't report progress."""
 
 
 def split_bundle(
     source: ChunkSource, keep: float, elements: int, points: Sequence[int] = ()
 ) -> BundleSplit | None:
-    """Gives away part of a bundle's unprocessed input; any thread may call it.
+    """Splits a running bundle: removes part of its unprocessed input, and returns the split. Any
+    thread may call it.
 
-    The unprocessed input is measured in elements, with a fraction for the current one. The bundle
-    keeps the fraction ``keep`` of it. If that ends within the current element, the element is split
-    if possible. Otherwise the split is at the nearest element boundary.
+    The unprocessed input is measured in elements, with a fraction for the current element. The
+    bundle retains the fraction ``keep`` of this input. If the retained part ends within the current
+    element, the function tries to split the element. Otherwise it splits at the nearest element
+    boundary.
 
-    If user code fails while it splits its restriction, the given-away part is unknown, so the
-    bundle fails.
+    If user code fails while it splits its restriction, the removed part is unknown, so the bundle
+    fails.
 
     Args:
         source: the bundle's source.
         keep: as in :meth:`~beam_runner_worker.ports.StageHarness.split`.
-        elements: likewise.
-        points: likewise.
+        elements: total number of input elements of the bundle.
+        points: allowed split points; see :meth:`~beam_runner_worker.ports.StageHarness.split`.
     """
     with source.claims.pause_claims() as held:
         current = held.claimed - 1
@@ -61,7 +63,8 @@ def split_bundle(
 def create_residual(
     source: ChunkSource, op: operations.Operation, residual: sdf_utils.SplitResultResidual
 ) -> ResidualElement:
-    """Returns a residual of a splittable DoFn as an element of the stage's input.
+    """Returns the unprocessed part of an element of a splittable DoFn as an element of the stage's
+    input.
 
     Raises:
         HarnessError: the operation doesn't read the stage's input directly.
@@ -82,7 +85,7 @@ def create_residual(
 
 
 def _get_current_fraction(source: ChunkSource, held: ClaimPosition) -> float:
-    """Returns the completed fraction of the last claimed element."""
+    """Returns the completed fraction of the last claimed element; 1 if the element is finished."""
     if held.claimed == 0 or not source.feeding:
         return 1.0
     progress = source.get_current_progress()
@@ -92,7 +95,7 @@ def _get_current_fraction(source: ChunkSource, held: ClaimPosition) -> float:
 def _split_current_element(
     source: ChunkSource, held: ClaimPosition, keep: float
 ) -> BundleSplit | None:
-    """Splits the current element if it is a restriction that can be split now."""
+    """Splits the restriction of the current element; returns None if it can't be split now."""
     try:
         try:
             split = source.receivers[0].try_split(keep)

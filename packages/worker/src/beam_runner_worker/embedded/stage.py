@@ -1,4 +1,4 @@
-"""One embedded stage in this process: builds its operations once and runs bundle after bundle on them."""
+"""Stage of the embedded harness, which builds Beam's operations once and runs many bundles on them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from beam_runner_worker.ports import OutputPort, SideInputReader, UserState
 
 
 class EmbeddedStage:
-    """:class:`~beam_runner_worker.ports.StageHarness` on Beam's operations.
+    """Implementation of :class:`~beam_runner_worker.ports.StageHarness` with Beam's operations.
 
-    The stage doesn't use Beam's own bundle loop, which needs data channels and a sampling thread
-    for each bundle (see ``times``). After a failure, the stage tears the operations down, and
-    rebuilds them for the next bundle.
+    The stage doesn't use Beam's bundle loop, which needs data channels and a sampling thread for
+    each bundle (see ``times``). After a failure, the stage tears down its operations, and builds
+    new operations for the next bundle.
 
     Args:
         spec: the stage.
@@ -69,8 +69,8 @@ class EmbeddedStage:
     ) -> BundleResult:
         """Processes one bundle; see :class:`~beam_runner_worker.ports.StageHarness`.
 
-        Errors of ``inputs``, the ports and the side-input reader propagate unchanged. ``inputs``
-        can run a bundle of another stage.
+        Exceptions of ``inputs``, the ports and the side-input reader propagate unchanged. The
+        iterator ``inputs`` may run a bundle of another stage in the same thread.
         """
         outer = statesampler.get_current_tracker()
         try:
@@ -136,11 +136,11 @@ class EmbeddedStage:
             self._running = running
 
     def _get_or_build_processor(self) -> StageProcessor:
-        """Returns the processor with cleared counters: the cached processor, or a new one with its
-        DoFns set up.
+        """Returns the cached processor with cleared counters, or a new processor whose DoFns are set
+        up.
 
-        Beam's operations cache the global side inputs that they have read. After the first change
-        of such a side input, the processor is rebuilt without that cache.
+        Beam's operations cache global side inputs. After the first change of such a side input, the
+        method builds a new processor without that cache.
         """
         if (
             self._processor is not None

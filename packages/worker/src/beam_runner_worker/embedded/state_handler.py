@@ -1,4 +1,4 @@
-"""A replacement for Beam's state handler, which gives access to the host's side inputs and user state."""
+"""Replacement for Beam's state handler, which gives operations access to the side inputs and user state of the host."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ from beam_runner_worker.ports import SideInputReader, UserState
 
 
 class SideInputCache(Protocol):
-    """The cached data of a side input."""
+    """Cached data of a side input."""
 
     def is_current(self) -> bool:
         """Returns whether the cached data is current."""
 
 
 class UserStateCache(Protocol):
-    """The state of a stateful transform that user code has read or changed."""
+    """Cached state cells of a stateful transform, which user code has read or changed."""
 
     def convert_due_timer(self, timer: StageTimer) -> Any:
-        """Returns a due timer in the form that Beam's operation takes."""
+        """Converts a due timer to the form that Beam's operation processes."""
 
     def flush(self) -> None:
         """Writes the changes to the host."""
 
 
 class StateHandler(CachingStateHandler):
-    """The host's ports for the operations, which refuses the requests of Beam's own classes.
+    """Access to the host's ports for operations. It raises an error for state requests of Beam's own
+    classes.
 
-    Classes of this package read side inputs and user state, so Beam requests them only because of a
-    defect.
+    Classes of this package read side inputs and user state. So a request of Beam's own classes
+    shows a defect.
 
     Args:
         reader: reads the stage's side inputs.
@@ -49,10 +50,11 @@ class StateHandler(CachingStateHandler):
         changing: whether side inputs may change from one bundle to the next.
 
     Attributes:
-        changing: as given.
-        errors: the errors of the reader and of bundles' state, even if user code caught them.
-        views: the views of every side input of the stage.
-        cells: the cells of every stateful transform by its id.
+        changing: whether side inputs may change from one bundle to the next.
+        errors: recorder of the exceptions that the reader and the user state raised, even if user
+            code caught them.
+        views: caches of all side inputs of the stage.
+        cells: caches of state cells, by the id of the stateful transform.
     """
 
     def __init__(self, reader: SideInputReader, stage_name: str, *, changing: bool = False) -> None:
@@ -66,10 +68,10 @@ class StateHandler(CachingStateHandler):
 
     @property
     def user_state(self) -> UserState:
-        """The state of the running bundle.
+        """User state of the running bundle.
 
         Raises:
-            HarnessError: the host has passed none.
+            HarnessError: The host has passed no user state for the bundle.
         """
         if self._user_state is None:
             with self.errors:
@@ -77,25 +79,25 @@ class StateHandler(CachingStateHandler):
         return self._user_state
 
     def set_user_state(self, user_state: UserState | None) -> None:
-        """Sets the state of the running bundle."""
+        """Sets the user state of the next bundle; None for a bundle without state."""
         self._user_state = (
             None if user_state is None else ErrorRecordingState(user_state, self.errors)
         )
 
     def get_version(self, transform_id: str, tag: str) -> int:
-        """Returns the version; see :meth:`SideInputReader.get_version`."""
+        """Returns the version of a side input; see :meth:`SideInputReader.get_version`."""
         with self.errors:
             return self._reader.get_version(transform_id, tag)
 
     def read_iterable(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
-        """Returns the elements; see :meth:`SideInputReader.read_iterable`."""
+        """Returns the elements of a side input in a window; see :meth:`SideInputReader.read_iterable`."""
         with self.errors:
             return self._record_read_errors(self._reader.read_iterable(transform_id, tag, window))
 
     def read_values(
         self, transform_id: str, tag: str, window: bytes, key: bytes
     ) -> bytes | ValuePieces:
-        """Returns the values of a key; see :meth:`SideInputReader.read_values`."""
+        """Returns the values of a key of a side input; see :meth:`SideInputReader.read_values`."""
         with self.errors:
             return self._record_read_errors(
                 self._reader.read_values(transform_id, tag, window, key)
@@ -105,10 +107,10 @@ class StateHandler(CachingStateHandler):
         return values if isinstance(values, bytes) else record_piece_errors(values, self.errors)
 
     def blocking_get(self, state_key: Any, coder: coder_impl.CoderImpl) -> NoReturn:
-        """Raises an error, because this package reads all state itself.
+        """Raises an error, because classes of this package read all state.
 
         Raises:
-            HarnessError: always; the text names the kind of state.
+            HarnessError: Always; the message names the kind of state.
         """
         self._raise_unsupported(state_key)
 
@@ -135,4 +137,4 @@ class StateHandler(CachingStateHandler):
         yield
 
     def done(self) -> None:
-        """Does nothing, because nothing is open."""
+        """Does nothing, because the handler holds no open resource."""

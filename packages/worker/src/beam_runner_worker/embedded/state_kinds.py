@@ -1,7 +1,8 @@
-"""The state cells of user code: read on first access, and written when user code moves to another key.
+"""State cells that user code reads and writes. A cell is read at the first access, and written to the
+host when another key follows.
 
-User code sees its own writes at once. A cell is written to the host as a whole, in ``flush``, so
-that thousands of additions are one call.
+User code immediately sees its own writes. A cell is written to the host in one call, in ``flush``,
+even after thousands of additions.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ _FIRST_SORT_KEY, _AFTER_SORT_KEYS = -(1 << 63), (1 << 63) - 1
 
 @attrs.frozen
 class StoredCell:
-    """A cell of the host, and the coder of its values."""
+    """Encoded state cell of the host, with the coder of its values."""
 
     state: UserState
     cell: StateCell
     impl: coder_impl.CoderImpl
 
     def read(self) -> list[Any]:
-        """Returns all values, decoded."""
+        """Returns all values of the cell, decoded."""
         data = self.state.read_bag(self.cell)
         return decode_all(self.impl, data) if data else []
 
     def replace(self, values: Iterable[Any]) -> None:
-        """Replaces all values."""
+        """Replaces all values of the cell."""
         self.state.replace(self.cell, self._encode_values(values))
 
     def append(self, values: Iterable[Any]) -> None:
-        """Appends values."""
+        """Appends values to the cell."""
         data = self._encode_values(values)
         if data:
             self.state.append(self.cell, data)
@@ -53,7 +54,7 @@ class StoredCell:
 
 
 class ValueCell(userstate.ReadModifyWriteRuntimeState):
-    """One value or none."""
+    """Cell of a value state: one value or none."""
 
     def __init__(self, stored: StoredCell) -> None:
         self._stored = stored
@@ -61,7 +62,7 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
         self._changed = False
 
     def read(self) -> Any:
-        """Returns the value; None without one."""
+        """Returns the value; None if the cell is empty."""
         if self._values is None:
             self._values = self._stored.read()
         return self._values[0] if self._values else None
@@ -83,7 +84,7 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
 
 
 class BagCell(userstate.BagRuntimeState):
-    """Values in the order in which they were added."""
+    """Cell of a bag state: values in the order of their addition."""
 
     def __init__(self, stored: StoredCell) -> None:
         self._stored = stored
@@ -114,7 +115,7 @@ class BagCell(userstate.BagRuntimeState):
 
 
 class SetCell(userstate.SetRuntimeState):
-    """Distinct values. The host stores them as a bag, which is how the SDK represents sets."""
+    """Cell of a set state: distinct values. The host stores the values as a bag, as the Python SDK does for sets."""
 
     def __init__(self, stored: StoredCell) -> None:
         self._stored = stored
@@ -148,7 +149,7 @@ class SetCell(userstate.SetRuntimeState):
 
 
 class CombiningCell(userstate.CombiningValueRuntimeState):
-    """The result of a combining function for the added values, stored as one accumulator."""
+    """Cell of a combining state: the added values, combined by a CombineFn and stored as one accumulator."""
 
     def __init__(self, stored: StoredCell, combine_fn: core.CombineFn) -> None:
         self._stored = stored
@@ -158,8 +159,9 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
         self._shown = False
 
     def read(self) -> Any:
-        """Returns the combined value; without values, the combined value of none."""
-        # User code may hold the output, which may be the accumulator itself.
+        """Returns the combined value; for an empty cell, the output of a new accumulator."""
+        # Remember the read, because the output may be the accumulator itself, which user code may
+        # still hold.
         self._shown = True
         return self._combine_fn.extract_output(self._get_accumulator())
 
@@ -193,16 +195,18 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
 
 
 class OrderedListCell(userstate.OrderedListRuntimeState):
-    """Values sorted by a timestamp (microseconds at the host), read and written at once."""
+    """Cell of an ordered list state: values sorted by timestamp (in microseconds at the host). Reads
+    and writes go to the host immediately.
+    """
 
     def __init__(self, stored: StoredCell) -> None:
         self._stored = stored
 
     def add(self, value: tuple[Timestamp, Any]) -> None:
-        """Adds a value at its timestamp.
+        """Adds a value with its timestamp.
 
         Raises:
-            ValueError: the timestamp is out of the list's range.
+            ValueError: The timestamp is outside of the range of an ordered list.
         """
         timestamp, data = value
         sort_key = timestamp.micros
@@ -220,7 +224,7 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
     def read_range(
         self, min_time_stamp: Timestamp, limit_time_stamp: Timestamp
     ) -> list[tuple[Timestamp, Any]]:
-        """Returns the values from one timestamp to before another, ascending."""
+        """Returns the values with timestamps in a half-open range, ascending."""
         return self._read_between(min_time_stamp.micros, limit_time_stamp.micros)
 
     def clear(self) -> None:
@@ -228,7 +232,7 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
         self._stored.state.clear(self._stored.cell)
 
     def clear_range(self, min_time_stamp: Timestamp, limit_time_stamp: Timestamp) -> None:
-        """Removes the values from one timestamp to before another."""
+        """Removes the values with timestamps in a half-open range."""
         stored = self._stored
         start, end = min_time_stamp.micros, limit_time_stamp.micros
         stored.state.remove_ordered_values(stored.cell, start, end)
@@ -258,11 +262,11 @@ _SIMPLE_KINDS: dict[type[userstate.StateSpec], type[Any]] = {
 def get_cell_factory(
     spec: userstate.StateSpec, combine_fn: core.CombineFn | None
 ) -> Callable[[StoredCell], RuntimeCell]:
-    """Returns a factory of the objects that user code gets for a declared state.
+    """Returns a factory of the cells that user code gets for a declared state.
 
     Args:
-        spec: the declaration.
-        combine_fn: the function of combining state, set up.
+        spec: the state that the DoFn declares.
+        combine_fn: the CombineFn of a combining state, after its set-up; None for other kinds.
 
     Raises:
         HarnessError: the kind of state is unknown.

@@ -1,8 +1,8 @@
-"""Execution times by transform, sampled by one thread.
+"""Execution times of transforms, sampled by one thread of the process.
 
-Beam's own bundle loop starts a sampling thread for every bundle, and waits for it at the end, for
-50 to 170 ms. Here one thread, which never holds the GIL, samples the process's state as long as the
-process lives. So it costs a bundle nothing.
+Beam's bundle loop starts a sampling thread for every bundle, and waits 50 to 170 ms for its end. In
+this module, one thread samples for the whole life of the process, and never holds the GIL. So the
+sampling adds no time to a bundle.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from beam_runner_model.threads import start_helper_thread
 from beam_runner_urns import metrics as urns
 
 SAMPLING_MS = 25
-"""The sampling period in ms. A time has about this precision, and a much better one over many bundles."""
+"""Sampling period in milliseconds. A time of one bundle has about this precision. A sum over many
+bundles is more precise.
+"""
 
 _URNS = {
     "start": urns.START_BUNDLE_MSECS,
@@ -34,9 +36,10 @@ _sampler: Any = None
 
 
 def get_process_sampler() -> Any:
-    """Returns the started state sampler of the process. Must not be called before a fork.
+    """Returns the state sampler of the process, and starts it at the first call. Must not be called
+    before a fork.
 
-    Without Beam's compiled modules it takes no samples, and all times are 0.
+    Without Beam's compiled modules the sampler takes no samples, and all times are 0.
     """
     global _sampler
     with _lock:
@@ -48,7 +51,8 @@ def get_process_sampler() -> Any:
 
 
 class ExecutionTimes:
-    """The execution times of one stage's operations, which use this object as their state sampler.
+    """Execution times of the operations of one stage. The operations use this object as Beam's state
+    sampler.
 
     Args:
         edges: the ids of the runner's own transforms, whose times are not reported.
@@ -72,7 +76,9 @@ class ExecutionTimes:
         io_target: Any = None,
         metrics_container: Any = None,
     ) -> Any:
-        """Returns the state for the start, the processing or the finish of a step; the same for the same names."""
+        """Returns the state object that measures the start, the processing or the finish of a step.
+        Equal names get the same object.
+        """
         if isinstance(name_context, str):
             name_context = common.NameContext(name_context)
         name = CounterName(
@@ -89,19 +95,19 @@ class ExecutionTimes:
         return state
 
     def current_state(self) -> Any:
-        """Returns the current state of the process."""
+        """Returns the state in which the process currently is."""
         return self.sampler.current_state()
 
     def reset(self) -> None:
-        """Resets the counters; fractions of a millisecond count for the next bundle."""
+        """Resets the times. Fractions of a millisecond are added to the next bundle."""
         self._told = bool(self._before)
         self._before = {place: _sum_milliseconds(states) for place, states in self._timed.items()}
 
     def monitoring_infos(self) -> tuple[MonitoringInfo, ...]:
-        """Returns the milliseconds since the last reset.
+        """Returns the execution times in milliseconds since the last reset, as metrics.
 
-        The first bundle reports every transform, so that none is missing. Later bundles report
-        those with any time.
+        The first bundle reports every transform, so that no transform is missing in the totals.
+        Later bundles report only transforms with a time above 0.
         """
         infos = []
         totals: dict[str, int] = {}

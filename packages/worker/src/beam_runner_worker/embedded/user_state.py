@@ -1,8 +1,8 @@
-"""User state and timers of a stateful DoFn, as Beam's operation requests them for user code.
+"""Beam's user state context for a stateful DoFn, which reads and writes the host's state and timers.
 
-Beam's own context uses a state channel cell by cell and caches all cells of a bundle. This context
-caches the cells of one key and window. The host passes elements key by key. A key's changes are
-written when another key follows, or when the host requests a flush.
+Beam's own context requests each cell over a state channel and caches all cells of a bundle. This
+context caches only the cells of one key and window, because the host passes elements key by key.
+The changes of a key are written when another key follows, or when the host requests a flush.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from beam_runner_worker.embedded.state_kinds import RuntimeCell, StoredCell, get
 
 _PANES = coder_impl.PaneInfoCoderImpl()
 EQUAL_IF_ENCODED_EQUAL = frozenset({str, bytes, int, bool})
-"""Types whose values are equal exactly if their encodings are equal. For example, 1 and 1.0 are equal
-only in Python, and so are keys that contain them.
+"""Types whose values are equal if and only if their encodings are equal. Other types need a comparison
+of encodings: for example, 1 and 1.0 are equal in Python but have different encodings.
 """
 _KEPT_WINDOWS = 1000
 _Kind = tuple[Callable[[StoredCell], RuntimeCell], coder_impl.CoderImpl]
 
 
 class UserTimer(userstate.BaseTimer):
-    """The timer object of user code, for one element or timer."""
+    """Timer object that user code gets while it processes one element or timer."""
 
     __slots__ = ("_context", "_pane", "_spec", "_timestamp")
 
@@ -49,7 +49,9 @@ class UserTimer(userstate.BaseTimer):
         self._pane = pane
 
     def set(self, timestamp: Any, dynamic_timer_tag: str = "") -> None:
-        """Sets the timer's firing time; its output watermark is held at that time, or at the element's timestamp."""
+        """Sets the firing time of the timer. The watermark hold is the firing time of an event-time
+        timer, or the element's timestamp for other timers.
+        """
         time = Timestamp.of(timestamp)
         hold = time if TimeDomain.is_event_time(self._spec.time_domain) else self._timestamp
         self._context.set_timer(
@@ -65,7 +67,7 @@ class UserStateContext(userstate.UserStateContext):
     """State and timers of one transform, in place of Beam's ``FnApiUserStateContext``.
 
     Args:
-        state_handler: has the state of the running bundle.
+        state_handler: gives access to the user state of the running bundle.
         transform_id: the stateful transform.
         key_coder: the key coder of the main input.
         window_coder: the window coder of the main input.
@@ -90,7 +92,7 @@ class UserStateContext(userstate.UserStateContext):
 
     @property
     def key(self) -> Any:
-        """The current or last key of user code."""
+        """Key that user code is processing, or has processed last."""
         return self._key
 
     def _clear_current(self) -> None:
@@ -103,7 +105,9 @@ class UserStateContext(userstate.UserStateContext):
     def get_state(
         self, state_spec: userstate.StateSpec, key: Any, window: BoundedWindow
     ) -> RuntimeCell:
-        """Returns the cell of a key and window; the same object until :meth:`flush`, or another key."""
+        """Returns the state cell of a key and window. The object stays the same until :meth:`flush` is
+        called or another key follows.
+        """
         if key is not self._key or window is not self._window:
             self._switch_key(key, window)
         cell = self._cells.get(state_spec)
@@ -119,7 +123,9 @@ class UserStateContext(userstate.UserStateContext):
         timestamp: Timestamp,
         pane: PaneInfo,
     ) -> UserTimer:
-        """Returns a timer of a key and window, valid while user code processes them."""
+        """Returns a timer of a key and window. It is valid while user code processes an element of
+        this key and window.
+        """
         if key is not self._key or window is not self._window:
             self._switch_key(key, window)
         return UserTimer(self, timer_spec, timestamp, pane)
@@ -127,7 +133,7 @@ class UserStateContext(userstate.UserStateContext):
     def set_timer(
         self, family: str, tag: str, fire_at: int | None, hold: int | None, pane: PaneInfo | None
     ) -> None:
-        """Sets or clears a timer of the current key and window; times in ms."""
+        """Sets or clears a timer of the current key and window. Times are in milliseconds."""
         timer = StageTimer(
             transform_id=self._transform_id,
             family=family,
@@ -141,7 +147,7 @@ class UserStateContext(userstate.UserStateContext):
         self._handler.user_state.set_timer(timer)
 
     def convert_due_timer(self, timer: StageTimer) -> userstate.Timer:
-        """Returns a due timer in the form that Beam's operation processes."""
+        """Converts a due timer to the form that Beam's operation processes, and switches to its key and window."""
         if timer.key != self._key_data or timer.windows[0] != self._window_data:
             self.flush()
             self._key, self._key_data = self._key_impl.decode_nested(timer.key), timer.key
@@ -159,17 +165,18 @@ class UserStateContext(userstate.UserStateContext):
         )
 
     def flush(self) -> None:
-        """Writes all changes to the host."""
+        """Writes all changed cells to the host."""
         for cell in self._cells.values():
             cell.flush()
         self._clear_current()
 
     def commit(self) -> None:
-        """Called by Beam's operation when its bundle ends."""
+        """Writes all changed cells to the host; Beam's operation calls this method when the bundle ends."""
         self.flush()
 
     def reset(self) -> None:
-        """Drops the state of a bundle, and tears down the combining functions that it has set up.
+        """Drops the cached cells of a bundle, and tears down the CombineFns that were set up for
+        combining state.
 
         Called between bundles, after a failure, and at the end.
         """
@@ -180,7 +187,7 @@ class UserStateContext(userstate.UserStateContext):
             combine_fn.teardown()
 
     def _switch_key(self, key: Any, window: BoundedWindow) -> None:
-        """Switches to this key and window."""
+        """Switches to a key and window, and writes the changed cells of the previous key."""
         if self._is_current_key(key, window):
             self._key, self._window = key, window
             return
@@ -230,5 +237,5 @@ class UserStateContext(userstate.UserStateContext):
 
 
 def _to_millis(time: Timestamp) -> int:
-    """Returns a timer's time in milliseconds, as Beam's timer coder writes it: rounded down."""
+    """Returns the time of a timer in milliseconds, rounded down as in Beam's timer coder."""
     return int(time.micros // 1000)

@@ -1,4 +1,4 @@
-"""A sink that separates elements by window, for a host that must know the windows of the data."""
+"""Sink that writes a separate chunk for each window, for a host that must know the windows of the data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beam_runner_worker.embedded.sinks import MAX_ROWS, Sink, round_down_to_mill
 
 
 class WindowSink(Sink):
-    """A sink that writes :class:`ElementChunk` with one window each."""
+    """Sink that writes :class:`ElementChunk`, each with the elements of one window."""
 
     takes_runs = False
 
@@ -61,7 +61,9 @@ class WindowSink(Sink):
 
 
 class _WindowBuffer:
-    """The encoded elements of one window, until all windows together have enough."""
+    """Buffer with the encoded elements of one window. All buffers are written when they reach the size
+    of a piece together.
+    """
 
     __slots__ = ("_earliest", "_ends", "size", "stream")
 
@@ -72,7 +74,9 @@ class _WindowBuffer:
         self._earliest = MAX_TIMESTAMP.micros
 
     def record_element(self, micros: int) -> int:
-        """Records an element with this timestamp, which is in the stream now; returns its end."""
+        """Records the end position and the timestamp of the element that was just written to the
+        stream; returns the end position.
+        """
         end = self.size()
         self._ends.append(end)
         if micros < self._earliest:
@@ -80,6 +84,6 @@ class _WindowBuffer:
         return end
 
     def create_chunk(self, window: bytes, *, timed: bool) -> ElementChunk:
-        """Returns a chunk of all elements."""
+        """Returns a chunk with all elements of the buffer."""
         time = compute_hold_time(round_down_to_millis(self._earliest), (window,)) if timed else None
         return ElementChunk(len(self._ends), self.stream.get(), self._ends, time, window)

@@ -1,1 +1,1 @@
-"""Execution of stages in SDK harnesses of any language over Beam's Fn API."""
+"""Fn API harness: runs stages in SDK harnesses of any language over Beam's Fn API."""

@@ -1,8 +1,8 @@
 """Detection of bundles that an SDK abandoned without a response.
 
-For example, Python's SDK sends no response for an exception whose text can't be encoded. The SDK
-then doesn't answer progress requests for that bundle, or answers that it doesn't know the bundle.
-But the SDK still answers progress requests for other bundles.
+For example, Python's SDK sends no response for an exception whose text can't be encoded. After
+that, the SDK rejects or ignores progress requests for the abandoned bundle. But it still answers
+progress requests for other bundles.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TIMES = 2
 
 
 class AbandonedBundleDetector:
-    """Watch of one bundle.
+    """Detector for one bundle, which fails the bundle if the SDK has abandoned it.
 
     Args:
         connection: connection to the SDK.
@@ -35,11 +35,13 @@ class AbandonedBundleDetector:
         self._seen = 0
 
     def record_answer(self) -> None:
-        """Called when the SDK answers a progress request for the bundle."""
+        """Resets the count of failed checks. Called when the SDK answers a progress request for the bundle."""
         self._seen = 0
 
     def record_missing_answer(self, error: HarnessError) -> None:
-        """Called when the SDK doesn't answer a progress request; fails the bundle if the SDK has abandoned it."""
+        """Fails the bundle if the SDK has abandoned it. Called when the SDK rejects or doesn't answer
+        a progress request.
+        """
         if isinstance(error, InstructionRefused) or self._answers_other_requests():
             self._bundle.wait_response(_RESPONSE_SECONDS)
             self._seen += 1

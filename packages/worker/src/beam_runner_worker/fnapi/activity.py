@@ -1,4 +1,6 @@
-"""CPU and disk activity of a process and its descendants, by process id or name. Works on Linux only."""
+"""Measurement of the CPU and disk activity of a process and its descendants, by process id or name.
+Works only on Linux.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,18 @@ from beam_runner_worker.fnapi.starting import HarnessActivity
 from beam_runner_worker.process_tree import iterate_descendants, list_processes, list_threads
 
 _WANT = frozenset("RD")
-"""The states of threads that run or wait for a core, and of those that wait for a disk."""
+"""Linux states of active threads: R runs or waits for a core, and D waits for a disk."""
 _STATE, _TIMES = 0, slice(11, 15)
-"""The positions of the state and the CPU times (own, and of exited children) after the process name in
-/proc/PID/stat.
+"""Positions of the state and of the CPU times in ``/proc/PID/stat``, counted after the process name.
+The times include exited children.
 """
 
 
 class NamedProcess:
-    """A process of this machine that another program starts, found by a name in its command line.
+    """Process of this machine that another program starts. It is found by a name in its command line.
 
     Args:
-        name: a unique name.
+        name: a unique text in the command line of the process.
     """
 
     def __init__(self, name: str) -> None:
@@ -28,11 +30,11 @@ class NamedProcess:
         self._ran = 0.0
 
     def measure_activity(self) -> HarnessActivity | None:
-        """Returns the activity of the process; none after its exit, and None while it hasn't been
-        seen.
+        """Returns the activity of the process; None until the process is found. After the exit, the
+        result has the last CPU time and no activity.
 
-        Takes some milliseconds until the process is found. A process that exits at once may never
-        be seen.
+        Each call takes some milliseconds until the process is found. A process that exits quickly
+        may never be found.
         """
         if self._process is None or not self._has_name(self._process):
             self._process = next(filter(self._has_name, list_processes()), self._process)
@@ -51,10 +53,10 @@ class NamedProcess:
 
 
 def measure_process_activity(process: int) -> HarnessActivity | None:
-    """Returns the activity of a process and its descendants; None if the process is gone or not
+    """Returns the activity of a process and its descendants; None if the process has exited or isn't
     visible.
 
-    Takes about 10 µs for each of their threads.
+    A call takes about 10 µs for each thread of these processes.
     """
     found = [process, *iterate_descendants(process)]
     told = [fields for each in found if (fields := _read_stat_fields(f"/proc/{each}/stat"))]
@@ -72,8 +74,8 @@ def _wants_resources(process: int) -> bool:
 
 
 def _read_stat_fields(path: str) -> list[str]:
-    """Returns the fields after the process name, which may contain spaces and brackets; empty if the
-    process is gone.
+    """Returns the fields of a ``stat`` file after the process name, which may contain spaces and
+    brackets; empty if the process has exited.
     """
     try:
         with open(path, encoding="utf-8", errors="replace") as file:

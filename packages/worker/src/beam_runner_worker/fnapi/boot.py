@@ -1,13 +1,13 @@
 """Boot program for a Python SDK harness without a container: ``python -m
 beam_runner_worker.fnapi.boot``.
 
-It is a command for PROCESS environments, and implements the contract of Beam's boot programs. It
-gets an id and endpoints, asks the provision service for the rest, and fetches the artifacts. It
-installs the artifacts that are packages in a virtual environment of this interpreter (see
-:mod:`~beam_runner_worker.fnapi.virtual_environments`). Then it becomes the SDK harness.
+The program is a command for PROCESS environments, and implements the contract of Beam's boot
+programs. It gets a worker id and endpoints, requests all other settings from the provision service,
+and fetches the artifacts. If artifacts are packages, it installs them in a virtual environment of
+this interpreter (see :mod:`~beam_runner_worker.fnapi.virtual_environments`). Then the process runs
+the SDK harness.
 
-    python -m my_pipeline --environment_type=PROCESS \
-        --environment_config='{"command": "/path/to/beam-sdk-boot"}'
+    python -m my_pipeline --environment_type=PROCESS         --environment_config='{"command": "/path/to/beam-sdk-boot"}'
 
 The command is a script such as ``exec python -m beam_runner_worker.fnapi.boot "$@"``.
 """
@@ -29,9 +29,11 @@ _MODULE = "beam_runner_worker.fnapi.boot"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Boots a harness and runs it to its end; exits with 78 if packages can't be installed."""
+    """Prepares the process and runs the SDK harness until it ends. The exit code is 78 if packages
+    can't be installed.
+    """
     flags = _parse_arguments(arguments)
-    # Beam searches for the main module at import, which takes seconds and must not happen twice.
+    # Set the environment before the import of Beam, which takes seconds and must not happen twice.
     os.environ["WORKER_ID"] = flags.id
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     from beam_runner_worker.fnapi import preparing

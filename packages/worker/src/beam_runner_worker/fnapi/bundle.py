@@ -1,7 +1,8 @@
-"""One bundle in an SDK harness: the data that it has sent, and the data in flight.
+"""State of one bundle in an SDK harness: its response, the received data, and the number of messages
+in flight.
 
-The data that is sent ahead of the SDK, and the data that is received ahead of the host, are both
-limited. So neither side fills the other's memory.
+The amount of data that the SDK has not read yet, and the amount of data that the host has not read
+yet, are both limited. So neither side can fill the memory of the other.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ _RECEIVED_BYTES = 32 << 20
 
 @attrs.frozen
 class ReceivedData:
-    """Data or timers of a bundle, received from an SDK.
+    """Encoded elements or timers of a bundle that the SDK has sent.
 
     Attributes:
         transform_id: the data sink, or the stateful transform.
         family: the timer family; None for data.
         data: encoded elements or timers.
-        is_last: whether the stream of this sink or family ends here.
+        is_last: whether this is the last data of the sink or timer family.
     """
 
     transform_id: str
@@ -39,10 +40,10 @@ class ReceivedData:
 
 
 class SdkBundle:
-    """A bundle between its first request and its response.
+    """Bundle that an SDK harness processes, from the request to the response.
 
-    One thread runs the bundle: it sends, takes received data, and waits in :meth:`wait_for_work`. The
-    threads of the SDK's streams call the other methods.
+    One thread runs the bundle: it sends input, takes received data, and waits in
+    :meth:`wait_for_work`. The threads of the SDK's streams call the other methods.
     """
 
     def __init__(self, instruction_id: str, state: BundleStateStores) -> None:
@@ -54,17 +55,17 @@ class SdkBundle:
         self._lost: str | None = None
         self._failure: Exception | None = None
         self.elements = 0
-        """The number of input elements that have been sent, or are about to be sent."""
+        """Number of input elements that were sent or are in the send queue."""
         self.first_data = b""
-        """The first message of the input."""
+        """Encoded elements of the first input message."""
         self.timers = 0
-        """The number of sent timers."""
+        """Number of sent timers."""
         self.first_timer: StageTimer | None = None
-        """The first sent timer."""
+        """First timer that was sent."""
         self.processed = 0.0
-        """The number of elements that the SDK had processed at the last progress report."""
+        """Number of elements that the SDK had processed at the last progress report."""
         self.stop: int | None = None
-        """The number of the first element that the SDK has given away in a split."""
+        """Index of the first element that a split removed from the bundle; None without a split."""
         self._in_flight = 0
         self._received: deque[ReceivedData] = deque()
         self._received_bytes = 0
@@ -72,11 +73,12 @@ class SdkBundle:
     def wait_for_work(
         self, seen: beam_fn_api_pb2.InstructionResponse | None, *, for_room: bool
     ) -> list[ReceivedData]:
-        """Waits until the thread has work, and returns the data that the SDK has sent.
+        """Waits until the bundle's thread has work, and returns the data that the SDK has sent.
 
         Args:
-            seen: the response that the caller knows; a new response is work.
-            for_room: whether room for another message, or the end of the input, is work, too.
+            seen: the response that the caller already knows. Another response is work.
+            for_room: whether free space for another message, or the end of the input, also counts
+                as work.
 
         Raises:
             HarnessError: the SDK is lost.
@@ -105,7 +107,7 @@ class SdkBundle:
             return self._take_received()
 
     def raise_failure(self) -> None:
-        """Raises the error passed to :meth:`fail`, if there is one."""
+        """Raises the error that was passed to :meth:`fail`, if any."""
         if self._failure is not None:
             raise self._failure
 
@@ -120,38 +122,38 @@ class SdkBundle:
         return taken
 
     def has_room(self) -> bool:
-        """Whether another message may be sent; only a few may be in flight."""
+        """Returns True if another message may be sent: fewer than 4 messages are in flight."""
         return self._in_flight < _MESSAGES_IN_FLIGHT
 
     def is_input_complete(self) -> bool:
-        """Whether all elements that the SDK has not given away have been sent."""
+        """Returns True if a split shortened the bundle, and all its remaining elements were sent."""
         return self.stop is not None and self.elements >= self.stop
 
     def record_stop(self, number: int) -> None:
-        """Records that the SDK has given away its input from this element on."""
+        """Records that a split removed all input from this element on."""
         with self.changed:
             self.stop = number if self.stop is None else min(number, self.stop)
             self.changed.notify_all()
 
     def record_queued_message(self, elements: int) -> None:
-        """Records that a message with ``count`` elements is in the queue of the data stream."""
+        """Records that a message with this number of elements is in the send queue of the data stream."""
         with self.changed:
             self._in_flight += 1
             self.elements += elements
 
     def record_timers(self, timers: Sequence[StageTimer]) -> None:
-        """Records that timers are about to be sent."""
+        """Records timers that are about to be sent."""
         self.first_timer = self.first_timer or next(iter(timers), None)
         self.timers += len(timers)
 
     def record_sent_message(self) -> None:
-        """Records that a message has left for the SDK."""
+        """Records that a message was sent to the SDK."""
         with self.changed:
             self._in_flight -= 1
             self.changed.notify_all()
 
     def store_received(self, received: ReceivedData) -> None:
-        """Stores data from the SDK; blocks the stream while the bundle's thread is far behind."""
+        """Stores data from the SDK. Blocks the stream while more than 32 MiB wait for the bundle's thread."""
         with self.changed:
             self.changed.wait_for(
                 lambda: (
@@ -172,26 +174,26 @@ class SdkBundle:
             self.changed.notify_all()
 
     def wait_response(self, limit: float) -> None:
-        """Waits until the SDK has responded or is gone, for at most ``limit`` seconds."""
+        """Waits at most ``limit`` seconds until the SDK has responded or is lost."""
         with self.changed:
             self.changed.wait_for(
                 lambda: self.response is not None or self._lost is not None, limit
             )
 
     def fail(self, failure: Exception) -> None:
-        """Makes the bundle fail with an error of the host, whatever the SDK responds."""
+        """Makes the bundle fail with an error of the host, regardless of the SDK's response."""
         with self.changed:
             self._failure = self._failure or failure
             self.changed.notify_all()
 
     def mark_lost(self, reason: str) -> None:
-        """Records that the SDK is gone."""
+        """Records that the connection to the SDK is lost, so that all waits fail."""
         with self.changed:
             self._lost = self._lost or reason
             self.changed.notify_all()
 
     def abandon(self) -> None:
-        """Drops all later data, because the results are no longer needed."""
+        """Drops all stored and later data of the bundle, because its results are no longer needed."""
         with self.changed:
             self.abandoned = True
             self._received.clear()

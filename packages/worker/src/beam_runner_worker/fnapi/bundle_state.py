@@ -1,8 +1,8 @@
-"""All requests of one bundle on the state channel, one at a time.
+"""State requests of one bundle, which are answered one at a time.
 
-If the host can't answer a request, the bundle fails with the host's error, whatever the SDK does.
-User code isn't at fault, and an SDK needn't check the answers to appends and clears. An unsupported
-request for a side input fails at the user code that reads it.
+If the host can't answer a request, the bundle fails with the host's error, regardless of the SDK.
+The reason is that user code isn't at fault, and that an SDK may ignore the answers to appends and
+clears. An unsupported request for a side input fails in the user code that reads it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from beam_runner_worker.ports import UserState
 
 
 class BundleStateStores:
-    """The side inputs, the values of large groups and the user state of one bundle.
+    """Data that an SDK reads and writes over the state channel in one bundle: side inputs, large
+    groups and user state.
 
     Args:
         side_inputs: the side inputs of the stage.
@@ -30,7 +31,7 @@ class BundleStateStores:
         coders: the coders of the stage's user state.
 
     Attributes:
-        groups: the large groups whose values the SDK reads here.
+        groups: large groups whose values the SDK reads as state.
     """
 
     def __init__(
@@ -44,22 +45,24 @@ class BundleStateStores:
 
     @property
     def has_user_state(self) -> bool:
-        """Whether the host has passed user state."""
+        """Whether the host has passed user state for the bundle."""
         return self._state is not None
 
     def answer_request(
         self, request: beam_fn_api_pb2.StateRequest, fail: Callable[[Exception], None]
     ) -> beam_fn_api_pb2.StateResponse:
-        """Answers a request of the SDK; never raises.
+        """Answers a state request of the SDK; never raises an exception.
 
         Args:
             request: a read, an append or a clear.
-            fail: called with the reason if the bundle must fail, before the SDK gets its answer.
+            fail: called with the error if the bundle must fail, before the SDK gets its answer.
         """
         try:
             with self._turn:
                 return self._serve_request(request)
-        except Exception as error:  # The host may raise any error, and the SDK must not wait.
+        except (
+            Exception
+        ) as error:  # The host may raise any exception, but the SDK must always get an answer.
             unsupported = isinstance(error, UnsupportedStateRequest)
             reason = str(error) if unsupported else f"{type(error).__name__}: {error}"
             if not unsupported:
@@ -110,7 +113,7 @@ class BundleStateStores:
         """Sets or clears a timer in the host's state.
 
         Raises:
-            HarnessError: the host has passed no state.
+            HarnessError: The host has passed no user state.
             BundleError: User code must not set this timer.
         """
         if self._state is None:
@@ -125,10 +128,11 @@ class BundleStateStores:
             raise BundleError(timer.transform_id, f"TimerRefused: {error}", "") from None
 
     def read_between_requests(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
-        """Returns the same input, read only while no state request is in progress.
+        """Yields the input chunks of the bundle, and reads each chunk only while no state request is
+        being answered.
 
-        The host reads its state to find due timers in the input, so both must not run at the same
-        time.
+        The host reads its state to find due timers while it produces input, so both must not run at
+        the same time.
         """
         rest = iter(inputs)
         while True:

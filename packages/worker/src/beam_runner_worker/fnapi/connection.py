@@ -1,7 +1,8 @@
-"""One SDK harness on the server's side: the messages to it, and the answers that are awaited from it.
+"""Server side of the connection to one SDK harness: outgoing messages, running bundles and expected
+responses.
 
-Different threads serve the SDK's streams (control, data, state, logging), and meet in this object.
-Every wait in it ends when the SDK is lost or released.
+Different threads serve the SDK's streams (control, data, state, logging), and share this object.
+Every wait in the object ends when the SDK is lost or released.
 
     waiting --control stream opens--> connected --a stream breaks--> lost
     waiting, connected --begin_closing--> closing --release--> (streams end)
@@ -31,23 +32,23 @@ _TOKEN_BYTES = 16
 
 
 class InstructionRefused(HarnessError):
-    """Raised if an SDK answers an instruction with an error."""
+    """Error for an instruction that an SDK answered with an error."""
 
 
 class SdkConnection:
-    """The runner's end of one SDK harness.
+    """Server side of the connection to one SDK harness.
 
     Args:
-        worker_id: the SDK's name on every stream; hard to guess.
-        environment: the environment's id, for messages.
-        in_a_pool: whether the SDK is a worker of a pool, for advice in messages.
+        worker_id: the SDK's name on every stream. It must be hard to guess.
+        environment: the environment's id, for error messages.
+        in_a_pool: whether the SDK is a worker of a pool, for advice in error messages.
     """
 
     def __init__(self, worker_id: str, environment: str, *, in_a_pool: bool = False) -> None:
         self.explain: Callable[[], str | None] = lambda: None
-        """Returns why the SDK is gone, once it is gone; None if the reason is unknown."""
+        """Function that returns the reason after the SDK has exited; None if the reason is unknown."""
         self.log_hint = ""
-        """Where to find more information about the SDK, for messages."""
+        """Hint for error messages about where to find more information about the SDK."""
         self.worker_id = worker_id
         self.environment = environment
         self.in_a_pool = in_a_pool
@@ -60,7 +61,7 @@ class SdkConnection:
         self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self.peer = ""
         self.user_agent = ""
-        """The user agent of the SDK's gRPC, which shows its language."""
+        """User agent of the SDK's gRPC library, which shows the SDK's language."""
         self._changed = threading.Condition()
         self._connected = False
         self._closing = False
@@ -71,10 +72,12 @@ class SdkConnection:
         self._bundles: dict[str, SdkBundle] = {}
         self._answers: dict[str, Future[beam_fn_api_pb2.InstructionResponse]] = {}
 
-    # Called by the streams.
+    # Methods for the threads that serve the SDK's streams.
 
     def register_stream(self, name: str, peer: str, user_agent: str = "") -> bool:
-        """Called when a stream opens; returns False if the SDK has such a stream already, or is released."""
+        """Registers an opened stream. Returns False if the SDK already has a stream with this name, or
+        is lost or released.
+        """
         with self._changed:
             if name in self._streams or self._closing or self._lost is not None:
                 return False
@@ -87,7 +90,7 @@ class SdkConnection:
             return True
 
     def unregister_stream(self, name: str) -> None:
-        """Called when a stream ends; unless the SDK was released, it is lost."""
+        """Removes an ended stream, and marks the SDK as lost unless the connection is closing."""
         with self._changed:
             self._streams.discard(name)
             self._changed.notify_all()
@@ -97,7 +100,7 @@ class SdkConnection:
             self.mark_lost(f"the SDK closed its {name} stream" + (f": {why}" if why else ""))
 
     def record_shutdown(self) -> None:
-        """Called when the SDK has ended its data or its log, which is its last action.
+        """Records that the SDK has ended its data stream or its log stream, which is its last action.
 
         The Java SDK in a pool's process never ends its data stream.
         """
@@ -106,7 +109,7 @@ class SdkConnection:
             self._changed.notify_all()
 
     def dispatch_response(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
-        """Passes a response to the thread that waits for it."""
+        """Passes a response to the bundle or the thread that waits for it."""
         with self._changed:
             bundle = self._bundles.get(response.instruction_id)
             self._has_worked |= bundle is not None
@@ -119,7 +122,7 @@ class SdkConnection:
             answer.set_result(response)
 
     def dispatch_elements(self, elements: beam_fn_api_pb2.Elements) -> None:
-        """Passes data to its bundles; drops data of finished bundles."""
+        """Passes received data and timers to their bundles. Drops data of finished bundles."""
         for each in elements.data:
             bundle = self._bundles.get(each.instruction_id)
             if bundle is not None:
@@ -135,7 +138,7 @@ class SdkConnection:
                 )
 
     def mark_lost(self, reason: str) -> None:
-        """Marks the SDK as lost, so that all waits for it fail."""
+        """Marks the SDK as lost, so that all waits for the SDK fail."""
         with self._changed:
             if self._lost is None:
                 self._lost = f"{reason}; {self.describe()}"
@@ -147,19 +150,19 @@ class SdkConnection:
         missing = None if self._has_worked else self.describe_missing_module()
         for bundle in bundles:
             if missing is not None:
-                # For example, the main session can't be loaded. The next SDK would fail for the
-                # same reason.
+                # Fail the bundle permanently, because another SDK harness would lack the same
+                # module.
                 bundle.fail(BundleError(f"the environment {self.environment}", missing, lost))
             bundle.mark_lost(lost)
         for answer in answers:
             answer.set_exception(HarnessError(lost))
         self.release_streams()
 
-    # Called by the harness.
+    # Methods for the harness.
 
     @property
     def is_usable(self) -> bool:
-        """Whether the SDK can run bundles, now or after it has connected."""
+        """Whether the SDK can run bundles, now or after its connection: it is neither lost nor closing."""
         return self._lost is None and not self._closing
 
     @property
@@ -168,7 +171,7 @@ class SdkConnection:
         return self._connected
 
     def describe(self) -> str:
-        """Returns the environment and the last log lines, for messages."""
+        """Returns the environment and the SDK's last log lines, for error messages."""
         text = f"environment {self.environment!r}"
         if self.last_lines:
             text += ", its last log lines:\n  " + "\n  ".join(self.last_lines)
@@ -177,17 +180,18 @@ class SdkConnection:
         return f"{text}; {self.log_hint}" if self.log_hint else text
 
     def describe_missing_module(self) -> str | None:
-        """Returns advice about a missing module, if the last log lines name one."""
+        """Returns advice about a missing Python module if the last log lines name a missing module; otherwise None."""
         return describe_missing_module(self.last_lines, in_a_pool=self.in_a_pool)
 
     def wait_until_connected(self, vain: Callable[[], str | None]) -> None:
-        """Waits for the control stream.
+        """Waits until the SDK has opened its control stream.
 
         Args:
-            vain: called every 100 ms; returns why the wait is in vain, or None.
+            vain: called every 100 ms. It returns the reason to give up the wait, or None to
+                continue.
 
         Raises:
-            HarnessError: the SDK is lost, or the wait is in vain.
+            HarnessError: The SDK is lost, or ``vain`` returned a reason.
         """
         with self._changed:
             while self.is_usable and not self._connected:
@@ -201,12 +205,14 @@ class SdkConnection:
     def open_bundle(
         self, bundle_id: str, descriptor_id: str, state: BundleStateStores
     ) -> SdkBundle:
-        """Asks the SDK to process a bundle; its data may follow.
+        """Requests that the SDK processes a bundle. After this call, the caller may send the data of
+        the bundle.
 
         Raises:
             HarnessError: the SDK is lost.
         """
-        # The id must be hard to guess, because old SDKs send no other name on their state stream.
+        # The instruction id must be hard to guess, because old SDKs send no worker id on their
+        # state stream.
         token = secrets.token_hex(_TOKEN_BYTES)
         bundle = SdkBundle(f"{bundle_id}#{next(_instruction_numbers)}-{token}", state)
         with self._changed:
@@ -224,13 +230,13 @@ class SdkConnection:
         return bundle
 
     def send_elements(self, bundle: SdkBundle, data: beam_fn_api_pb2.Elements, count: int) -> None:
-        """Sends ``count`` elements for a bundle; see :meth:`SdkBundle.has_room`."""
+        """Queues a message with ``count`` elements of a bundle for the data stream; see :meth:`SdkBundle.has_room`."""
         bundle.record_queued_message(count)
         self.outgoing.put((data, bundle))
 
     def close_bundle(self, bundle: SdkBundle) -> None:
-        """Removes a bundle. A bundle without a response is removed when the response arrives, and its
-        data is dropped.
+        """Removes a bundle. If the SDK hasn't responded, the data of the bundle is dropped, and the
+        bundle is removed when the response arrives.
         """
         with self._changed:
             if bundle.response is not None:
@@ -239,23 +245,23 @@ class SdkConnection:
         bundle.abandon()
 
     def find_bundle(self, instruction_id: str) -> SdkBundle | None:
-        """Returns the running bundle of an instruction."""
+        """Returns the running bundle with an instruction id; None if no such bundle is running."""
         return self._bundles.get(instruction_id)
 
     def send_request(
         self, request: beam_fn_api_pb2.InstructionRequest
     ) -> Future[beam_fn_api_pb2.InstructionResponse]:
-        """Sends an instruction other than a bundle.
+        """Sends an instruction that doesn't start a bundle, and returns a future of the response.
 
         Args:
             request: a request without an instruction id, which this method adds.
 
         Returns:
-            A future of the answer, which may be an error of the SDK; HarnessError if the SDK is
-            lost.
+            A future of the response, which may contain an error of the SDK. The future raises
+            HarnessError if the SDK is lost.
 
         Raises:
-            HarnessError: the SDK is lost already.
+            HarnessError: The SDK is already lost.
         """
         answer: Future[beam_fn_api_pb2.InstructionResponse] = Future()
         request.instruction_id = f"ask#{next(_instruction_numbers)}"
@@ -267,7 +273,9 @@ class SdkConnection:
         return answer
 
     def register_descriptor(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
-        """Sends a stage's descriptor to the SDK in advance. An SDK that ignores it will ask for it."""
+        """Sends a stage's descriptor to the SDK in advance. An SDK that ignores this message requests
+        the descriptor later.
+        """
         self.instructions.put(
             beam_fn_api_pb2.InstructionRequest(
                 instruction_id=f"register#{next(_instruction_numbers)}",
@@ -278,7 +286,7 @@ class SdkConnection:
     def send_and_wait(
         self, request: beam_fn_api_pb2.InstructionRequest, limit: float
     ) -> beam_fn_api_pb2.InstructionResponse:
-        """Sends an instruction other than a bundle, and waits for the answer.
+        """Sends an instruction that doesn't start a bundle, and waits for the response.
 
         Args:
             request: a request without an instruction id.
@@ -286,7 +294,7 @@ class SdkConnection:
 
         Raises:
             InstructionRefused: the SDK answers with an error.
-            HarnessError: no answer arrived in time, or the SDK is lost.
+            HarnessError: No response arrived in time, or the SDK is lost.
         """
         answer = self.send_request(request)
         kind = request.WhichOneof("request")
@@ -302,10 +310,11 @@ class SdkConnection:
             raise InstructionRefused(f"the SDK rejected {kind}: {response.error}")
         return response
 
-    # Shutdown.
+    # Methods for the shutdown.
 
     def begin_closing(self) -> bool:
-        """Ends the control stream, so that the SDK tears down and exits; fails the running bundles.
+        """Ends the control stream, so that the SDK tears down its DoFns and exits. Running bundles
+        fail.
 
         Returns:
             Whether bundles were running.
@@ -324,18 +333,20 @@ class SdkConnection:
         return bool(bundles)
 
     def wait_until_gone(self, limit: float) -> bool:
-        """Waits until all streams have ended, for at most ``limit`` seconds."""
+        """Waits at most ``limit`` seconds until all streams of the SDK have ended."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._streams, limit)
 
     def wait_until_data_ended(self, limit: float) -> bool:
-        """Waits until the SDK has begun to shut down, for at most ``limit`` seconds."""
+        """Waits at most ``limit`` seconds until the SDK has begun to shut down, which the end of its
+        data or log shows.
+        """
         with self._changed:
             return self._changed.wait_for(
                 lambda: self._shuts_down or "data" not in self._streams, limit
             )
 
     def release_streams(self) -> None:
-        """Ends the streams that this side still holds open."""
+        """Ends the control and data streams on the server side."""
         self.instructions.put(None)
         self.outgoing.put(None)

@@ -1,7 +1,8 @@
 """Splitting of encoded windowed values into elements.
 
-``beam_runner_model.windowed_values`` describes the layout. Elements without a window are dropped.
-The loops are written out for speed, because this is the hot path of a harness over the Fn API.
+The module ``beam_runner_model.windowed_values`` describes the layout. Elements without a window are
+dropped. The loops avoid function calls for speed, because every output byte of an SDK passes
+through them.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ CHUNK_BYTES = 2 << 20
 
 @attrs.frozen
 class EdgeCoder:
-    """The layout of the windowed values of one edge.
+    """Layout of the encoded windowed values of one input or output edge.
 
     Attributes:
-        element: skips one element.
-        window: skips one window.
-        key: skips the key of a key-value pair; None for other elements.
-        value: skips the value of a key-value pair; None for other elements.
-        delimited: whether key and value (or the element) begin with their length.
+        element: function that skips one encoded element.
+        window: function that skips one encoded window.
+        key: function that skips the key of a key-value pair; None for other elements.
+        value: function that skips the value of a key-value pair; None for other elements.
+        delimited: whether the key and the value (or the element) begin with their length.
     """
 
     element: Skip
@@ -50,15 +51,16 @@ class EdgeCoder:
 def compile_edge_coder(
     coder_id: str, coders: Mapping[str, beam_runner_api_pb2.Coder], where: str
 ) -> EdgeCoder:
-    """Compiles the windowed coder of an edge.
+    """Compiles the windowed coder of an edge into functions that find the ends of encoded parts.
 
     Args:
         coder_id: the edge's coder.
         coders: all coders of the descriptor.
-        where: the edge's transform, for messages.
+        where: id of the edge's transform, for error messages.
 
     Raises:
-        UnknownCoder: the coder doesn't expose element boundaries; the text names transform and URN.
+        UnknownCoder: The runner can't find the ends of elements with this coder. The message names
+            the transform and the URN.
     """
     coder = coders[coder_id]
     if coder.spec.urn != urns.WINDOWED_VALUE:
@@ -82,7 +84,7 @@ def compile_edge_coder(
 
 
 def skip_elements(coder: EdgeCoder, data: bytes, position: int, count: int) -> int:
-    """Returns the position after ``count`` elements from ``position`` on; reads every element.
+    """Returns the position after ``count`` elements that begin at ``position``.
 
     Raises:
         ValueError: the data has fewer elements.
@@ -102,7 +104,7 @@ def skip_elements(coder: EdgeCoder, data: bytes, position: int, count: int) -> i
 
 
 class Chunker(abc.ABC):
-    """Splitter of an edge's data stream into chunks, which stores the incomplete last element."""
+    """Splitter of an output's data stream into chunks of complete elements. It buffers an incomplete last element."""
 
     def __init__(self, coder: EdgeCoder) -> None:
         self._coder = coder
@@ -111,7 +113,7 @@ class Chunker(abc.ABC):
 
     @property
     def incomplete_bytes(self) -> int:
-        """The number of bytes of an incomplete element; 0 after complete elements."""
+        """Number of buffered bytes of an incomplete element; 0 if all elements are complete."""
         return len(self._rest)
 
     def split_chunks(self, data: bytes) -> Iterator[OutputChunk]:
@@ -133,16 +135,16 @@ class Chunker(abc.ABC):
 
     @abc.abstractmethod
     def _split_elements(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
-        """Splits every complete element that begins in ``[start, stop)``.
+        """Splits the data of all complete elements that begin in ``[start, stop)``.
 
         Returns:
-            The position after these elements, and a chunk of those that have windows; None if none
-            has.
+            The position after these elements, and a chunk of the elements that have windows; None
+            if no element has a window.
         """
 
 
 class ElementChunker(Chunker):
-    """Splitter into chunks of encoded elements, optionally with their earliest time."""
+    """Splitter into chunks of encoded elements, optionally with their earliest timestamp."""
 
     def __init__(self, coder: EdgeCoder, *, min_timestamp: bool) -> None:
         super().__init__(coder)
@@ -181,7 +183,7 @@ class ElementChunker(Chunker):
                 append(end)
                 position = end
         except IndexError:
-            pass  # the data ends within an element, whose beginning is stored
+            pass  # The data ends within an element. Its beginning is buffered until more data arrives.
         if not ends:
             return position, None
         if left_out:
@@ -203,7 +205,9 @@ class ElementChunker(Chunker):
 def _remove_ranges(
     left_out: list[tuple[int, int]], data: bytes, start: int, stop: int, ends: list[int]
 ) -> tuple[bytes, list[int]]:
-    """Returns the data from ``start`` to ``stop`` and the ends of its elements, without the dropped elements."""
+    """Returns the data from ``start`` to ``stop`` without the dropped elements, and the end positions
+    of the remaining elements.
+    """
     pieces: list[bytes] = []
     moved: list[int] = []
     position, by = start, start

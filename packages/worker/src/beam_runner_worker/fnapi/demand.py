@@ -1,4 +1,4 @@
-"""The CPU demand of a process's threads: their CPU time and their run-queue wait."""
+"""Measurement of the CPU demand of a process: the CPU time and the run-queue wait of its threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_SECONDS = 3.0
 
 
 class CpuDemand:
-    """CPU demand of one process of this machine, identified by process ID."""
+    """Meter of the CPU demand of one process of this machine."""
 
     def __init__(self, process: int) -> None:
         self._process = process
@@ -19,8 +19,8 @@ class CpuDemand:
         self._threads = read_thread_times(process)
 
     def measure_requested_cores(self) -> float | None:
-        """Returns the number of cores that the process requested since the last call or its creation;
-        None if unknown.
+        """Returns the mean number of cores that the process could have used since the last call or the
+        creation of the meter; None if unknown.
 
         The result is None for an interval below 0.1 s or above 3 s.
         """

@@ -1,10 +1,10 @@
-"""Preparation of a stage's descriptor for an SDK harness: adds the endpoints, and returns the layout
-of the edges.
+"""Preparation of a stage's descriptor for an SDK harness: sets the service endpoints, and compiles the
+coders of inputs and outputs.
 
-An SDK encodes the residuals of its input, and the keys of user state, with the coders of the
-PCollection. These can differ from the coders of the edge, which has length prefixes where the
-runner can't read the data. So a PCollection with restrictions, and the input of a stateful
-transform, gets the coders of its edge.
+An SDK encodes residuals of the input and keys of user state with the coders of the PCollection.
+These can differ from the coders of the edge, which add length prefixes to data that the runner
+can't read. So this module sets the edge's coders on a PCollection with restrictions and on the
+input of a stateful transform.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _WITH_RESTRICTIONS = frozenset(
 
 @attrs.frozen
 class SdkStagePlan:
-    """A stage as the Fn API harness runs it.
+    """Stage with all data that the Fn API harness needs to run it.
 
     Attributes:
         spec: the stage.
         descriptor: the complete descriptor for the SDK.
-        input: the layout of the input's elements; None if the input is groups.
+        input: the layout of the input's elements; None if the input consists of groups.
         large_groups: whether the SDK reads the values of large groups as state.
-        heads: the transforms that read the input.
+        heads: ids of the transforms that read the stage's input.
         edges: the layout of the elements of each output, by transform id.
         side_inputs: the layout of the side inputs.
         stateful: the layout of state and timers.
@@ -58,17 +58,17 @@ class SdkStagePlan:
 
 
 def plan_stage(spec: HarnessStage, endpoint: str) -> SdkStagePlan:
-    """Completes the descriptor and compiles the coders of its edges.
+    """Completes the descriptor of a stage, and compiles the coders of its input and outputs.
 
     Args:
         spec: the stage.
-        endpoint: the address of data, state and timers.
+        endpoint: address of the data and state services.
 
     Raises:
-        ValueError: the descriptor lacks a source or sink of the stage, or a stateful transform is
-            not at its head.
-        UnknownCoder: an edge's coder doesn't expose element boundaries; the text names transform
-            and coder.
+        ValueError: The descriptor lacks a source or sink of the stage, or a stateful transform
+            doesn't read the stage's input.
+        UnknownCoder: The runner can't find the ends of elements with an edge's coder. The message
+            names the transform and the coder.
     """
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
     descriptor.id = spec.stage_id
@@ -129,7 +129,7 @@ def _use_edge_coders(
 def _set_data_endpoint(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, transform_id: str, urn: str, endpoint: str
 ) -> beam_fn_api_pb2.RemoteGrpcPort:
-    """Sets the data endpoint of a source or sink."""
+    """Sets the data endpoint of a data source or sink, and returns its port."""
     if transform_id not in descriptor.transforms:
         raise ValueError(f"the stage {descriptor.id!r} has no transform {transform_id!r}")
     spec = descriptor.transforms[transform_id].spec

@@ -1,7 +1,7 @@
 """SDK harnesses in containers of an image that implements Beam's contract for SDK images.
 
-The container shares only the host's network, because the services are on a loopback port. It is
-removed when the harness is stopped, and when this process exits for any reason.
+The container uses the network of the machine, because the services listen on a loopback port. The
+container is removed when the harness is stopped, and when this process exits for any reason.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _REMOVE_SECONDS = 20.0
 
 
 class DockerWorker(SeparateProcess):
-    """One container.
+    """Container that runs one SDK harness.
 
     Args:
-        environment_id: the environment, for messages.
+        environment_id: id of the environment, for error messages.
         payload: a serialized ``DockerPayload``.
         worker_id: the harness's name on its streams.
         on_output: called with every line that the container or Docker prints.
@@ -35,7 +35,7 @@ class DockerWorker(SeparateProcess):
     """
 
     needs_preparation = True
-    """Docker may have to pull the image."""
+    """True, because Docker may have to pull the image."""
     is_failure_permanent = False
 
     def __init__(
@@ -64,7 +64,9 @@ class DockerWorker(SeparateProcess):
             )
 
     def measure_activity(self) -> None:
-        """Returns None: the container's processes are children of Docker's daemon, which this process can't see."""
+        """Returns None, because this process can't observe the processes of the container, which are
+        children of Docker's daemon.
+        """
 
     def start(self, endpoint: str) -> None:
         """Starts the container.
@@ -84,7 +86,7 @@ class DockerWorker(SeparateProcess):
             raise HarnessError(f"Can't start docker: {error}") from error
 
     def stop(self) -> None:
-        """Ends and removes the container."""
+        """Stops and removes the container."""
         if not self._started:
             return
         self._process.stop()
@@ -94,10 +96,10 @@ class DockerWorker(SeparateProcess):
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_REMOVE_SECONDS,
-                check=False,  # a container that has exited is removed already
+                check=False,  # an exited container is already removed
             )
         except (OSError, subprocess.TimeoutExpired):
-            return  # Docker itself is gone or hangs, so the container can't be removed
+            return  # without a working Docker, the container can't be removed
 
     @property
     def _removal_command(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""SDK harnesses of EXTERNAL environments: a worker pool at an endpoint starts and stops them.
+"""SDK harnesses of EXTERNAL environments, which a worker pool at a network address starts and stops.
 
-LOOPBACK is such an environment, with the pool in the client's own process.
+LOOPBACK is an EXTERNAL environment whose worker pool runs in the client's process.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _WAITING_SHARE = 0.5
 
 
 class ExternalWorker:
-    """One worker of a pool.
+    """SDK harness that a worker pool runs.
 
     Args:
-        environment_id: the environment, for messages.
+        environment_id: id of the environment, for error messages.
         payload: a serialized ``ExternalPayload``.
         worker_id: the worker's name, unique in the pool.
-        on_external_worker: called with endpoint and worker id before the request for the worker, so
-            that another process can stop the worker if this process is killed.
+        on_external_worker: called with the pool's address and the worker id before the worker is
+            requested, so that another process can stop the worker if this process is killed.
     """
 
     needs_preparation = False
@@ -70,11 +70,11 @@ class ExternalWorker:
         self._demand: CpuDemand | None = None
 
     def start(self, endpoint: str) -> None:
-        """Asks the pool for the worker.
+        """Requests that the pool starts the worker.
 
         Raises:
             PoolUnreachable: no process listens on the endpoint.
-            HarnessError: the pool doesn't answer, or refuses.
+            HarnessError: The pool doesn't answer, or rejects the request.
         """
         services = endpoints_pb2.ApiServiceDescriptor(url=endpoint)
         request = beam_fn_api_pb2.StartWorkerRequest(
@@ -111,21 +111,21 @@ class ExternalWorker:
             )
 
     def explain_failure(self, limit: float = 0.0) -> str | None:
-        """Returns why the pool can't be reached; pools don't report workers that died."""
+        """Returns the reason if the pool doesn't respond, otherwise None. Pools don't report workers that exited."""
         gone = None if self._watch is None else self._watch.explain_outage(limit)
         return gone and (f"the worker pool at {self._pool} doesn't respond: {_GONE}: {gone}")
 
     @property
     def description(self) -> str:
-        """A phrase for messages: the worker and its pool."""
+        """Noun phrase for messages that names the worker and its pool."""
         return f"worker of the pool at {self._pool}"
 
     def measure_activity(self) -> HarnessActivity | None:
-        """Returns the activity of the worker's process, which is found by the worker's name, or of the
-        pool's processes.
+        """Returns the activity of the worker's process, or of the pool's processes if the worker's
+        process isn't found.
 
-        The result is None if neither is visible, for example for a pool on another machine or in a
-        container.
+        The result is None if these processes aren't visible, for example if the pool runs on
+        another machine or in a container.
         """
         found = self._process.measure_activity()
         if found is None and self._pool_process is not None:
@@ -138,14 +138,16 @@ class ExternalWorker:
 
     @property
     def log_hint(self) -> str:
-        """A phrase that refers to the pool, whose own log may have more information."""
+        """Hint for messages that refers to the log of the pool."""
         return (
             f"the worker pool at {self._pool} started the worker, and the pool's log"
             " can contain the reason"
         )
 
     def inspect_harness(self, connection: SdkConnection) -> None:
-        """Checks whether the worker is a thread of the pool's process."""
+        """Determines whether the worker is a thread of the pool's process, because such a worker needs
+        another shutdown.
+        """
         with self._inspection_lock:
             if not self._is_inspected:
                 self._is_inspected = True
@@ -153,17 +155,21 @@ class ExternalWorker:
                 self._demand = None if process is None else CpuDemand(process)
 
     def has_idle_interpreter(self, connection: SdkConnection) -> bool | None:
-        """Returns whether the pool's process leaves its core idle, if the worker is a thread of the process."""
+        """Returns True if the worker is a thread of the pool's process and this process used less than
+        half a core; None if unknown.
+        """
         self.inspect_harness(connection)
         share = None if self._demand is None else self._demand.measure_requested_cores()
         return None if share is None else share < _WAITING_SHARE
 
     def wait_until_torn_down(self, limit: float, connection: SdkConnection) -> None:
-        """Waits until the worker's process has exited, which its streams show.
+        """Waits until the worker has torn down its DoFns. For a separate process, all its streams have
+        ended then.
 
-        A worker that is a thread of the pool's process has no such end. It tears down right after
-        it has ended its data, and stopping it doesn't interrupt that. The Go SDK ends its data only
-        when it is stopped. The Java SDK never does, but ends its log after the teardown.
+        A worker that is a thread of the pool's process may leave streams open. It tears down its
+        DoFns immediately after the end of its data stream, even while it is stopped. The Go SDK
+        ends its data stream only when it is stopped. The Java SDK never ends its data stream, but
+        ends its log stream after the teardown.
         """
         if self._demand is None:
             if connection.wait_until_data_ended(limit):
@@ -174,7 +180,9 @@ class ExternalWorker:
             connection.wait_until_gone(min(limit, _THREAD_TEARDOWN_SECONDS))
 
     def stop(self) -> None:
-        """Asks the pool to stop the worker; a pool that is gone has no worker to stop."""
+        """Requests that the pool stops the worker. Errors are ignored, because the workers of an
+        exited pool have exited, too.
+        """
         channel, self._channel = self._channel, None
         if channel is not None:
             with channel:
@@ -182,15 +190,16 @@ class ExternalWorker:
 
 
 def stop_external_worker(endpoint: str, worker_id: str, limit: float = _STOP_SECONDS) -> str | None:
-    """Asks a worker pool to stop a worker; any process may call it, and repeatedly.
+    """Requests that a worker pool stops a worker. Any process may call this function, also repeatedly.
 
     Args:
         endpoint: the pool's address.
         worker_id: the worker's id at its start.
-        limit: the time limit in seconds; pools wait for a worker that doesn't exit.
+        limit: the time limit in seconds, because pools wait until the worker has exited.
 
     Returns:
-        The pool's error, or why the pool was not reached; None on success.
+        The error that the pool reports, or the reason if the pool can't be reached; None on
+        success.
     """
     with grpc.insecure_channel(endpoint) as channel:
         return _request_stop(channel, worker_id, limit)

@@ -1,4 +1,4 @@
-"""Parser of an SDK's error text: what went wrong, and where.
+"""Parser of the error texts of SDKs, which finds the exception and the failed transform.
 
 SDKs report an error as one text. Python's is a traceback whose exception names the running
 transform, Java's is a stack trace with its causes, and Go's is a list of causes that names the
@@ -16,7 +16,7 @@ from beam_runner_worker.advice import add_error_advice
 from beam_runner_worker.errors import BundleError
 from beam_runner_worker.fnapi.bundle import SdkBundle
 
-# The length of names is bounded, so that the search takes time linear in the text.
+# Limit the length of names, so that the search takes linear time.
 _RUNNING = re.compile(r" \[while running '(?P<transform>.{,5000}?)'\]", re.DOTALL)
 _PYTHON_FRAME = re.compile(r'^  File ".*", line \d+')
 _JAVA_FRAME = re.compile(r"^\s+at \S+\(.*\)", re.MULTILINE)
@@ -26,11 +26,11 @@ _GO_CAUSE = "\tcaused by:"
 _GO_PANIC = re.compile(r"^(?P<panic>panic: .*) goroutine \d+ \[running\]:$", re.MULTILINE)
 _DECODING = "Error decoding input stream with coder "
 _CAUSES = "The above exception was the direct cause of the following exception:"
-"""Lines of Python tracebacks that come after the original error of a coder."""
+"""Texts in Python tracebacks that follow the original error of a coder."""
 _SUMMARY_CHARACTERS = 500
 _AT_NO_ELEMENT = ("_invoke_bundle_method", "_invoke_lifecycle_method")
 _AT_A_TIMER = "process_user_timer"
-"""Functions of the Python SDK that appear in its tracebacks."""
+"""Functions of the Python SDK whose names appear in its tracebacks."""
 
 
 def create_bundle_error(
@@ -41,13 +41,13 @@ def create_bundle_error(
     *,
     in_a_pool: bool = False,
 ) -> BundleError:
-    """Returns the error of a bundle.
+    """Converts the error text of an SDK to the error of a bundle.
 
     Args:
-        text: the SDK's report.
-        stage_name: the place to name if the text has none.
+        text: the error text of the SDK.
+        stage_name: the name that replaces an unknown transform.
         transform_names: the full names of the stage's transforms, by their ids.
-        element: what is known of the processed element.
+        element: description of the element that was being processed; may be empty.
         in_a_pool: whether the SDK is a worker of a pool.
     """
     text = sanitize_text(text)
@@ -80,7 +80,9 @@ def _summarize_error(text: str) -> str:
 
 
 def _find_python_exception(lines: list[str]) -> str:
-    """Returns the exception type and message: the first unindented line after the last frame."""
+    """Returns the type and message of the exception in a Python traceback: the first unindented line
+    after the last frame.
+    """
     last_frame = max(i for i, line in enumerate(lines) if _PYTHON_FRAME.match(line))
     for line in lines[last_frame + 1 :]:
         if line and not line.startswith(" "):
@@ -89,11 +91,11 @@ def _find_python_exception(lines: list[str]) -> str:
 
 
 def describe_possible_elements(text: str, bundle: SdkBundle) -> str:
-    """Returns what is known of the element or timer at which an SDK failed, because SDKs don't report
-    it.
+    """Returns a description of the elements and timers at which an SDK may have failed. SDKs don't
+    report the failed element.
 
     Args:
-        text: the SDK's report.
+        text: the error text of the SDK.
         bundle: the failed bundle, with the data that was sent to it.
     """
     if any(each in text for each in _AT_NO_ELEMENT):

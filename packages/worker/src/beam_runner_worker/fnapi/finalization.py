@@ -1,4 +1,4 @@
-"""Bundles that requested a callback after their commit, with the SDK harness in which they ran."""
+"""Finalization of committed bundles in the SDK harnesses that ran them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class _PendingFinalization:
 
 
 class PendingFinalizations:
-    """The bundles of one stage for which an SDK waits for the commit.
+    """Bundles of one stage that requested finalization, until their commit.
 
-    A bundle is removed with its SDK harness, or when it is old. The SDK knows whether a callback
-    has expired earlier.
+    A bundle is removed when its SDK harness is lost, or after one hour. The SDK itself drops
+    callbacks that expire earlier.
 
     Args:
-        warn: receives warnings for people.
+        warn: function that shows a warning to the user.
         clock: returns seconds.
     """
 
@@ -41,13 +41,13 @@ class PendingFinalizations:
     def add_bundle(
         self, bundle_id: str, connection: SdkConnection, instruction_ids: Iterable[str]
     ) -> None:
-        """Adds a finished bundle that requested finalization; a later bundle with the same id replaces
-        it.
+        """Adds a finished bundle that requested finalization. It replaces an earlier bundle with the
+        same id.
 
         Args:
-            bundle_id: the host's id.
-            connection: the SDK harness.
-            instruction_ids: the ids of its SDK bundles that requested finalization.
+            bundle_id: the host's id of the bundle.
+            connection: the connection to the SDK harness.
+            instruction_ids: the SDK's ids of the bundle parts that requested finalization.
         """
         self._waiting.drop_lost_data(lambda waiting: not waiting.connection.is_usable)
         self._waiting.store_data(
@@ -55,7 +55,7 @@ class PendingFinalizations:
         )
 
     def finalize(self, bundle_id: str) -> None:
-        """Asks the SDK to run the callbacks; see
+        """Makes the SDK run the finalization callbacks of a committed bundle; see
         :meth:`beam_runner_worker.ports.StageHarness.finalize`.
 
         Waits for the callbacks, for at most 30 s for each of the SDK's bundles.

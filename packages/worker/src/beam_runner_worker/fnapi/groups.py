@@ -1,7 +1,7 @@
 """Encoder of groups as the windowed values of ``KV<K, Iterable<V>>`` that an SDK reads.
 
-A group's event time, window, pane, key, number of values and values are already encoded, and this
-module joins them. In place of very many values an SDK gets a token to read them by.
+The parts of a group (timestamp, window, pane, key and values) are already encoded, and this module
+joins them. For a large group, the SDK gets a token with which it reads the values as state.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from beam_runner_model.windowed_values import encode_windows_and_pane
 from beam_runner_worker.fnapi.large_groups import LARGE_BYTES, LargeGroups, join_values
 
 _MOST_BYTES = 1 << 30
-"""The maximum number of bytes. The limit of protocol buffers is twice as large."""
+"""Maximum size in bytes of the values in one message: half of the limit of protocol buffers."""
 
 
 def encode_groups(
     chunk: GroupChunk, size_wanted: int, large: LargeGroups | None = None
 ) -> Iterator[tuple[bytes, int]]:
-    """Encodes the groups in order, in pieces of at least ``size_wanted`` bytes (the last may be
-    smaller).
+    """Encodes the groups of a chunk in order, in pieces of at least ``size_wanted`` bytes. The last
+    piece may be smaller.
 
-    Values that the SDK reads as state count as if they were sent, so that the SDK doesn't get more
-    groups than it needs soon.
+    Values that the SDK reads as state count towards the size of a piece, so that the SDK gets only
+    groups that it processes soon.
 
     Args:
         chunk: the groups.
         size_wanted: the minimum size of a piece in bytes.
-        large: stores the values of large groups; None if the SDK can't read them as state.
+        large: store for the values of large groups; None if the SDK can't read values as state.
 
     Raises:
-        ValueError: a group has more values than can be sent to an SDK at once.
+        ValueError: The values of a group exceed the size limit of a message.
 
     Yields:
         The bytes of a piece, and the number of groups in it.

@@ -1,7 +1,8 @@
-"""A command that never outlives this process, even if this process is killed.
+"""Start of a command whose processes always exit together with this process, even if this process is
+killed.
 
-The command leads its own process group. A shell in the same group reads a pipe to which only this
-process can write. When this process exits, the read ends. The shell then cleans up after the
+The command runs in its own process group. A shell in this group reads a pipe that only this process
+holds open for writing. When this process exits, the read ends. Then the shell runs a cleanup
 command and kills the group.
 """
 
@@ -30,7 +31,7 @@ _CHECK_SECONDS = 0.01
 
 
 class GuardedProcess:
-    """One process group.
+    """Command and its descendants, which run in one process group.
 
     Args:
         on_output: called with every line of output, on a separate thread.
@@ -43,15 +44,16 @@ class GuardedProcess:
         self._reader: threading.Thread | None = None
 
     def start(self, command: Sequence[str], env: Mapping[str, str], last_will: str) -> None:
-        """Starts the command; must be called once.
+        """Starts the command. Must be called only once.
 
         Args:
             command: program and arguments.
-            env: its environment.
-            last_will: the command that a shell runs if this process exits without :meth:`stop`.
+            env: the environment variables of the command.
+            last_will: cleanup command that a shell runs if this process exits without a call of
+                :meth:`stop`.
 
         Raises:
-            OSError: no process can be started.
+            OSError: The operating system can't start a process.
         """
         guarded, self._guard = os.pipe()
         try:
@@ -65,18 +67,19 @@ class GuardedProcess:
             )
         finally:
             os.close(guarded)
-        # A full pipe would block the command.
+        # Always read the output, because a full pipe would block the command.
         self._reader = start_essential_thread(
             self._read_output, "fnapi-output", lambda _: self._drop_output()
         )
 
     @property
     def pid(self) -> int | None:
-        """The process id of the command; None before :meth:`start`."""
+        """Process id of the command; None before :meth:`start`."""
         return None if self._process is None else self._process.pid
 
     def wait(self, limit: float = 0.0) -> int | None:
-        """Returns the exit code after the command has exited and its output is read; None before.
+        """Returns the exit code of the command after its output is read; None if the command doesn't
+        exit within the time limit.
 
         Args:
             limit: the time limit in seconds.
@@ -92,7 +95,7 @@ class GuardedProcess:
         return code
 
     def stop(self) -> None:
-        """Ends the process group: SIGTERM, and SIGKILL 1 s later."""
+        """Stops the process group: sends SIGTERM, and SIGKILL 1 s later."""
         if self._process is not None:
             self._signal_group(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -130,8 +133,8 @@ class GuardedProcess:
 def _reap_orphans(group: int) -> None:
     """Reaps the processes of a killed group that have become children of this process.
 
-    If this process is a subreaper, as a worker is, it adopts them when the command exits. Without
-    this function they would be zombies as long as this process runs.
+    If this process is a subreaper, as workers are, it adopts the orphans when the command exits.
+    Without this function the orphans would stay zombies until this process exits.
     """
     limit = time.monotonic() + _KILL_SECONDS
     with contextlib.suppress(ChildProcessError):  # no child is left

@@ -1,4 +1,4 @@
-"""Runner of the stages of one environment on SDK harnesses over the Fn API."""
+"""Harness of one environment: starts its SDK harness, and runs its stages over the Fn API."""
 
 from __future__ import annotations
 
@@ -36,15 +36,17 @@ class HarnessLimits:
     """Time limits for SDK harnesses, in seconds.
 
     Attributes:
-        connect: the time that a harness may stand still before it connects, without running or
-            waiting for a core or a disk.
-        unseen: the total time of a harness whose processes can't be seen, as in a container or on
-            another system than Linux.
-        start: the total time of any harness, also of a pool's worker that can't be seen while the
-            pool answers. A harness that exceeds it is not tried again.
-        prepare: the time to add to each limit if packages must be installed or an image pulled.
-        teardown: the time from the end of its work until it has called all teardowns and exited.
-        interrupted: the same if a bundle was still running, whose user code may never return.
+        connect: idle time after which a starting harness is given up. A harness is idle while it
+            neither runs nor waits for a core or a disk.
+        unseen: time limit for the start of a harness whose processes aren't visible, for example in
+            a container or on macOS.
+        start: time limit for the start of any harness. It also replaces ``unseen`` for a pool's
+            worker while the pool answers. After this time the bundle fails without another attempt.
+        prepare: additional time for each of these limits if packages must be installed or an image
+            must be pulled.
+        teardown: time limit for a closed harness to tear down its DoFns and exit.
+        interrupted: replaces ``teardown`` if a bundle was still running, because its user code may
+            never return.
     """
 
     connect: float = 60.0
@@ -55,14 +57,16 @@ class HarnessLimits:
     interrupted: float = 2.0
 
     def for_launcher(self, launcher: Launcher, *, in_a_pool: bool) -> StartLimits:
-        """Returns the limits for a harness to connect; a pool can be asked whether it is still alive."""
+        """Returns the time limits for the start of a launcher's harness. They are longer for workers
+        of a pool, because the pool's health can be checked.
+        """
         prepare = self.prepare if launcher.needs_preparation else 0.0
         unseen = self.start if in_a_pool else self.unseen
         return StartLimits(self.connect + prepare, unseen + prepare, self.start + prepare)
 
 
 class _RunningSdk:
-    """An SDK harness with its launcher, its start, its metrics and its samples."""
+    """SDK harness with its connection, its launcher and the caches of its metadata."""
 
     def __init__(
         self,
@@ -84,23 +88,23 @@ class _RunningSdk:
         self._is_inspected = False
 
     def inspect_in_background(self) -> None:
-        """Makes the launcher inspect the harness once, while the SDK works on its first bundle."""
+        """Starts a thread in which the launcher inspects the harness; does so only once for each harness."""
         if not self._is_inspected:
             self._is_inspected = True
             look, connection = self.launcher.inspect_harness, self.connection
             start_helper_thread(partial(look, connection), "fnapi-look")
 
     def has_idle_interpreter(self) -> bool | None:
-        """Returns whether its interpreter has been idle recently; see :class:`Launcher`."""
+        """Returns True if the interpreter of the harness has been idle recently; see :class:`Launcher`."""
         return self.launcher.has_idle_interpreter(self.connection)
 
 
 @attrs.define(eq=False)
 class FnApiHarness:
-    """The stages of one environment; created by :meth:`FnApiServer.harness`.
+    """Harness for the stages of one environment; created by :meth:`FnApiServer.harness`.
 
-    The SDK harness starts with the first stage and serves all stages. If it is lost, the running
-    bundle fails, and the next bundle gets a new harness.
+    The SDK harness is started for the first stage, and runs all stages of the environment. If the
+    SDK harness is lost, the running bundle fails, and the next bundle gets a new SDK harness.
     """
 
     _environment_id: str
@@ -117,11 +121,12 @@ class FnApiHarness:
     _closed: bool = attrs.field(init=False, default=False)
 
     def stage(self, spec: HarnessStage, side_inputs: SideInputReader) -> FnApiStage:
-        """Returns the stage's harness; see :class:`beam_runner_worker.ports.Harness`.
+        """Returns the harness of a stage, and starts the SDK harness if necessary; see
+        :class:`beam_runner_worker.ports.Harness`.
 
         Raises:
-            UnsupportedEnvironment: this environment's harnesses can't be started here.
-            UnknownCoder: the coder of an output doesn't expose element boundaries.
+            UnsupportedEnvironment: The environment can't run on this machine.
+            UnknownCoder: The runner can't find the ends of elements with an output's coder.
             HarnessError: the SDK harness can't be started, or this harness is closed.
         """
         with self._lock:
@@ -138,7 +143,7 @@ class FnApiHarness:
             return stage
 
     def get_connected_sdk(self) -> _RunningSdk:
-        """Returns the connected SDK harness, or a new one if the last one was lost.
+        """Returns the connected SDK harness; starts a new SDK harness if the last one was lost.
 
         Raises:
             HarnessError: the SDK harness didn't connect in time, or this harness is closed.
@@ -165,7 +170,7 @@ class FnApiHarness:
 
     @property
     def is_starting(self) -> bool:
-        """Returns whether its SDK harness has started but not connected."""
+        """Whether the SDK harness was started but hasn't connected."""
         running = self._running
         return (
             running is not None
@@ -225,7 +230,8 @@ class FnApiHarness:
         return self._running
 
     def close(self) -> None:
-        """Lets the SDK harness tear down and exit; see :class:`beam_runner_worker.ports.Harness`.
+        """Stops the SDK harness after it has torn down its DoFns; see
+        :class:`beam_runner_worker.ports.Harness`.
 
         A bundle that runs in another thread fails with HarnessError.
         """
@@ -235,7 +241,7 @@ class FnApiHarness:
                 self._stop_sdk(self._running)
 
     def _stop_sdk(self, running: _RunningSdk) -> None:
-        """Ends one SDK harness, gracefully if it still runs."""
+        """Stops one SDK harness. A connected harness gets time to tear down its DoFns."""
         if self._running is running:
             self._running = None
         connection, launcher = running.connection, running.launcher

@@ -1,6 +1,6 @@
 """Splitting of encoded windowed values into columns: keys, values, windows and event times.
 
-The loops are written out for speed, as in ``cutting``.
+The loops avoid function calls for speed, as in ``cutting``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from beam_runner_worker.fnapi.window_cutting import WindowChunker
 
 
 def create_chunker(edge: OutputEdge, coder: EdgeCoder) -> Chunker:
-    """Returns the splitter that makes the chunks that the host needs from an edge's data.
+    """Returns a splitter of an output's data into the kind of chunks that the host requires.
 
     Raises:
-        UnknownCoder: the host needs keys and values, and the edge has other elements.
+        UnknownCoder: The host requires keys and values, but the elements of the output aren't
+            key-value pairs.
     """
     if edge.kind is not OutputKind.KEYED:
         cutter = WindowChunker if edge.windows else ElementChunker
@@ -37,7 +38,9 @@ def create_chunker(edge: OutputEdge, coder: EdgeCoder) -> Chunker:
 
 
 class KeyedChunker(Chunker):
-    """Splitter into columns of keys, values, windows and event times, with one row for every window."""
+    """Splitter into columns of keys, values, windows and event times. An element becomes one row for
+    each of its windows.
+    """
 
     def __init__(self, coder: EdgeCoder, edge: OutputEdge) -> None:
         super().__init__(coder)
@@ -82,7 +85,7 @@ class KeyedChunker(Chunker):
                 window(windows)
                 position = end
         except IndexError:
-            pass  # the data ends within an element, whose beginning is stored
+            pass  # The data ends within an element. Its beginning is buffered until more data arrives.
         return position
 
     def _split_pairs(self, data: bytes, position: int, stop: int, rows: _KeyedColumns) -> int:
@@ -106,7 +109,7 @@ class KeyedChunker(Chunker):
                 rows.windows.append(windows)
                 position = end
         except IndexError:
-            pass  # the data ends within an element, whose beginning is stored
+            pass  # The data ends within an element. Its beginning is buffered until more data arrives.
         return position
 
 
@@ -116,7 +119,8 @@ def _read_windows(headers: HeaderReader, data: bytes, header: int) -> tuple[byte
 
 
 class _KeyedColumns:
-    """Columns under construction, with one entry for every element, even if it has several windows.
+    """Columns of a chunk that is being built. They have one entry for each element, also for an
+    element in several windows.
 
     Args:
         whole: whether values are complete windowed values.
@@ -132,7 +136,7 @@ class _KeyedColumns:
         self.windows: list[tuple[bytes, ...]] = []
 
     def create_chunk(self, timestamps: bool) -> KeyedChunk | None:
-        """Returns the rows so far, with an element once for each of its windows; None if no rows exist."""
+        """Returns a chunk with one row for each window of each element; None if the columns are empty."""
         if not self.windows:
             return None
         first = self.windows[0]

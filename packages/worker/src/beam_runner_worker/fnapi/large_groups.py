@@ -1,8 +1,9 @@
-"""Groups too large to send: the SDK gets a token, and reads the values as state.
+"""Large groups, whose values an SDK reads as state by a token.
 
-This is Beam's protocol of state-backed iterables. An iterable of unknown length (``-1``) may end
-with another ``-1`` and a token. The rest of its values are the pages that ``StateKey.Runner``
-returns for the token. An SDK supports it for the coder ``beam:coder:state_backed_iterable:v1``.
+This module implements Beam's state-backed iterables. An iterable of unknown length (``-1``) may end
+with another ``-1`` and a token. The SDK reads the remaining values in pages, with the token as
+``StateKey.Runner``. An SDK supports this protocol for the coder
+``beam:coder:state_backed_iterable:v1``.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from beam_runner_urns import environments as environment_urns
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
 
 LARGE_BYTES = 64 * 1024
-"""The maximum size in bytes of values that are sent with their group; larger values are read as state."""
+"""Maximum size in bytes of values that are sent with their group. The SDK reads larger values as state."""
 _BEGIN = b"\xff" * 4 + b"\xff" * 9 + b"\x01"
-"""The length of an iterable of unknown length, then the length of the part to read as state."""
+"""Prefix of a state-backed iterable: the length -1 in 4 bytes, and -1 as a variable-length integer."""
 
 
 class LargeGroups:
-    """The large groups of a bundle, which the SDK may read until the bundle ends.
+    """Store of the large groups of a bundle, which the SDK may read until the bundle ends.
 
-    The thread that runs the bundle adds groups, and the state channel's thread reads pages.
+    The bundle's thread adds groups, and the thread of the state channel reads pages.
     """
 
     def __init__(self) -> None:
@@ -30,21 +31,24 @@ class LargeGroups:
         self._given = 0
 
     def add_group(self, values: GroupValues) -> bytes:
-        """Stores the values; returns the iterable that the SDK gets in place of them."""
+        """Stores the values of a group, and returns the encoded iterable with a token that the SDK
+        gets instead of the values.
+        """
         token = b"%d" % self._given
         self._given += 1
         self._groups[token] = values
         return b"".join((_BEGIN, len(token).to_bytes(1), token))
 
     def read_page(self, name: bytes, token: bytes) -> tuple[bytes, bytes]:
-        """Returns a page of values, and the token of the next page (empty after the last).
+        """Returns a page of a group's values, and the token of the next page (empty after the last
+        page).
 
         Args:
             name: the token of the group.
             token: the token of the page; empty for the first.
 
         Raises:
-            LookupError: the bundle has no such group.
+            LookupError: The bundle has no group with this token.
         """
         values = self._groups.get(name)
         if values is None:
@@ -56,15 +60,15 @@ class LargeGroups:
         return values.piece(number), b"%d" % following if following < values.pieces else b""
 
     def clear(self) -> None:
-        """Removes all groups, because the SDK's bundle has ended. Names are never used again."""
+        """Removes all groups after the end of the SDK's bundle. Later groups never reuse their tokens."""
         self._groups.clear()
 
 
 def enable_state_reads(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, source: str, environment_id: str
 ) -> bool:
-    """Lets the SDK read the values of the groups that come from ``source`` as state, if it supports
-    that.
+    """Changes the coder of a data source so that the SDK reads the values of large groups as state.
+    Returns False if the SDK doesn't support that.
 
     Args:
         descriptor: the stage's descriptor; the coder of the source becomes a coder of state-backed
@@ -112,7 +116,9 @@ def _add_coder(
 
 
 def _get_capabilities(environment: beam_runner_api_pb2.Environment) -> frozenset[str]:
-    """Returns the capabilities of an environment; of several alternatives, the common ones."""
+    """Returns the capabilities of an environment. If the environment has alternatives, a capability
+    must be common to all of them.
+    """
     own = frozenset(environment.capabilities)
     if environment.urn != environment_urns.ANYOF:
         return own
@@ -122,7 +128,7 @@ def _get_capabilities(environment: beam_runner_api_pb2.Environment) -> frozenset
 
 
 def join_values(values: GroupValues) -> bytes | memoryview:
-    """Returns all values joined, for an SDK that can't read them as state."""
+    """Returns all values of a group as one block of bytes, for an SDK that can't read values as state."""
     if isinstance(values, (bytes, memoryview)):
         return values
     return _join_pieces(values)

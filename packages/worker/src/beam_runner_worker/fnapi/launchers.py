@@ -1,4 +1,4 @@
-"""Launchers of SDK harnesses, one for every kind of environment.
+"""Launchers of SDK harnesses: the protocol, and the choice of a launcher for each kind of environment.
 
 | environment | harness |
 |---|---|
@@ -32,66 +32,70 @@ _BOOT = (sys.executable, "-m", "beam_runner_worker.fnapi.boot")
 
 
 class Launcher(Protocol):
-    """One SDK harness from its start to its end; :meth:`start` is called once."""
+    """Launcher of one SDK harness, which starts, observes and stops the harness. :meth:`start` is called once."""
 
     @property
     def description(self) -> str:
-        """A phrase for the harness in messages."""
+        """Noun phrase that names the harness in messages."""
 
     @property
     def needs_preparation(self) -> bool:
-        """Whether the harness may download or install something for minutes before it connects."""
+        """Whether the harness may install packages or pull an image before it connects, which takes minutes."""
 
     @property
     def is_failure_permanent(self) -> bool:
-        """Whether a harness that didn't connect would fail in the same way on any machine, and again."""
+        """Whether the failed start of the harness would fail again, also on other machines."""
 
     def start(self, endpoint: str) -> None:
-        """Starts the harness, which connects to the services at ``endpoint``; doesn't wait for it.
+        """Starts the harness, which connects to the services at ``endpoint``. Doesn't wait for the
+        connection.
 
         Raises:
             HarnessError: the harness can't be started.
         """
 
     def explain_failure(self, limit: float = 0.0) -> str | None:
-        """Returns why the harness will never connect, or is gone; None while it may connect or runs.
+        """Returns the reason if the harness has exited or will never connect; None while it may
+        connect or is running.
 
         Args:
-            limit: how long to wait for the end of the harness, in seconds.
+            limit: maximum time to wait for the exit of the harness, in seconds.
         """
 
     def measure_activity(self) -> HarnessActivity | None:
-        """Returns the activity of its processes; None if they aren't visible, or are gone."""
+        """Returns the activity of the harness's processes; None if they aren't visible or have exited."""
 
     @property
     def log_hint(self) -> str:
-        """A phrase that says where to find more about a harness that didn't connect; empty if its
-        output is complete.
+        """Hint for messages about where to find more information about a harness that didn't connect;
+        empty if the runner's log has all output.
         """
 
     def has_idle_interpreter(self, connection: SdkConnection) -> bool | None:
-        """Returns whether the interpreter that the harness shares with others has been idle recently.
+        """Returns True if the interpreter that the harness shares with other harnesses was idle since
+        the last call; None if unknown.
 
-        For example, it is idle if user code sleeps or waits for an answer. Each call compares with the
-        call before it, so the first call returns None.
+        For example, the interpreter is idle if user code sleeps or waits for an answer. The first
+        call returns None.
         """
 
     def inspect_harness(self, connection: SdkConnection) -> None:
-        """Inspects the harness for facts that are unavailable after its control stream has ended.
+        """Collects facts about the harness that are unavailable after its control stream has ended.
 
-        Needs that stream. Takes milliseconds once, then nothing.
+        The control stream must be open. The first call takes milliseconds, and later calls do
+        nothing.
         """
 
     def wait_until_torn_down(self, limit: float, connection: SdkConnection) -> None:
-        """Waits until a harness whose control stream has ended has called all teardowns.
+        """Waits until the harness has torn down its DoFns, after its control stream has ended.
 
         Args:
             limit: the time limit in seconds.
-            connection: the runner's end of the harness.
+            connection: the server side of the connection to the harness.
         """
 
     def stop(self) -> None:
-        """Ends the harness, by force if needed; never raises."""
+        """Stops the harness, by force if necessary; never raises an exception."""
 
 
 def create_launcher(
@@ -102,19 +106,19 @@ def create_launcher(
     on_output: Callable[[str], None],
     on_external_worker: Callable[[str, str], None],
 ) -> Launcher:
-    """Returns the launcher for an environment's kind.
+    """Returns a launcher for the kind of an environment.
 
     Args:
-        environment_id: the environment, for messages.
-        environment: an environment whose ``anyof`` is resolved.
+        environment_id: id of the environment, for error messages.
+        environment: the environment, which must not be of the kind ``anyof``.
         worker_id: the harness's name on its streams.
-        logs: receives the harness's output.
-        on_output: called with every line of output, for messages about a failure.
+        logs: receives the output of the harness.
+        on_output: called with every line of output, which failure messages quote.
         on_external_worker: called with endpoint and worker id before the request for an external
             worker.
 
     Raises:
-        UnsupportedEnvironment: harnesses of that kind can't be started here.
+        UnsupportedEnvironment: Harnesses of this kind can't run on this machine.
     """
     prints = _create_output_handler(environment_id, logs, on_output)
     needs_preparation = has_packages(environment.artifacts)
@@ -143,7 +147,7 @@ def create_launcher(
 def _create_output_handler(
     environment_id: str, logs: LogSink, on_output: Callable[[str], None]
 ) -> Callable[[str], None]:
-    """Returns a function that passes each line of output to the log and to the record for failure messages."""
+    """Returns a function that passes each line of output to the log and to ``on_output``."""
 
     def handle_line(line: str) -> None:
         on_output(line)

@@ -1,7 +1,7 @@
 """Conversion of input chunks to messages for an SDK, of about 1 MiB each.
 
-A message contains complete elements only, and the number of them, because splits refer to the
-numbers of elements.
+A message contains only complete elements. It has the number of elements, because splits refer to
+element indexes.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ _Piece = tuple[bytes | memoryview, int]
 
 @attrs.frozen
 class InputMessage:
-    """Some elements of the input."""
+    """Encoded elements of the input, with their number."""
 
     data: bytes
     count: int
 
 
 def split_at_flushes(inputs: Iterable[InputChunk]) -> Iterator[Iterator[DataChunk]]:
-    """Yields the input between one :class:`~beam_runner_model.chunks.FlushBarrier` and the next.
+    """Yields one iterator over the input for each segment between two
+    :class:`~beam_runner_model.chunks.FlushBarrier` chunks.
 
-    The caller must exhaust each segment before it asks for the next one, or never ask. Only the
-    first segment may be empty, so that at least one exists.
+    The caller must exhaust a segment before it requests the next segment. Only the first segment
+    may be empty, so that at least one segment exists.
     """
     rest = iter(inputs)
 
@@ -53,17 +54,18 @@ def split_at_flushes(inputs: Iterable[InputChunk]) -> Iterator[Iterator[DataChun
 def create_input_messages(
     chunks: Iterable[DataChunk], coder: EdgeCoder | None, large: LargeGroups | None = None
 ) -> Iterator[InputMessage | TimerChunk]:
-    """Yields the elements to process in messages of useful size, joined or split; and timers.
+    """Yields the input as messages of about 1 MiB and chunks of timers, in order.
 
-    The order is that of the chunks.
+    Small chunks are joined, and large chunks are split.
 
     Args:
         chunks: the input, which is read only as far as the next message needs it.
         coder: the coder of the input's elements; None if the input is groups.
-        large: stores the values of large groups; None if the SDK can't read them as state.
+        large: store for the values of large groups; None if the SDK can't read values as state.
 
     Raises:
-        ValueError: a chunk has fewer elements than it says, or a group is too large to send.
+        ValueError: A chunk has fewer elements than its header states, or a group is too large to
+            send.
     """
     parts: list[bytes | memoryview] = []
     size = count = 0
@@ -104,7 +106,7 @@ def _encode_chunk(
 
 
 def _split_elements(chunk: ElementChunk, ends: Sequence[int]) -> Iterator[_Piece]:
-    """Yields the elements to process, split into pieces of about 1 MiB if they are twice as large."""
+    """Yields the selected elements of a chunk. Elements of more than 2 MiB are split into pieces of about 1 MiB."""
     if chunk.selected_count <= 0:
         return
     data = memoryview(chunk.data)
@@ -112,7 +114,7 @@ def _split_elements(chunk: ElementChunk, ends: Sequence[int]) -> Iterator[_Piece
     first, stop = chunk.first, chunk.first + chunk.selected_count
     if ends[stop - 1] - begin > 2 * PIECE_BYTES:
         while ends[stop - 1] - begin > PIECE_BYTES and first + 1 < stop:
-            # As many elements as fit, or a single one that is too large.
+            # Take all elements that fit into a piece, but at least one element.
             cut = max(bisect_right(ends, begin + PIECE_BYTES, first, stop), first + 1)
             yield data[begin : ends[cut - 1]], cut - first
             begin, first = ends[cut - 1], cut

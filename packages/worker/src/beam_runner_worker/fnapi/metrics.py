@@ -1,7 +1,7 @@
-"""Conversion of an SDK's monitoring data, given by short ids, to full monitoring infos.
+"""Conversion of an SDK's metrics, which it sends with short ids, to full monitoring infos.
 
-An SDK gives every metric a short id. The runner asks for the meaning once and caches it, because a
-harness never reuses a short id.
+An SDK assigns a short id to every metric. The runner requests the meaning of a short id once and
+caches it, because an SDK harness never reuses a short id.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ Ask = Callable[[beam_fn_api_pb2.InstructionRequest], beam_fn_api_pb2.Instruction
 
 
 class ShortIds:
-    """The meanings of the short ids of one SDK harness.
+    """Cache of the meanings of the short ids of one SDK harness.
 
     Args:
-        ask: sends an instruction to the SDK and returns its answer; may raise HarnessError.
+        ask: function that sends an instruction to the SDK and returns its response; may raise
+            HarnessError.
     """
 
     def __init__(self, ask: Ask) -> None:
@@ -39,15 +40,15 @@ class ShortIds:
         by_short_id: Mapping[str, bytes],
         in_full: Iterable[metrics_pb2.MonitoringInfo],
     ) -> tuple[MonitoringInfo, ...]:
-        """Returns the metrics of a response.
+        """Returns the metrics of an SDK's response as full monitoring infos.
 
         Args:
             by_short_id: payloads by short id.
-            in_full: full monitoring infos, from SDKs without short ids or from those that send
-                both. If there are any, only they count, and no request is needed.
+            in_full: full monitoring infos. If an SDK sends any, the function returns only these,
+                without a request for short ids.
 
         Raises:
-            HarnessError: the SDK doesn't return the meaning of its short ids.
+            HarnessError: The SDK doesn't return the meaning of a short id.
         """
         told = tuple(_convert_info(info) for info in in_full)
         if told:
@@ -80,14 +81,13 @@ def _convert_info(info: metrics_pb2.MonitoringInfo) -> MonitoringInfo:
 
 
 class TotalMetricsFilter:
-    """Filter for the metrics that belong into a job's totals, which stay meaningful after the bundle
-    has ended.
+    """Filter for the metrics that can be added to the totals of a job.
 
-    It drops the progress of a bundle, empty distributions, and metrics of types that the runner
-    can't add up. It warns about each of these types once.
+    The filter drops metrics of a bundle's progress, empty distributions, and metrics of types that
+    the runner can't add. It warns once for each such type.
 
     Args:
-        warn: receives warnings for people.
+        warn: function that shows a warning to the user.
     """
 
     def __init__(self, warn: Callable[[str], None]) -> None:
@@ -95,7 +95,7 @@ class TotalMetricsFilter:
         self._named: set[str] = set()
 
     def filter_metrics(self, infos: Iterable[MonitoringInfo]) -> Iterator[MonitoringInfo]:
-        """Returns the metrics for totals among the given ones."""
+        """Yields the given metrics that can be added to the totals of a job."""
         for info in infos:
             if info.urn in _OF_A_MOMENT or info.type in _OF_A_MOMENT or is_empty_distribution(info):
                 continue

@@ -1,8 +1,8 @@
-"""Long values in pages of about 1 MiB.
+"""Paging of long values: an SDK reads them in pages of about 1 MiB.
 
-Pages end between elements, because SDKs decode every page separately. If the coder doesn't expose
-element boundaries, the value is one page. A continuation token is the position of the next page, so
-a page can be read again. The last few values are cached.
+Pages end between elements, because SDKs decode every page separately. If the runner can't find the
+ends of elements, the value is one page. A continuation token is the position of the next page, so a
+page can be read again. The last 4 values are cached.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PAGED_AT_ONCE = 4
 
 
 class Pager:
-    """A cache of values that are being read in pages; for one thread at a time."""
+    """Reader of pages, which caches the values that are being read. Only one thread at a time may use it."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[bytes, bytes] = OrderedDict()
@@ -29,14 +29,15 @@ class Pager:
         read: Callable[[], bytes],
         skip: Callable[[], Skip | None],
     ) -> tuple[bytes, bytes]:
-        """Returns a page of a value, and the token of the next page (empty after the last).
+        """Returns a page of a value, and the token of the next page (empty after the last page).
 
         Args:
-            name: the name of the value.
+            name: key of the value in the cache.
             token: the token that came with the previous page; empty for the first page.
-            read: returns the complete current value. Later pages usually use the value that it
-                returned for the first page.
-            skip: returns a function that skips one element, or None if boundaries are unknown.
+            read: returns the complete current value. Later pages use the cached value of the first
+                page, if it is still in the cache.
+            skip: returns a function that skips one element; None if the ends of elements are
+                unknown.
         """
         begin = int(token) if token else 0
         data = self._kept.pop(name, None)
@@ -55,7 +56,9 @@ class Pager:
 
 
 def find_page_end(data: bytes, begin: int, skip: Skip) -> int:
-    """Returns the end of the page that begins at a position: after the element that makes it large enough."""
+    """Returns the end of the page that begins at a position: the end of the first element at which the
+    page has at least 1 MiB.
+    """
     end, wanted, size = begin, begin + PIECE_BYTES, len(data)
     while end < wanted and end < size:
         end = skip(data, end)

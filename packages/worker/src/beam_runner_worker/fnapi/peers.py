@@ -1,7 +1,7 @@
-"""Identification of the local process at the end of a connection, and of a process at two ends.
+"""Identification of the local process at the other end of a network connection.
 
-A worker pool doesn't report whether its workers are processes or threads. The exit of a process is
-visible, but the end of a thread is not. Linux shows the sockets of the same user's processes. On
+A worker pool doesn't report whether its workers are processes or threads of its own process. The
+runner finds out from the sockets of processes, which Linux shows for processes of the same user. On
 other systems the result is unknown.
 """
 
@@ -19,12 +19,12 @@ _LISTENING, _ESTABLISHED = "0A", "01"
 
 
 def find_common_process(listening: str, peer: str) -> int | None:
-    """Returns the process that listens at ``listening`` and is also the process at ``peer``; None if
-    it differs or is unknown.
+    """Returns the local process that both listens at one address and holds the other end of a
+    connection; None if no process does both, or if it is unknown.
 
     Args:
-        listening: host and port; a remote host never matches.
-        peer: gRPC's name of the other end of a connection to this machine.
+        listening: host and port of the listening process. A remote host never matches.
+        peer: gRPC's name of the other end of the connection.
     """
     other_port = peer.rpartition(":")[2]
     if not other_port.isdigit():
@@ -35,12 +35,14 @@ def find_common_process(listening: str, peer: str) -> int | None:
 
 
 def find_listening_process(address: str) -> int | None:
-    """Returns the local process that listens at a host and port; None for a remote host or an invisible process."""
+    """Returns the local process that listens at a host and port; None for a remote host or if the
+    process isn't visible.
+    """
     return _find_socket_owner(_find_listening_sockets(address))
 
 
 def find_peer_process(peer: str) -> int | None:
-    """Returns the process at the other end of a connection to this machine; None if it is invisible.
+    """Returns the local process at the other end of a connection; None if the process isn't visible.
 
     Args:
         peer: gRPC's name of the other end.
@@ -52,7 +54,7 @@ def find_peer_process(peer: str) -> int | None:
 
 
 def _find_socket_owner(*wanted: set[str]) -> int | None:
-    """Returns the youngest process that holds at least one socket of each set."""
+    """Returns the youngest process that has at least one socket of each set open."""
     if not all(wanted):
         return None
     found = (
@@ -69,7 +71,7 @@ def _find_listening_sockets(address: str) -> set[str]:
 
 
 def _find_sockets(port: int, state: str) -> set[str]:
-    """Returns the sockets with this local port and state, in the form of the links to open files."""
+    """Returns the sockets with a local port and a state, in the form of the links in ``/proc/PID/fd``."""
     found = set()
     for table in ("tcp", "tcp6"):
         try:
@@ -84,7 +86,7 @@ def _find_sockets(port: int, state: str) -> set[str]:
 
 
 def _list_process_sockets() -> Iterator[tuple[int, set[str]]]:
-    """Yields each visible process with its open files, the youngest first."""
+    """Yields each visible process with the links of its open files, the youngest process first."""
     for process in list_processes():
         folder = f"{_PROC}/{process}/fd/"
         try:

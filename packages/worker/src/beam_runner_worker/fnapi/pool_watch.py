@@ -1,4 +1,4 @@
-"""Health check of a worker pool."""
+"""Health check of a worker pool over gRPC."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import time
 import grpc
 
 _HEALTH = "/grpc.health.v1.Health/Check"
-"""A method that any server answers; an answer that the method is unknown is enough."""
+"""Method that every gRPC server answers. The answer that the method is unknown also shows that the server is alive."""
 _ANSWER_SECONDS = 60.0
 _PAUSE_SECONDS = 5.0
 _NO_ANSWERS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 class PoolHealthCheck:
-    """A check that asks a pool every 5 s; any thread may use it.
+    """Check that sends a request to a pool at most every 5 s. Thread-safe.
 
     Args:
         channel: the channel to the pool.
@@ -28,12 +28,12 @@ class PoolHealthCheck:
         self._next = 0.0
 
     def explain_outage(self, limit: float = 0.0) -> str | None:
-        """Returns why the pool counts as gone: no process listens, or no answer came for a minute;
-        otherwise None.
+        """Returns the reason if the pool is unavailable: no process listens, or no answer arrives for
+        60 s. Returns None otherwise.
 
         Args:
-            limit: how long to wait for an answer, in seconds; by default the previous answer
-                counts.
+            limit: maximum time to wait for an answer, in seconds. With 0, the result is based on an
+                earlier request.
         """
         with self._lock:
             call = self._get_or_start_request()
@@ -50,10 +50,10 @@ class PoolHealthCheck:
         return None
 
     def _get_or_start_request(self) -> grpc.Future | None:
-        """Returns the current request, which is started if it is due."""
+        """Returns the pending request, and starts a request if it is due."""
         if self._call is None and time.monotonic() >= self._next:
             try:
                 self._call = self._check.future(b"", timeout=_ANSWER_SECONDS)
-            except ValueError:  # the channel was closed meanwhile
+            except ValueError:  # another thread has closed the channel
                 return None
         return self._call

@@ -55,7 +55,7 @@ class ProcessWorker(SeparateProcess):
     """One harness process, which exits with this process for any reason; its files are removed, too.
 
     Args:
-        environment_id: the environment, for messages.
+        environment_id: id of the environment, for error messages.
         command: program and first arguments.
         env: additional environment variables.
         worker_id: the harness's name on its streams.
@@ -116,7 +116,7 @@ class ProcessWorker(SeparateProcess):
         )
 
     def stop(self) -> None:
-        """Ends the process group: SIGTERM, and SIGKILL 1 s later."""
+        """Stops the process group: sends SIGTERM, and SIGKILL 1 s later."""
         self._process.stop()
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -134,7 +134,7 @@ def parse_process_payload(
     """Returns the command and environment variables of a PROCESS environment.
 
     Args:
-        environment_id: the environment, for messages.
+        environment_id: id of the environment, for error messages.
         payload: a serialized ``ProcessPayload``.
 
     Raises:

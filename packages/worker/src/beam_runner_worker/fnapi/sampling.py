@@ -20,7 +20,8 @@ class SdkSamples:
     """The samples of one SDK harness.
 
     Args:
-        ask: sends an instruction to the SDK and returns its answer; may raise HarnessError.
+        ask: function that sends an instruction to the SDK and returns its response; may raise
+            HarnessError.
         wanted: whether to ask at all.
     """
 

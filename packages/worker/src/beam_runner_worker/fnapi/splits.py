@@ -105,7 +105,7 @@ class BundleSplitter:
 
     Args:
         plan: the stage.
-        connection: the SDK harness.
+        connection: the connection to the SDK harness.
         bundle: the bundle in the SDK harness.
         warn: receives warnings for people, at most one.
     """

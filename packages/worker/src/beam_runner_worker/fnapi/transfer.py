@@ -31,7 +31,7 @@ class BundleTransfer:
 
     Args:
         plan: the stage.
-        connection: the SDK harness.
+        connection: the connection to the SDK harness.
         bundle: the open bundle in the SDK harness.
         outputs: a port for every output, by transform id.
     """
