@@ -32,7 +32,7 @@ def test_slowness_factor_follows_recent_core_times(
     clock = clock_of(cpu_contention, monkeypatch)
     times = {1: CoreTime(5.0, 5.0), 2: CoreTime(1.0, 1.0)}
     monkeypatch.setattr(cpu_contention, "read_thread_times", lambda: dict(times))
-    slowness = Slowness()
+    slowness = CpuSlowdown()
     times[1] = CoreTime(5.0 + ran, 5.0 + waited)
     del times[2]
     times[3] = CoreTime(70.0, 70.0)

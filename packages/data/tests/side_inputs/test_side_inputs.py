@@ -59,7 +59,7 @@ def test_side_input_version_changes_with_visible_data(tmp_path: Path) -> None:
     a, b = data(tmp_path, "1", b"a"), data(tmp_path, "2", b"b")
     versions = []
     for one in ([a], [a], [a, b], [a, b], [b], [a], []):
-        side_inputs.show([shown(ONE, *one), shown(TWO, a)])
+        side_inputs.set_visible_data([shown(ONE, *one), shown(TWO, a)])
         versions.append((side_inputs.get_version("T", "one"), side_inputs.get_version("T", "two")))
     ones = [one for one, _ in versions]
     assert ones[0] == ones[1] and ones[2] == ones[3]
@@ -98,7 +98,7 @@ def test_latest_side_input_shows_only_latest_pane(tmp_path: Path) -> None:
     side_inputs = BundleSideInputs([attrs.evolve(USES[0], latest=True)], tmp_path)
     a, b = data(tmp_path, "1", b"a"), data(tmp_path, "2", b"b", b"c")
     for parts, latest in (((a,), b"a"), ((a, b), b"c"), ((b, a), b"a"), ((), b"")):
-        side_inputs.show([shown(ONE, *parts)])
+        side_inputs.set_visible_data([shown(ONE, *parts)])
         assert side_inputs.read_iterable("T", "one", GLOBAL) == latest
 
 

@@ -16,8 +16,8 @@ from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_model.errors import Unavailable
 from beam_runner_worker.process_tree import list_children
 from job_server import wait_until
-from list_processes import parent
 from placed_jobs import SECONDS, PlacedJobs, served
+from processes import parent
 from waiting import wait_until_gone
 
 from beam_runner_runtime.channel.attempts import Attempt, SectionRefusal
@@ -119,7 +119,7 @@ def test_worker_parent_killed_during_start_is_restarted(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     before = set(list_children(os.getpid()))
-    placement = PlainPlacement(cores=1)
+    placement = ProcessPlacement(cores=1)
     starting = threading.Thread(target=placement.start)
     starting.start()
     try:

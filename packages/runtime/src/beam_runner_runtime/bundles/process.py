@@ -272,7 +272,7 @@ class WorkerProcess:
                 case EndJob():
                     self.close()
 
-    def _finalize(self, attempt: Attempt) -> None:
+    def _run_callbacks(self, attempt: Attempt) -> None:
         kept = self._finalizers.take_data(attempt)
         if kept is not None:
             harness, bundle_id = kept

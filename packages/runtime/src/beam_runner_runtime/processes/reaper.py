@@ -98,7 +98,7 @@ def _kill_old_orphans(child: int, orphans: dict[int, float]) -> None:
         del orphans[pid]
     for pid in found:
         if now - orphans.setdefault(pid, now) > LIMITS.orphan_seconds:
-            kill_all([pid, *iterate_descendants(pid)])
+            kill_processes([pid, *iterate_descendants(pid)])
 
 
 def _end_descendants_and_exit(child: int) -> NoReturn:
@@ -113,8 +113,8 @@ def _end_descendants_and_exit(child: int) -> NoReturn:
     os._exit(0)
 
 
-def _left(but: set[int]) -> set[int]:
-    _bury()
+def _find_descendants(but: set[int]) -> set[int]:
+    _reap_children()
     return set(iterate_descendants(os.getpid())) - but
 
 

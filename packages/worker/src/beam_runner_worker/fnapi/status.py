@@ -95,7 +95,7 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
         start_helper_thread(partial(self._read_responses, responses, ended), "fnapi-status")
         yield from iter(stream.requests.get, None)
 
-    def send_and_wait(self, seconds: float) -> tuple[SdkStatus, ...]:
+    def request_reports(self, seconds: float) -> tuple[SdkStatus, ...]:
         """Returns the reports of the harnesses that answer within the time limit."""
         with self._changed:
             asked = {f"status-{next(self._numbers)}": stream for stream in self._streams}
