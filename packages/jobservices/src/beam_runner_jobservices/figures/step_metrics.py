@@ -15,7 +15,7 @@ from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_jobservices.figures.samples import URN as SAMPLES
 from beam_runner_jobservices.figures.samples import decode_samples
 from beam_runner_jobservices.figures.step_tree import StepTree
-from beam_runner_jobservices.figures.texts import is_end
+from beam_runner_jobservices.figures.texts import is_max_timestamp
 from beam_runner_jobservices.metric_values import (
     Distribution,
     LatestValue,
@@ -77,7 +77,7 @@ class StageFigures:
     @property
     def is_finished(self) -> bool:
         """Whether the stage has processed all of its input. False if the runner doesn't report it."""
-        return is_end(self.output_watermark) and not self.open_bundles
+        return is_max_timestamp(self.output_watermark) and not self.open_bundles
 
     @property
     def anchor(self) -> str:

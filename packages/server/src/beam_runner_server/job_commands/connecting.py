@@ -53,11 +53,11 @@ class Command:
         found = self.parser(program).parse_args(arguments)
         # Import here, because Beam takes seconds to import, and a wrong flag must not wait for it.
         from beam_runner_jobservices.client import JobClient
-        from beam_runner_jobservices.credential_flags import credentials_of
+        from beam_runner_jobservices.credential_flags import read_credentials
         from beam_runner_jobservices.errors import JobApiError, JobServicesError
 
         try:
-            credentials = credentials_of(found)
+            credentials = read_credentials(found)
             with JobClient(found.job_endpoint, CALL_SECONDS, credentials) as client:
                 code = self.act(client, found)
                 sys.stdout.flush()

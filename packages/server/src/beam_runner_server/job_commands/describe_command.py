@@ -19,7 +19,7 @@ from beam_runner_server.job_commands.naming import add_job_argument, find_job
 
 if TYPE_CHECKING:
     from beam_runner_jobservices.client import JobClient
-    from beam_runner_jobservices.figures.step_metrics import Figures, StageFigures
+    from beam_runner_jobservices.figures.step_metrics import JobFigures, StageFigures
     from beam_runner_jobservices.figures.step_tree import StepTree
     from beam_runner_model.jobs import JobInfo, JobMetrics
     from beam_runner_model.observation import Execution, JobTimes
@@ -35,7 +35,7 @@ class _Description:
     job: JobInfo
     times: JobTimes | None
     tree: StepTree
-    figures: Figures
+    figures: JobFigures
     execution: Execution | None
 
     def is_finished(self, stage: StageFigures) -> bool:
@@ -53,14 +53,14 @@ def _act(client: JobClient, found: argparse.Namespace) -> int:
 
 
 def _describe(client: JobClient, job: JobInfo) -> _Description:
-    from beam_runner_jobservices.figures.step_metrics import figures_of
+    from beam_runner_jobservices.figures.step_metrics import compute_figures
     from beam_runner_jobservices.figures.step_tree import StepTree
     from beam_runner_jobservices.wire.descriptions import describe_pipeline
 
     tree = StepTree(describe_pipeline(client.pipeline(job.job_id)))
     execution = _execution(client, job)
     waits = execution.waits if execution else ()
-    figures = figures_of(_metrics(client, job), tree, waits)
+    figures = compute_figures(_metrics(client, job), tree, waits)
     times = times_of_jobs(client).get(job.job_id)
     return _Description(job, times, tree, figures, execution)
 
@@ -90,7 +90,7 @@ def _metrics(client: JobClient, job: JobInfo) -> JobMetrics:
 
 def _plain(described: _Description) -> dict[str, Any]:
     """Returns the description as values that JSON supports."""
-    from beam_runner_model.rendering import render
+    from beam_runner_model.rendering import render_record
 
     figures, tree, execution = described.figures, described.tree, described.execution
     return {
@@ -122,7 +122,7 @@ def _plain(described: _Description) -> dict[str, Any]:
             }
             for one in figures.user
         ],
-        "waits": [render(one) for one in execution.waits] if execution else [],
+        "waits": [render_record(one) for one in execution.waits] if execution else [],
         "failed_bundles": [attrs.asdict(one) for one in execution.failed] if execution else [],
     }
 
@@ -134,8 +134,8 @@ def _value(value: Any) -> Any:
 
 
 def _lines(described: _Description) -> Iterator[str]:
-    from beam_runner_jobservices.figures.texts import harmless
-    from beam_runner_model.rendering import render, render_waits
+    from beam_runner_jobservices.figures.texts import sanitize_for_display
+    from beam_runner_model.rendering import render_record, render_waits
 
     yield from _head(described)
     if described.figures.stages:
@@ -150,18 +150,22 @@ def _lines(described: _Description) -> Iterator[str]:
     execution = described.execution
     if execution and (execution.failed or execution.still):
         yield ""
-        yield from (harmless(render(one)) for one in execution.failed)
+        yield from (sanitize_for_display(render_record(one)) for one in execution.failed)
         if execution.still:
             waits = render_waits(execution.waits, now=execution.now)
-            yield harmless(f"no progress for {execution.still:.0f} s: {waits}")
+            yield sanitize_for_display(f"no progress for {execution.still:.0f} s: {waits}")
 
 
 def _head(described: _Description) -> Iterator[str]:
-    from beam_runner_jobservices.figures.texts import clock, duration, harmless
+    from beam_runner_jobservices.figures.texts import (
+        format_duration,
+        format_utc_time,
+        sanitize_for_display,
+    )
 
     job, times = described.job, described.times
-    yield f"id         {harmless(job.job_id)}"
-    yield f"name       {harmless(job.job_name)}"
+    yield f"id         {sanitize_for_display(job.job_id)}"
+    yield f"name       {sanitize_for_display(job.job_name)}"
     yield f"state      {job.state.name}"
     if times is None:
         return
@@ -172,14 +176,18 @@ def _head(described: _Description) -> Iterator[str]:
         ("kept until", times.kept_until),
     ):
         if moment is not None:
-            yield f"{name:10} {clock(moment)} UTC"
-    yield f"run time   {duration(run_seconds(times, time.time()))}"
+            yield f"{name:10} {format_utc_time(moment)} UTC"
+    yield f"run time   {format_duration(run_seconds(times, time.time()))}"
     if times.error:
-        yield f"error      {harmless(times.error)}"
+        yield f"error      {sanitize_for_display(times.error)}"
 
 
 def _stage_table(described: _Description) -> Iterator[str]:
-    from beam_runner_jobservices.figures.texts import exact, size, watermark
+    from beam_runner_jobservices.figures.texts import (
+        format_exact_number,
+        format_size,
+        format_watermark,
+    )
 
     from beam_runner_server.job_commands.tables import format_table
 
@@ -187,11 +195,11 @@ def _stage_table(described: _Description) -> Iterator[str]:
     rows = [
         (
             one.name,
-            "finished" if described.is_finished(one) else exact(one.open_bundles),
-            exact(one.committed),
-            exact(one.failed),
-            size(one.backlog_bytes),
-            watermark(one.output_watermark, now),
+            "finished" if described.is_finished(one) else format_exact_number(one.open_bundles),
+            format_exact_number(one.committed),
+            format_exact_number(one.failed),
+            format_size(one.backlog_bytes),
+            format_watermark(one.output_watermark, now),
         )
         for one in described.figures.stages
     ]
@@ -200,7 +208,7 @@ def _stage_table(described: _Description) -> Iterator[str]:
 
 
 def _step_table(described: _Description) -> Iterator[str]:
-    from beam_runner_jobservices.figures.texts import duration, exact
+    from beam_runner_jobservices.figures.texts import format_duration, format_exact_number
 
     from beam_runner_server.job_commands.tables import format_table
 
@@ -209,7 +217,14 @@ def _step_table(described: _Description) -> Iterator[str]:
         one = described.figures.steps[key]
         seconds = None if one.wall is None else one.wall / 1000
         name = described.tree.steps[key].name
-        rows.append((name, exact(one.elements_in), exact(one.elements_out), duration(seconds)))
+        rows.append(
+            (
+                name,
+                format_exact_number(one.elements_in),
+                format_exact_number(one.elements_out),
+                format_duration(seconds),
+            )
+        )
     head = ("STEP", "ELEMENTS IN", "ELEMENTS OUT", "TIME")
     return format_table(head, rows, flexible=0, numbers=frozenset((1, 2, 3)))
 

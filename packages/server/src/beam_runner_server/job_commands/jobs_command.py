@@ -67,7 +67,7 @@ def _act(client: JobClient, found: argparse.Namespace) -> int:
 
 
 def _table(jobs: list[JobInfo], times: dict[str, JobTimes]) -> Iterator[str]:
-    from beam_runner_jobservices.figures.texts import clock, duration
+    from beam_runner_jobservices.figures.texts import format_duration, format_utc_time
 
     from beam_runner_server.job_commands.tables import format_table
 
@@ -76,8 +76,8 @@ def _table(jobs: list[JobInfo], times: dict[str, JobTimes]) -> Iterator[str]:
     for job in jobs:
         known = times.get(job.job_id)
         submitted = known.submitted if known else None
-        lasted = duration(run_seconds(known, now))
-        begun = clock(submitted) if submitted else "–"
+        lasted = format_duration(run_seconds(known, now))
+        begun = format_utc_time(submitted) if submitted else "–"
         rows.append((job.job_id, job.job_name, job.state.name, begun, lasted))
     head = ("ID", "NAME", "STATE", "SUBMITTED (UTC)", "RUN TIME")
     return format_table(head, rows, flexible=1)

@@ -147,12 +147,12 @@ def _with_number(message: JobMessage) -> JobMessage:
 
 
 def _print_line(line: JobLogLine) -> None:
-    from beam_runner_jobservices.figures.texts import harmless
+    from beam_runner_jobservices.figures.texts import sanitize_for_display
 
     moment = time.gmtime(line.time) if line.time is not None else None
     shown = time.strftime("%Y-%m-%dT%H:%M:%SZ", moment) if moment else "–"
     step = f"[{line.step}] " if line.step else ""
-    print(f"{shown} {line.severity:8} {harmless(step + line.text)}", flush=True)
+    print(f"{shown} {line.severity:8} {sanitize_for_display(step + line.text)}", flush=True)
 
 
 def _print_json(line: JobLogLine) -> None:

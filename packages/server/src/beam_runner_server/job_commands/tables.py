@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 
-from beam_runner_jobservices.figures.texts import harmless
+from beam_runner_jobservices.figures.texts import sanitize_for_display
 
 _GAP = 2
 _NARROWEST = 8
@@ -23,7 +23,7 @@ def format_table(
 
     Args:
         head: the titles of the columns.
-        rows: the cells. Texts of users become harmless: one line, without control characters.
+        rows: the cells. Texts of users are sanitized: one line, without control characters.
         flexible: the column that is truncated if the table is wider than the terminal.
         numbers: the columns that are aligned on the right.
     """
@@ -54,4 +54,4 @@ def terminal_width() -> int:
 
 
 def _on_one_line(cell: str) -> str:
-    return " ".join(harmless(cell).split())
+    return " ".join(sanitize_for_display(cell).split())
