@@ -127,7 +127,7 @@ def test_beam_creates_no_replaced_operation(made: dict[type, Any]) -> None:
 def test_operation_setup_looks_up_the_dofn_runner() -> None:
     (processor, *_) = processors(lambda p: p | beam.Create([1]) | beam.ParDo(Plain()))
     with record_created_runners() as runners:
-        processor.set_up()
+        processor.set_up_operations()
     assert runners, "operations do not look up common.DoFnRunner any more"
     assert all(isinstance(each.fn, beam.DoFn) for each in runners)
 
@@ -194,7 +194,7 @@ def finalized() -> operations.DoOperation:
     """Returns the operation of a DoFn after its setup."""
     found = []
     for processor in processors(lambda p: p | beam.Create([1]) | "here" >> beam.ParDo(Finalized())):
-        processor.set_up()
+        processor.set_up_operations()
         found += [op for op in processor.ops.values() if str(op.name_context.step_name) == "here"]
     (op,) = found
     return op
