@@ -32,7 +32,7 @@ def add_error_advice(summary: str, trace: str = "", *, in_a_pool: bool = False) 
     """Returns the summary of an exception, with advice appended if the error is known.
 
     Args:
-        summary: the exception on one line.
+        summary: the type and message of the exception on one line.
         trace: traceback of the exception.
         in_a_pool: see :func:`missing_modules.add_error_advice`.
     """

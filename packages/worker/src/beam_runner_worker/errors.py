@@ -40,7 +40,7 @@ class BundleError(Exception):
 
 
 class TimerRefused(Exception):
-    """Error for a timer that user code must not set, for example because of its window or time."""
+    """Error for a timer that user code must not set."""
 
 
 class UnsupportedEnvironment(Exception):

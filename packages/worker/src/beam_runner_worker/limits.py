@@ -13,7 +13,7 @@ MOST_ELEMENT_BYTES = 512 << 20
 
 
 def check_chunk_size(chunk: OutputChunk, before: int, transform: str) -> None:
-    """Raises an error for a chunk whose size proves that one of its elements is too large."""
+    """Raises BundleError if the size of a chunk proves that an element of the chunk is too large."""
     if isinstance(chunk, KeyedChunk):
         size = len(chunk.key_data) + len(chunk.value_data)
     else:
@@ -22,7 +22,9 @@ def check_chunk_size(chunk: OutputChunk, before: int, transform: str) -> None:
 
 
 def check_size(size: int, before: int, transform: str) -> None:
-    """Raises an error for encoded elements that are too large, before they are copied; see `check_chunk_size`."""
+    """Raises BundleError if the size of encoded data proves that its last element is too large.
+    ``before`` is the maximum size of the data before the last element.
+    """
     if size > MOST_ELEMENT_BYTES + before:
         raise BundleError(
             transform, f"ElementTooLarge: {_describe_size('in the output', 'emit', size)}", ""
@@ -34,7 +36,8 @@ class ElementTooLarge(Exception):
 
 
 def check_state_values(values: Sequence[bytes]) -> None:
-    """Raises an error for encoded values that are too large for state, before they are copied.
+    """Raises an error if an encoded value is too large for user state. Called before the values are
+    copied.
 
     Raises:
         ElementTooLarge: A value exceeds the limit.

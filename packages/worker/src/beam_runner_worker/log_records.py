@@ -1,4 +1,4 @@
-"""Log records of user code and SDKs, on their way to the host."""
+"""Log records of user code and SDKs, in the form that the host gets."""
 
 from __future__ import annotations
 

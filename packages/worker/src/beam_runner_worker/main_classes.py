@@ -1,5 +1,5 @@
-"""The staged file with classes of a client's ``__main__`` module, for elements that reference these
-classes.
+"""Format of the staged file with the classes of a client's ``__main__`` module. Elements that are
+instances of these classes can then be unpickled on workers.
 
 The file is a JSON object. It maps the name of each class to its pickle, made by Beam's cloudpickle
 and encoded in base 64.
@@ -16,13 +16,13 @@ FILE_NAME = "beam_runner_main_classes.json"
 
 
 def encode_classes(classes: Mapping[str, bytes]) -> bytes:
-    """Returns the file for pickled classes."""
+    """Encodes pickled classes as the content of the staged file."""
     texts = {name: base64.b64encode(pickled).decode() for name, pickled in classes.items()}
     return json.dumps(texts).encode()
 
 
 def decode_classes(file: bytes) -> dict[str, bytes]:
-    """Reads the pickled classes of a file.
+    """Decodes the pickled classes from the content of the staged file.
 
     Raises:
         ValueError: The file is malformed.

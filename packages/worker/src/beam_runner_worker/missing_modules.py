@@ -1,4 +1,4 @@
-"""Advice for modules that the pipeline needs and that its workers lack."""
+"""Advice for errors about Python modules that a pipeline needs but that aren't installed on its workers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def describe_missing_module(lines: Iterable[str], *, in_a_pool: bool = False) ->
 
 
 def add_missing_module_advice(summary: str, *, in_a_pool: bool = False) -> str:
-    """Returns an exception in one line, with advice if a module is missing.
+    """Returns the summary of an exception, with advice appended if the exception reports a missing
+    module.
 
     Args:
-        summary: the exception in one line.
+        summary: the type and message of the exception on one line.
         in_a_pool: whether the code ran in a worker of a pool; with LOOPBACK, the submitting program
             is such a pool.
     """

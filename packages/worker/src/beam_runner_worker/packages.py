@@ -50,7 +50,7 @@ class StagedPackages:
 
     @classmethod
     def from_folder(cls, folder: Path) -> StagedPackages:
-        """Returns the packages in a folder; a missing folder has no packages.
+        """Finds the packages among the staged files in a folder. A missing folder has no packages.
 
         Raises:
             FileNotFoundError: A package in ``extra_packages.txt`` wasn't staged.
@@ -90,7 +90,7 @@ class StagedPackages:
             yield (*links, str(self.setup))
 
     def compute_digest(self) -> str:
-        """Returns a hash of all packages, which is the same for equal packages of different builds."""
+        """Returns a hash of all packages. Packages with equal files from different builds have the same hash."""
         digest = hashlib.sha256()
         packages = {path for path in self.folder.glob("*") if path.name.endswith(_ARCHIVES)}
         for path in sorted({*packages, *self.requirements, *self.forced}):

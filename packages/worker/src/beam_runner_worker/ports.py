@@ -14,16 +14,17 @@ from beam_runner_worker.log_records import LogRecord
 
 
 class OutputPort(Protocol):
-    """Target of one output edge's data."""
+    """Destination for the data of one output of a stage."""
 
     def write(self, chunk: OutputChunk) -> None:
-        """Writes a chunk of the edge's kind; can block while the host is busy."""
+        """Writes a chunk of the kind that the output edge requires. May block while the host is busy."""
 
 
 class SideInputReader(Protocol):
-    """Reader of the side inputs of one stage, all of which are complete before a bundle starts.
+    """Reader of the side inputs of one stage. All data is complete before a bundle starts.
 
-    A harness can cache data, also across bundles, while ``version`` stays the same.
+    A harness may cache data, also across bundles, while the result of ``get_version`` stays the
+    same.
 
     The window coder of the side input's PCollection encodes the windows. A window or key without
     data returns empty bytes. Values and keys are nested encodings, concatenated. Data that is too
@@ -32,12 +33,14 @@ class SideInputReader(Protocol):
     """
 
     def get_version(self, transform_id: str, tag: str) -> int:
-        """Returns a number that changes only between bundles, and only if the data has changed."""
+        """Returns the version of a side input's data. It changes only between bundles, and only if the
+        data has changed.
+        """
 
     def read_iterable(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """Returns all elements of a window (access pattern ``beam:side_input:iterable:v1``).
 
-        The length of a result in pieces is an upper bound.
+        If the result is in pieces, its length is an upper bound.
         """
 
     def read_values(
@@ -65,7 +68,7 @@ class UserState(Protocol):
     """
 
     def read_bag(self, cell: StateCell) -> bytes:
-        """Returns all values of a bag, concatenated, in order; value and combining state use bags too."""
+        """Returns all values of a bag, concatenated in order. Value state and combining state also use bags."""
 
     def append(self, cell: StateCell, values: bytes) -> None:
         """Appends encoded values to a bag."""
@@ -74,7 +77,7 @@ class UserState(Protocol):
         """Replaces the content of a bag with encoded values."""
 
     def clear(self, cell: StateCell) -> None:
-        """Clears one user state of any kind, for one key and window."""
+        """Clears a cell: the user state of any kind for one key and window."""
 
     def read_map_keys(self, cell: StateCell) -> bytes:
         """Returns the distinct keys of a multimap, encoded and concatenated."""
@@ -122,11 +125,11 @@ class LogSink(Protocol):
     """Receiver of the logs of user code and SDKs; thread-safe, and never blocks for long."""
 
     def log(self, records: Iterable[LogRecord]) -> None:
-        """Takes records in the order of their times."""
+        """Receives log records in the order of their times."""
 
 
 class StageHarness(Protocol):
-    """One stage that is ready to process bundles in this process: one at a time, from one thread."""
+    """Harness of one stage, which processes bundles of the stage one at a time, in the caller's thread."""
 
     def process_bundle(
         self,
@@ -153,12 +156,13 @@ class StageHarness(Protocol):
         """
 
     def progress(self) -> BundleProgress | None:
-        """Returns the progress of the running bundle, or that its SDK harness is starting; None
-        between bundles. Thread-safe.
+        """Returns the progress of the running bundle, or a record that the SDK harness is starting;
+        None if no bundle is running. Thread-safe.
         """
 
     def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
-        """Splits the running bundle, and returns part of its unprocessed input. Thread-safe.
+        """Splits the running bundle: removes part of its unprocessed input, and returns the removed
+        part. Thread-safe.
 
         The caller owns every residual, and every element from ``first_residual`` on, which the
         bundle will not process. The method returns within seconds, even while user code is busy.
@@ -187,10 +191,12 @@ class StageHarness(Protocol):
 
 
 class Harness(Protocol):
-    """Runner of stages: embedded in this process, or an SDK over the Fn API."""
+    """Harness that runs stages, either embedded in this process or in an SDK over the Fn API."""
 
     def stage(self, spec: HarnessStage, side_inputs: SideInputReader) -> StageHarness:
-        """Returns the harness of a stage, built on first use and cached with its first ``side_inputs``."""
+        """Returns the harness of a stage. It is created on first use and cached, so later calls ignore
+        ``side_inputs``.
+        """
 
     def close(self) -> None:
         """Tears down every DoFn instance once and stops all started processes; idempotent.

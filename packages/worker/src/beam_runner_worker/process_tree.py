@@ -1,4 +1,6 @@
-"""The processes of this machine, their threads and descendants, from Linux's /proc; empty on other systems."""
+"""Lists of the processes of this machine, their threads and descendants, from Linux's /proc. They are
+empty on other systems.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def list_children(process: int) -> list[int]:
     """Returns the IDs of a process's children; empty if the process has exited or is unknown."""
     found: list[int] = []
     for thread in list_threads(process):
-        # The thread can exit meanwhile.
+        # Ignore errors, because the thread may exit during the iteration.
         with (
             contextlib.suppress(OSError),
             open(f"/proc/{process}/task/{thread}/children", "rb") as file,

@@ -1,8 +1,9 @@
-"""Sampled elements, sent as metrics, so that they travel and persist like metrics.
+"""Encoding of sampled elements as metrics, so that they are transferred and stored in the same way as
+metrics.
 
 SDKs sample elements of every PCollection if the pipeline has the experiment
-``enable_data_sampling``. Each PCollection has one info with its latest sampled elements. The coder
-of the PCollection in the stage encodes each element (nested).
+``enable_data_sampling``. The latest samples of a PCollection are one monitoring info. Each sample
+is encoded with the PCollection's coder (nested).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from beam_runner_urns import options as option_urns
 from beam_runner_worker._protos import beam_fn_api_pb2
 
 SAMPLED_ELEMENTS = "beam_runner_worker:sampled_elements:v1"
-"""URN and type of the infos; a payload is an iterable of byte strings, oldest first."""
+"""URN and type of the monitoring infos with samples. A payload is an encoded iterable of byte strings, oldest first."""
 MOST_SAMPLES = 10
 MOST_BYTES = 16 * 1024
 """Maximum size of a sampled element; larger elements are omitted."""
@@ -35,7 +36,7 @@ def are_samples_enabled(options_json: str) -> bool:
 
 
 def create_sample_infos(response: beam_fn_api_pb2.SampleDataResponse) -> tuple[MonitoringInfo, ...]:
-    """Returns the infos for the samples in an SDK's response."""
+    """Converts the samples in an SDK's response to monitoring infos."""
     infos = []
     for pcollection_id, samples in sorted(response.element_samples.items()):
         elements = [s.element for s in samples.elements if len(s.element) <= MOST_BYTES]
@@ -47,12 +48,12 @@ def create_sample_infos(response: beam_fn_api_pb2.SampleDataResponse) -> tuple[M
 
 
 def elements_of(info: MonitoringInfo) -> list[bytes]:
-    """Returns the elements of an info."""
+    """Returns the encoded elements of a monitoring info with samples."""
     return list(_ELEMENTS.decode(info.payload))
 
 
 def merge_samples(left: bytes, right: bytes) -> bytes:
-    """Returns a payload with the latest elements of two payloads."""
+    """Merges two payloads with samples to one payload with the latest elements of both."""
     both: Iterable[bytes] = [*_ELEMENTS.decode(left), *_ELEMENTS.decode(right)]
     encoded: bytes = _ELEMENTS.encode(list(both)[-MOST_SAMPLES:])
     return encoded

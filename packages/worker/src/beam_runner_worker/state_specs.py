@@ -1,4 +1,4 @@
-"""The coders in a ``StateSpec``, by the field that names them."""
+"""Access to the coder ids in a ``StateSpec`` of any kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
 
 
 def list_coder_ids(spec: beam_runner_api_pb2.StateSpec) -> Iterator[tuple[str, str]]:
-    """Yields the parts of a state's content with their coder IDs: ``element``, or ``key`` and ``value``."""
+    """Yields the parts of a state (``element``, or ``key`` and ``value``) with their coder ids."""
     kind = spec.WhichOneof("spec")
     if kind is not None:
         for part, field in _FIELDS[kind].items():

@@ -1,4 +1,4 @@
-"""Sums of monitoring infos of the same metric, by the type of their payload."""
+"""Addition of monitoring infos of the same metric, depending on the type of their payload."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Totals:
-    """Sum of monitoring infos per metric: infos with the same URN, type and labels are added.
+    """Totals of metrics: monitoring infos with the same URN, type and labels are added.
 
-    Some infos can't be added, because the model lacks their type or because the SDK sent an invalid
-    payload. Then the first info stays, and the log names the metric.
+    Some infos can't be added, because their type is unknown or because the SDK sent an invalid
+    payload. Then the first info is retained, and a warning names the metric.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Totals:
         self._refused: set[tuple[object, ...]] = set()
 
     def add(self, infos: Iterable[MonitoringInfo]) -> None:
-        """Adds infos; the cost depends only on the number of added infos."""
+        """Adds monitoring infos to the totals. The time depends only on the number of added infos."""
         for info in infos:
             key = (info.urn, info.type, info.labels)
             earlier = self._totals.get(key)
@@ -47,7 +47,7 @@ class Totals:
             try:
                 self._totals[key] = _add_infos(earlier, info)
             except Exception as error:
-                # An SDK's metric must not fail the job, for any error in it.
+                # Ignore any error, because an invalid metric of an SDK must not fail the job.
                 if key not in self._refused:
                     self._refused.add(key)
                     _LOGGER.warning(
@@ -55,7 +55,7 @@ class Totals:
                     )
 
     def infos(self) -> tuple[MonitoringInfo, ...]:
-        """Returns the sum of each metric."""
+        """Returns the total of each metric."""
         return tuple(self._totals.values())
 
 
@@ -122,7 +122,7 @@ def _make_latest_adder(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, byte
 def _make_extremes_adder(
     coder: VarIntCoder | FloatCoder, choose: Callable[..., list[float]]
 ) -> Callable[[bytes, bytes], bytes]:
-    """Returns an adder that retains the largest or smallest values; the reader selects the number of values."""
+    """Returns an adder that retains the largest or smallest 100 values of two payloads."""
     values = IterableCoder(coder)
 
     def add(left: bytes, right: bytes) -> bytes:
@@ -148,7 +148,7 @@ def _add_tries(left: bytes, right: bytes) -> bytes:
 
 
 def _add_histograms(left: bytes, right: bytes) -> bytes:
-    """Adds two histograms.
+    """Adds two encoded histograms with equal buckets.
 
     Beam's own class supports only one kind of buckets, and loses values outside of them.
     """

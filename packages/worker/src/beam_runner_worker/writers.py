@@ -1,4 +1,4 @@
-"""The transforms that write to a stage's data sinks."""
+"""Lookup of the transform that writes to a data sink of a stage."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class HostErrorRecorder:
         self.first: BaseException | None = None
 
     def __enter__(self) -> None:
-        """Does nothing."""
+        """Does nothing, because no facts are needed for the shutdown."""
 
     def __exit__(
         self,

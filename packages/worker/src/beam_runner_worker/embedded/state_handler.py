@@ -46,7 +46,7 @@ class StateHandler(CachingStateHandler):
 
     Args:
         reader: reads the stage's side inputs.
-        stage_name: the stage, for messages.
+        stage_name: name of the stage, for error messages.
         changing: whether side inputs may change from one bundle to the next.
 
     Attributes:

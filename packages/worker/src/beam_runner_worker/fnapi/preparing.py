@@ -31,14 +31,16 @@ from beam_runner_worker.fnapi.virtual_environments import (
 from beam_runner_worker.packages import StagedPackages
 
 STAGED = "staged"
-"""The folder for artifacts, inside the harness's folder."""
+"""Name of the folder for artifacts, inside the folder of the harness."""
 _CONNECT_SECONDS = 60.0
 _UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
 @attrs.frozen
 class HarnessEndpoints:
-    """The addresses that a harness is started with. All except ``provision`` apply only if that service names none."""
+    """Service addresses with which a harness is started. The provision service may replace all of them
+    except ``provision``.
+    """
 
     provision: str
     artifact: str
@@ -47,12 +49,12 @@ class HarnessEndpoints:
 
 
 def prepare_harness(worker_id: str, endpoints: HarnessEndpoints, directory: Path) -> None:
-    """Asks for the provision info, fetches the artifacts, and sets the variables that the SDK harness
-    reads.
+    """Requests the provision info, fetches the artifacts, and sets the environment variables that the
+    SDK harness reads.
 
     Raises:
         ValueError: an artifact has no file name.
-        grpc.RpcError: a service isn't available, or refuses.
+        grpc.RpcError: A service isn't available, or rejects a request.
     """
     metadata = (("worker_id", worker_id),)
     with grpc.insecure_channel(endpoints.provision, options=_UNLIMITED) as channel:
@@ -70,10 +72,11 @@ def prepare_harness(worker_id: str, endpoints: HarnessEndpoints, directory: Path
 
 
 def install_staged_packages(directory: Path) -> Path | None:
-    """Returns the interpreter of an environment with the staged packages, which may take minutes to
-    create.
+    """Installs the staged packages in a virtual environment, and returns its interpreter. The
+    installation may take minutes.
 
-    Returns None if no packages are staged. Exits with 78 if they can't be installed.
+    Returns None if no packages are staged. If the packages can't be installed, the process exits
+    with code 78.
     """
     try:
         packages = StagedPackages.from_folder(directory / STAGED)
@@ -93,7 +96,7 @@ def _fetch_artifacts(
     directory: Path,
     metadata: tuple[tuple[str, str], ...],
 ) -> None:
-    """Writes the artifacts into ``directory`` under their staged names."""
+    """Fetches the artifacts of the job, and writes them into a directory under their staged names."""
     directory.mkdir(parents=True, exist_ok=True)
     with grpc.insecure_channel(endpoint, options=_UNLIMITED) as channel:
         service = beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceStub(channel)
@@ -110,10 +113,11 @@ def _fetch_artifacts(
 
 
 def _get_staged_name(artifact: beam_runner_api_pb2.ArtifactInformation, number: int) -> str:
-    """Returns the staged file name of an artifact; a numbered name for requirements, which have none.
+    """Returns the staged file name of an artifact; for a requirements file without a name, a numbered
+    name.
 
     Raises:
-        ValueError: the artifact has no name, or a name outside its directory.
+        ValueError: The artifact has no file name, or its name contains a path.
     """
     if artifact.role_urn == urns.ROLE_PIP_REQUIREMENTS_FILE:
         return f"{OTHER_REQUIREMENTS}{number}.txt"
@@ -129,7 +133,7 @@ def _get_staged_name(artifact: beam_runner_api_pb2.ArtifactInformation, number: 
 def _create_environment_variables(
     endpoints: HarnessEndpoints, info: beam_provision_api_pb2.ProvisionInfo, directory: Path
 ) -> dict[str, str]:
-    """Returns the environment variables that the SDK harness reads."""
+    """Writes the pipeline options to a file, and returns the environment variables that the SDK harness reads."""
     options = directory / "pipeline_options.json"
     directory.mkdir(parents=True, exist_ok=True)
     options.write_text(json_format.MessageToJson(info.pipeline_options), encoding="utf-8")

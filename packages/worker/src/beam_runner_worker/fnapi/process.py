@@ -1,4 +1,4 @@
-"""SDK harnesses as processes: a command that implements Beam's contract for boot programs."""
+"""SDK harnesses in separate processes, started by a command that implements Beam's contract for boot programs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from beam_runner_worker.fnapi.guarded import GuardedProcess
 from beam_runner_worker.fnapi.starting import HarnessActivity
 
 CANNOT_PREPARE = os.EX_CONFIG
-"""The exit code of a boot program that can't install what the environment needs."""
+"""Exit code of a boot program that can't install the packages of the environment."""
 
 
 class SeparateProcess:
-    """Base of harnesses with a separate process: its exit is visible, its output is logged, and it has
-    its own interpreter.
+    """Base of launchers that run the harness in a separate process, whose exit and output this process
+    observes.
 
     Args:
-        called: a phrase for the harness in messages.
+        called: noun phrase that names the harness in messages.
         on_output: called with every line that the process prints.
     """
 
@@ -36,31 +36,34 @@ class SeparateProcess:
         self._process = GuardedProcess(on_output)
 
     def explain_failure(self, limit: float = 0.0) -> str | None:
-        """Returns a sentence with the exit code of a process that has exited, or exits within the limit."""
+        """Returns a message with the exit code if the process has exited, or exits within the time
+        limit; otherwise None.
+        """
         code = self._process.wait(limit)
         return None if code is None else f"its {self.description} exited with code {code}"
 
     def has_idle_interpreter(self, connection: SdkConnection) -> None:
-        """Returns None, because nothing is known."""
+        """Returns None, because a separate process shares no interpreter with other harnesses."""
 
     def inspect_harness(self, connection: SdkConnection) -> None:
-        """Does nothing."""
+        """Does nothing, because no facts are needed for the shutdown."""
 
     def wait_until_torn_down(self, limit: float, connection: SdkConnection) -> None:
-        """Waits until the process has exited."""
+        """Waits at most ``limit`` seconds until the process has exited."""
         self._process.wait(limit)
 
 
 class ProcessWorker(SeparateProcess):
-    """One harness process, which exits with this process for any reason; its files are removed, too.
+    """SDK harness in a process that a command starts. The process exits, and its files are removed,
+    when this process exits for any reason.
 
     Args:
         environment_id: id of the environment, for error messages.
-        command: program and first arguments.
+        command: the program and its first arguments.
         env: additional environment variables.
         worker_id: the harness's name on its streams.
         on_output: called with every line that the process prints.
-        prepares: whether it has packages to install before it connects.
+        needs_preparation: whether the process must install packages before it connects.
     """
 
     def __init__(
@@ -82,13 +85,13 @@ class ProcessWorker(SeparateProcess):
         self._directory: str | None = None
 
     def measure_activity(self) -> HarnessActivity | None:
-        """Returns the activity of the command and its descendants."""
+        """Returns the activity of the process and its descendants; None if the process isn't running."""
         process = self._process.pid
         return None if process is None else measure_process_activity(process)
 
     @property
     def is_failure_permanent(self) -> bool:
-        """Whether another process would exit for the same reason."""
+        """Whether another process would fail in the same way, because the packages can't be installed."""
         return self._process.wait() == CANNOT_PREPARE
 
     def start(self, endpoint: str) -> None:
@@ -123,7 +126,9 @@ class ProcessWorker(SeparateProcess):
 
 
 def create_boot_flags(worker_id: str, endpoint: str) -> tuple[str, ...]:
-    """Returns the arguments of a boot program in Beam's contract for containers: its id and the services."""
+    """Returns the arguments of a boot program in Beam's contract for containers: the worker id and the
+    service addresses.
+    """
     services = ("logging", "artifact", "provision", "control")
     return (f"--id={worker_id}", *(f"--{service}_endpoint={endpoint}" for service in services))
 

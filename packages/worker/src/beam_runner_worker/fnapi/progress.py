@@ -1,4 +1,4 @@
-"""Progress of a running bundle, from its metrics."""
+"""Computation of the progress of a running bundle from the SDK's metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beam_runner_worker._protos import beam_fn_api_pb2
 
 
 def create_progress_request(instruction_id: str) -> beam_fn_api_pb2.InstructionRequest:
-    """Returns a request for the progress of a bundle."""
+    """Returns an instruction that requests the progress of a bundle."""
     return beam_fn_api_pb2.InstructionRequest(
         process_bundle_progress=beam_fn_api_pb2.ProcessBundleProgressRequest(
             instruction_id=instruction_id
@@ -25,15 +25,16 @@ def create_progress_request(instruction_id: str) -> beam_fn_api_pb2.InstructionR
 def count_processed_elements(
     infos: Iterable[MonitoringInfo], source: str, heads: Container[str]
 ) -> float:
-    """Returns the number of processed input elements, with a fraction for the current one.
+    """Returns the number of processed input elements, with a fraction for the current element.
 
-    SDKs count elements from 0, and report -1 or 0 before the first. After the last one, they report
-    the number of elements.
+    SDKs report the index of the current element: -1 or 0 before the first element, and the number
+    of elements after the last element.
 
     Args:
         infos: the metrics of a running bundle.
         source: the transform that reads the input.
-        heads: the transforms after it; one that processes restrictions reports their progress.
+        heads: the transforms that read the input. A transform that processes restrictions reports
+            the progress of the current element.
     """
     index = 0
     completed = remaining = 0.0
@@ -53,6 +54,6 @@ def count_processed_elements(
 
 
 def _decode_doubles(payload: bytes) -> Iterable[float]:
-    """Returns the doubles of a length-prefixed iterable."""
+    """Decodes an encoded iterable of doubles."""
     count = decode_count(payload, 0)
     return struct.unpack_from(f">{count}d", payload, COUNT_BYTES)

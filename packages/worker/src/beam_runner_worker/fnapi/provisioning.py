@@ -1,4 +1,4 @@
-"""The gRPC services that an SDK harness calls while it starts: provision info and artifacts."""
+"""gRPC services that an SDK harness calls while it starts: provision info and artifacts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUNNER_CAPABILITIES = (
     protocols.MONITORING_INFO_SHORT_IDS,
     protocols.MULTIMAP_KEYS_VALUES_SIDE_INPUT,
 )
-"""The capabilities that SDKs may rely on. Data inside control messages is not among them."""
+"""Protocols that the runner supports. Data inside control messages isn't supported."""
 
 
 class ProvisionService(beam_provision_api_pb2_grpc.ProvisionServiceServicer):
@@ -34,14 +34,14 @@ class ProvisionService(beam_provision_api_pb2_grpc.ProvisionServiceServicer):
         self._job = job
         self._workers = workers
         self.endpoint = ""
-        """The address of all services; known after the server has a port."""
+        """Address of all services; set after the server has opened its port."""
 
     def GetProvisionInfo(
         self,
         request: beam_provision_api_pb2.GetProvisionInfoRequest,
         context: grpc.ServicerContext,
     ) -> beam_provision_api_pb2.GetProvisionInfoResponse:
-        """Returns the info for the calling SDK."""
+        """Returns the job's options, the artifacts and the endpoints for the calling SDK."""
         connection = self._workers.find_caller(context)
         environment = self._job.environments[connection.environment]
         endpoint = endpoints_pb2.ApiServiceDescriptor(url=self.endpoint)

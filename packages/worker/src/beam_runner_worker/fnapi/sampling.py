@@ -1,4 +1,4 @@
-"""Requests to an SDK harness for its sampled elements."""
+"""Requests for the sampled elements of an SDK harness."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Ask = Callable[[beam_fn_api_pb2.InstructionRequest], beam_fn_api_pb2.Instruction
 
 
 class SdkSamples:
-    """The samples of one SDK harness.
+    """Reader of the sampled elements of one SDK harness.
 
     Args:
         ask: function that sends an instruction to the SDK and returns its response; may raise
             HarnessError.
-        wanted: whether to ask at all.
+        wanted: whether samples are enabled.
     """
 
     def __init__(self, ask: Ask, *, wanted: bool) -> None:
@@ -32,9 +32,10 @@ class SdkSamples:
         self._lock = threading.Lock()
 
     def request_samples(self) -> tuple[MonitoringInfo, ...]:
-        """Returns the new samples; none within 1 s after the last call.
+        """Requests and returns the new samples; returns no samples within 1 s after the last request.
 
-        An SDK without samples, for example because it doesn't support them, is not asked again.
+        After an error, for example because the SDK doesn't support samples, no further requests are
+        sent.
         """
         with self._lock:
             now = time.monotonic()

@@ -1,7 +1,7 @@
 """Patches for Beam's Python harness, so that it sends only text that UTF-8 can encode.
 
-The harness puts the text of exceptions and log records into protos unchanged. If that fails, the
-runner gets no answer, and the bundle never ends.
+The harness copies the texts of exceptions and log records into protocol buffers. If a text can't be
+encoded, the runner gets no response, and the bundle never ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from beam_runner_model.texts import sanitize_text
 
 
 class _Traceback:
-    """A replacement for the module traceback whose texts can be encoded."""
+    """Replacement for the module ``traceback`` that returns only texts that UTF-8 can encode."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(traceback, name)

@@ -1,4 +1,4 @@
-"""The gRPC server of a process, to which the SDK harnesses of all its environments connect."""
+"""gRPC server of a worker process, to which the SDK harnesses of all environments connect."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ _HOST = "127.0.0.1"
 _THREADS = 1000
 _STOP_SECONDS = 5.0
 _GRACE_SECONDS = 0.5
-"""The time in seconds for an SDK to end its streams. An SDK that is cut off logs an error."""
+"""Time in seconds that an SDK has to end its streams. An SDK whose streams are aborted logs an error."""
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # SDKs send pings to keep idle streams alive, some of them every few seconds.
+    # Allow frequent pings, because some SDKs send a ping every few seconds to keep idle streams
+    # open.
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
     ("grpc.so_reuseport", 0),
@@ -45,19 +46,18 @@ _OPTIONS = [
 
 
 class FnApiServer:
-    """Server of the Fn API for one job, on one loopback port.
+    """Server of Beam's Fn API for one job, on one loopback port.
 
-    Every open stream of an SDK holds a thread (five streams, eight threads). Threads are created on
-    demand.
+    The streams of an SDK need up to eight threads. Threads are created on demand.
 
     Args:
         job: the job of this process.
         artifacts: reads the job's staged files.
         logs: receives the logs and the output of SDKs.
         limits: the time limits for SDK harnesses.
-        on_external_worker: called with endpoint and worker id before the request for an external
-            worker, so that another process can stop the worker (:func:`stop_external_worker`) if
-            this process is killed.
+        on_external_worker: called with the pool's address and the worker id before an external
+            worker is requested, so that another process can stop the worker
+            (:func:`stop_external_worker`) if this process is killed.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class FnApiServer:
             artifact, self._server
         )
         self.endpoint = f"{_HOST}:{self._server.add_insecure_port(f'{_HOST}:0')}"
-        """Host and port."""
+        """Host and port at which the server listens."""
         provision.endpoint = self._status.endpoint = self.endpoint
         self._server.start()
 
     def harness(self, environment_id: str) -> FnApiHarness:
-        """Returns the harness of an environment of the job, the same one for every call."""
+        """Returns the harness of an environment of the job. Every call for an environment returns the same object."""
         with self._lock:
             if environment_id not in self._harnesses:
                 self._harnesses[environment_id] = FnApiHarness(
@@ -118,7 +118,7 @@ class FnApiServer:
         return self._status.request_reports(seconds)
 
     def close(self) -> None:
-        """Closes all harnesses, then the server; idempotent; takes seconds at most."""
+        """Closes all harnesses, and then the server. Idempotent; takes at most some seconds."""
         with self._lock:
             harnesses = list(self._harnesses.values())
         run_concurrently(FnApiHarness.close, harnesses, len(harnesses), "fnapi-close")

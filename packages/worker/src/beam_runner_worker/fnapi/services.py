@@ -1,7 +1,7 @@
-"""The gRPC services that an SDK harness uses while it works: control, data, state, logging.
+"""gRPC services that an SDK harness uses while it runs bundles: control, data, state and logging.
 
-Each service only moves messages between a stream and the :class:`SdkConnection` of the worker id
-that the SDK sends. The connection and the stage interpret the messages.
+Each service passes messages between a stream and a :class:`SdkConnection`, which it finds by the
+worker id that the SDK sends. The connection and the stage interpret the messages.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink
 
 _GO_CLIENT = "/runners/universal/runnerlib/"
-"""The place in the Go SDK that prints the job's messages for its user."""
+"""Source folder of the Go SDK's code that prints the messages of a job."""
 _JAVA_ORPHANS = ".io.grpc.internal.ManagedChannelOrphanWrapper"
-"""The place in gRPC that logs, as an error, that the Java SDK in a program has left channels open."""
+"""Logger of gRPC's error message that the Java SDK has left channels open."""
 
 
 class SdkRegistry:
-    """The SDK harnesses that may use the server, by worker id."""
+    """Registry of the SDK harnesses that may use the server, by worker id."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,27 +33,27 @@ class SdkRegistry:
         self._descriptors: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}
 
     def add_connection(self, connection: SdkConnection) -> None:
-        """Admits an SDK."""
+        """Adds an SDK, which may then use the server."""
         with self._lock:
             self._connections[connection.worker_id] = connection
 
     def remove_connection(self, connection: SdkConnection) -> None:
-        """Removes an SDK."""
+        """Removes an SDK, which may no longer use the server."""
         with self._lock:
             self._connections.pop(connection.worker_id, None)
 
     def register_descriptor(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
-        """Stores a descriptor for the SDKs that will ask for it."""
+        """Stores the descriptor of a stage for SDKs that request it."""
         with self._lock:
             self._descriptors[descriptor.id] = descriptor
 
     def find_descriptor(self, descriptor_id: str) -> beam_fn_api_pb2.ProcessBundleDescriptor | None:
-        """Returns the descriptor of an id."""
+        """Returns the descriptor with an id; None if it is unknown."""
         with self._lock:
             return self._descriptors.get(descriptor_id)
 
     def find_caller(self, context: grpc.ServicerContext) -> SdkConnection:
-        """Returns the SDK that makes a call; refuses all other callers."""
+        """Returns the connection of the SDK that makes a call. Aborts calls with an unknown worker id."""
         worker_id = dict(context.invocation_metadata()).get("worker_id", "")
         with self._lock:
             connection = self._connections.get(str(worker_id))
@@ -64,7 +64,7 @@ class SdkRegistry:
         return connection
 
     def list_connected(self) -> list[SdkConnection]:
-        """Returns the SDKs that have connected and are not lost."""
+        """Returns the connections of all SDKs that have connected and are usable."""
         with self._lock:
             connections = list(self._connections.values())
         return [one for one in connections if one.is_connected and one.is_usable]
@@ -72,7 +72,9 @@ class SdkRegistry:
     def find_by_instruction(
         self, instruction_id: str, context: grpc.ServicerContext
     ) -> SdkConnection:
-        """Returns the SDK that runs a bundle, for a call without a worker id; refuses the call if none does."""
+        """Returns the connection of the SDK that runs a bundle, for calls without a worker id. Aborts
+        the call if no SDK runs the bundle.
+        """
         with self._lock:
             connections = list(self._connections.values())
         found = (c for c in connections if c.find_bundle(instruction_id) is not None)
@@ -84,7 +86,7 @@ class SdkRegistry:
 
 
 def abort_call(context: grpc.ServicerContext, code: grpc.StatusCode, reason: str) -> NoReturn:
-    """Ends a call with an error."""
+    """Aborts a gRPC call with an error."""
     context.abort(code, reason)
     raise AssertionError("abort returned")
 
@@ -106,9 +108,10 @@ def _read_in_background(
     take: Callable[[Any], None],
     ended: Callable[[], None],
 ) -> None:
-    """Reads a stream in a separate thread; the stream's context reports when it breaks.
+    """Reads the messages of a stream in a separate thread, and passes each message to a callback.
 
-    If a message can't be handled, the SDK is given up, because nothing more from it would be read.
+    If the callback raises an exception, the SDK is marked as lost, because no further messages are
+    read.
     """
 
     def read() -> None:
@@ -144,7 +147,9 @@ class ControlService(beam_fn_api_pb2_grpc.BeamFnControlServicer):
         responses: Iterator[beam_fn_api_pb2.InstructionResponse],
         context: grpc.ServicerContext,
     ) -> Iterator[beam_fn_api_pb2.InstructionRequest]:
-        """Serves the stream that makes a process an SDK harness; it lives as long as the harness."""
+        """Serves the control stream of an SDK harness: sends instructions and receives responses until
+        the harness ends.
+        """
         connection = _open_stream(self._workers, context, "control")
 
         def close_stream() -> None:
@@ -180,7 +185,9 @@ class DataService(beam_fn_api_pb2_grpc.BeamFnDataServicer):
     def Data(
         self, elements: Iterator[beam_fn_api_pb2.Elements], context: grpc.ServicerContext
     ) -> Iterator[beam_fn_api_pb2.Elements]:
-        """Sends and receives; a message counts as sent when gRPC asks for the next one."""
+        """Serves the data stream: sends and receives elements and timers. A message counts as sent
+        when gRPC requests the next message.
+        """
         connection = _open_stream(self._workers, context, "data")
 
         def close_stream() -> None:
@@ -205,9 +212,9 @@ class StateService(beam_fn_api_pb2_grpc.BeamFnStateServicer):
     def State(
         self, requests: Iterator[beam_fn_api_pb2.StateRequest], context: grpc.ServicerContext
     ) -> Iterator[beam_fn_api_pb2.StateResponse]:
-        """Answers requests in order; an error is an answer, too.
+        """Answers state requests in order. An error is also sent as an answer.
 
-        Python SDKs before 2.63 send no worker id here. The first bundle that they ask for
+        Python SDKs before 2.63 send no worker id on this stream. The bundle of their first request
         identifies the SDK.
         """
         connection = None
@@ -239,7 +246,7 @@ class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
     def Logging(
         self, batches: Iterator[beam_fn_api_pb2.LogEntry.List], context: grpc.ServicerContext
     ) -> Iterator[beam_fn_api_pb2.LogControl]:
-        """Passes entries on until the SDK ends the stream; never sends anything."""
+        """Passes the log entries of an SDK to the log sink until the SDK ends the stream. Never sends a message."""
         connection = self._workers.find_caller(context)
         try:
             for batch in batches:
@@ -247,21 +254,23 @@ class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
                 connection.last_lines.extend(record.message for record in records)
                 self._sink.log(records)
         except grpc.RpcError:
-            return  # the SDK is gone, which its control stream reports
+            return  # the control stream reports the loss of the SDK
         connection.record_shutdown()
         yield from ()
 
 
 def _is_irrelevant(entry: beam_fn_api_pb2.LogEntry) -> bool:
-    """Returns whether a log entry is irrelevant to the job.
+    """Returns True if a log entry is irrelevant to the job and must be dropped.
 
-    Java's PortableRunner raises the first error message of a job, which must not be such an entry.
+    Java's PortableRunner raises the first error message of a job as an exception. So irrelevant
+    errors must be dropped.
     """
     return _is_echoed_message(entry) or entry.log_location.endswith(_JAVA_ORPHANS)
 
 
 def _is_echoed_message(entry: beam_fn_api_pb2.LogEntry) -> bool:
-    """Returns whether a Go program that hosts its own SDK harness prints a message of its job.
+    """Returns True if an entry is the printed copy of a job message, from a Go program that hosts its
+    own SDK harness.
 
     With LOOPBACK, the SDK harness runs in the client's program and sends the program's whole log,
     including messages from this server. If the server passed such a message on, the program would

@@ -1,4 +1,4 @@
-"""Answers to a bundle's reads of side inputs, page by page."""
+"""Answers to an SDK's requests for side inputs, page by page."""
 
 from __future__ import annotations
 
@@ -25,19 +25,21 @@ _NO_PIECE = (b"", -1, b"")
 
 
 class UnsupportedStateRequest(Exception):
-    """Raised for a state request of an unsupported kind; the text names it."""
+    """Error for a state request of an unsupported kind, which the message names."""
 
 
 class SideInputCoders:
-    """Finder of the ends of elements, keys and values of the side inputs of one stage."""
+    """Skip functions for the elements, keys and values of the side inputs of one stage. A skip
+    function returns the end of an encoded value.
+    """
 
     def __init__(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
         self._descriptor = descriptor
         self._skips: dict[tuple[str, str, str], Skip | None] = {}
 
     def get_skip_function(self, transform_id: str, tag: str, part: str) -> Skip | None:
-        """Returns a function that skips an ``element``, ``key`` or ``value`` of a side input; None if
-        the end is unknown.
+        """Returns a function that skips an encoded ``element``, ``key`` or ``value`` of a side input;
+        None if the runner can't find the end.
         """
         place = (transform_id, tag, part)
         if place not in self._skips:
@@ -62,7 +64,7 @@ class SideInputCoders:
 
 
 class SideInputPages:
-    """The side inputs of one stage as one bundle reads them; for one thread at a time."""
+    """Reader of side inputs in pages, for one bundle. Only one thread at a time may use it."""
 
     def __init__(self, reader: SideInputReader, coders: SideInputCoders) -> None:
         self._reader = reader
@@ -72,11 +74,11 @@ class SideInputPages:
         self._last: tuple[bytes, int, bytes] = _NO_PIECE
 
     def read_page(self, key: beam_fn_api_pb2.StateKey, token: bytes) -> tuple[bytes, bytes]:
-        """Returns a page of the data that ``key`` names, and the token of the next page (empty after
-        the last).
+        """Returns a page of the data that a state key names, and the token of the next page (empty
+        after the last page).
 
         Raises:
-            UnsupportedStateRequest: the key doesn't belong to a side input.
+            UnsupportedStateRequest: The state key doesn't belong to a side input.
         """
         kind = key.WhichOneof("type") or "unknown"
         if kind not in _READERS:
@@ -115,7 +117,9 @@ class SideInputPages:
         begin: int,
         skip: Callable[[], Skip | None],
     ) -> tuple[bytes, bytes]:
-        """Returns the next page of a piece, which is split again if it is large."""
+        """Returns the page of a value in pieces that begins at a position of a piece. A piece above 2
+        MiB is split into several pages.
+        """
         if number >= values.pieces:
             return b"", b""
         self._pieced[name] = values

@@ -1,7 +1,7 @@
-"""Compiler of a coder into a function that finds the end of an encoded value without decoding it.
+"""Compiler of coders into skip functions, which find the end of an encoded value without decoding it.
 
-Only coders of the Beam model are supported, whose bytes are the same in every SDK. All values are
-in Beam's *nested* context, as on the data and state channels.
+Only coders of the Beam model are supported, because their encoding is the same in every SDK. All
+values are in Beam's *nested* context, as on the data and state channels.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _DELIMITED_URNS = frozenset({urns.LENGTH_PREFIX, urns.BYTES, urns.STRING_UTF8})
 
 
 class UnknownCoder(ValueError):
-    """Raised for a coder whose values have no end that the runner can find; the text names its URN."""
+    """Error for a coder for whose values the runner can't find the end. The message names the URN of the coder."""
 
 
 def is_delimited(coder: beam_runner_api_pb2.Coder) -> bool:
-    """Returns whether the coder's values are a variable-length integer and that number of bytes."""
+    """Returns True if the coder encodes each value as its length (a variable-length integer) and the bytes."""
     return coder.spec.urn in _DELIMITED_URNS
 
 
 def compile_skip(coder_id: str, coders: Mapping[str, beam_runner_api_pb2.Coder]) -> Skip:
-    """Returns the skip function of a coder among ``coders``.
+    """Returns the skip function of a coder, whose components are in ``coders``.
 
     Raises:
-        UnknownCoder: the coder, or a component of it, can't be skipped.
+        UnknownCoder: The runner can't find the end of values of the coder or of a component.
     """
     if coder_id not in coders:
         raise UnknownCoder(f"the coder {coder_id!r} is missing from the descriptor")
@@ -45,7 +45,7 @@ def compile_skip(coder_id: str, coders: Mapping[str, beam_runner_api_pb2.Coder])
 
 
 def make_counted_skip(item: Skip) -> Skip:
-    """Skips a count and that number of items."""
+    """Returns a function that skips a count and the counted items."""
 
     def skip(data: bytes, position: int) -> int:
         count = decode_count(data, position)
@@ -58,7 +58,7 @@ def make_counted_skip(item: Skip) -> Skip:
 
 
 def make_sequence_skip(parts: Sequence[Skip]) -> Skip:
-    """Skips several values in sequence."""
+    """Returns a function that skips several values in sequence."""
     if len(parts) == 2:
         first, second = parts
         return lambda data, position: second(data, first(data, position))
@@ -76,7 +76,7 @@ def _make_fixed_skip(size: int) -> Skip:
 
 
 def _make_custom_window_skip(parts: list[Skip]) -> Skip:
-    """Skips a custom window: its maximum timestamp, then its own encoding."""
+    """Returns a function that skips a custom window: its maximum timestamp, and then the encoding of its own coder."""
     (inner,) = parts
     return make_skip_after_instant(inner)
 
@@ -92,9 +92,10 @@ def _make_sharded_key_skip(parts: list[Skip]) -> Skip:
 
 
 def _make_iterable_skip(parts: list[Skip]) -> Skip:
-    """Skips a count and the items; or -1 and counted batches up to an empty one.
+    """Returns a function that skips an iterable: a count and the items, or -1 and counted batches up
+    to an empty batch.
 
-    A batch count of -1 precedes a token, by which the SDK reads the rest as state.
+    A batch count of -1 precedes a token, with which the SDK reads the remaining items as state.
     """
     (item,) = parts
     skip_known = make_counted_skip(item)

@@ -1,4 +1,4 @@
-"""Residuals of a bundle: those of its response, and those of splits while it runs."""
+"""Splits of running bundles in an SDK, and conversion of residuals."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ _SPLIT_SECONDS = 5.0
 def convert_residual(
     delayed: beam_fn_api_pb2.DelayedBundleApplication, heads: Container[str]
 ) -> ResidualElement:
-    """Returns the rest of an element as input of a later bundle.
+    """Converts the unprocessed part of an element to input of a later bundle.
 
     Args:
         delayed: the SDK's message; delays are rounded up and watermarks down to milliseconds.
         heads: the transforms that read the stage's input.
 
     Raises:
-        HarnessError: the rest isn't input of the stage, so the stage can't process it.
+        HarnessError: The transform doesn't read the stage's input, so a later bundle can't resume
+            the element.
     """
     application = delayed.application
     if application.transform_id not in heads:
@@ -54,20 +55,20 @@ def convert_split_response(
     end: int,
     points: Container[int] = (),
 ) -> BundleSplit | None:
-    """Returns the result of a split.
+    """Converts an SDK's response to a split request.
 
     Args:
         response: the SDK's response.
         plan: the stage.
-        end: the number after the last element that could be given away.
-        points: the allowed split points; if empty, the SDK may split anywhere.
+        end: index after the last element that the split could remove from the bundle.
+        points: the allowed split points. If it is empty, any point is allowed.
 
     Returns:
-        None if nothing was given away: no part of an element, and no element before ``end``.
+        The split; None if it removed neither a part of an element nor an element before ``end``.
 
     Raises:
-        HarnessError: the SDK doesn't report the position of the split, or split at another
-            position.
+        HarnessError: The SDK doesn't report the position of the split, or the position isn't
+            allowed.
     """
     source = plan.spec.input.transform_id
     # The Java SDK names no transform, because a stage reads only one channel.
@@ -94,11 +95,11 @@ def convert_split_response(
 
 
 class BundleSplitter:
-    """Splitter of one running bundle, from any thread.
+    """Splitter of one running bundle; thread-safe.
 
-    A split of the SDK can't be undone, so no split may be lost. Only one split is in progress at a
-    time. If an answer arrives after its call has returned, the next call returns it. If a bundle
-    gave away elements without the host's knowledge, it fails at its end.
+    The SDK can't undo a split, so no split may be lost. Only one split request is pending at a
+    time. If a response arrives after its call has returned, the next call returns the split. If the
+    SDK split a bundle and the host never got the split, the bundle fails at its end.
 
         idle --split--> asked --answer--> idle
         idle, asked --close--> closed
@@ -106,8 +107,8 @@ class BundleSplitter:
     Args:
         plan: the stage.
         connection: the connection to the SDK harness.
-        bundle: the bundle in the SDK harness.
-        warn: receives warnings for people, at most one.
+        bundle: the running bundle in the SDK harness.
+        warn: function that shows a warning to the user; called at most once.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class BundleSplitter:
         s.
 
         Raises:
-            HarnessError: the SDK is lost, or violated the protocol, so the bundle fails, too.
+            HarnessError: The SDK is lost, or violated the protocol. Then the bundle fails, too.
         """
         with self._lock:
             if self._closed or self._bundle.response is not None:
@@ -145,10 +146,10 @@ class BundleSplitter:
             return self._wait_for_answer()
 
     def close(self) -> None:
-        """Forbids further splits after the bundle has ended; waits for a split in progress.
+        """Prevents further splits after the end of the bundle, and waits for a pending split.
 
         Raises:
-            HarnessError: the SDK has given away elements without the host's knowledge.
+            HarnessError: The SDK split the bundle, and the host never got the split.
         """
         with self._lock:
             self._closed = True
@@ -164,7 +165,7 @@ class BundleSplitter:
     def _create_request(self, keep: float, elements: int) -> beam_fn_api_pb2.InstructionRequest:
         desired = beam_fn_api_pb2.ProcessBundleSplitRequest.DesiredSplit(
             fraction_of_remainder=keep,
-            # To the Go SDK, 0 means that the number is unknown.
+            # Send at least 1, because the Go SDK interprets 0 as an unknown number.
             estimated_input_elements=max(1, elements),
             allowed_split_points=self._points,
         )
@@ -176,7 +177,9 @@ class BundleSplitter:
         )
 
     def _wait_for_answer(self) -> BundleSplit | None:
-        """Waits for the answer; an answer that doesn't arrive in time is still expected."""
+        """Waits for the response to the pending split request. If it doesn't arrive in time, the
+        request stays pending.
+        """
         assert self._answer is not None
         try:
             response = self._answer.result(_SPLIT_SECONDS)
@@ -198,7 +201,9 @@ class BundleSplitter:
         return split
 
     def _warn_of_refusal(self, error: str) -> None:
-        """Handles an error: nothing was split. SDKs also answer with an error if the bundle has ended."""
+        """Warns that the SDK rejected a split. Doesn't warn if the bundle has ended, because SDKs
+        reject such a split, too.
+        """
         if self._bundle.response is None and not self._warned:
             self._warned = True
             self._warn(f"Can't split a bundle of the stage {self._plan.spec.title!r}: {error}")

@@ -1,4 +1,4 @@
-"""One stage on SDK harnesses: runs, observes, splits and finalizes its bundles."""
+"""Stage of the Fn API harness, which runs, observes, splits and finalizes bundles in SDK harnesses."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ConnectedSdk(Protocol):
 
 
 class SdkProvider(Protocol):
-    """Source of the SDK harness for a stage's bundle."""
+    """Provider of the SDK harness in which a stage runs its bundles."""
 
     @property
     def is_starting(self) -> bool:
@@ -65,7 +65,7 @@ class SdkProvider(Protocol):
 
 
 class _FinishedResults:
-    """Results of the finished SDK bundles of a bundle.
+    """Combined results of the finished SDK bundles that belong to one bundle of the host.
 
     Attributes:
         elements: number of input elements of the SDK bundles.
@@ -86,7 +86,7 @@ class _FinishedResults:
 
 @attrs.frozen
 class _RunningBundle:
-    """Running SDK bundle, with the results of earlier SDK bundles in the same bundle."""
+    """Running SDK bundle, with the results of earlier SDK bundles that belong to the same bundle of the host."""
 
     sdk: ConnectedSdk
     bundle: SdkBundle
@@ -99,9 +99,9 @@ class _RunningBundle:
 class FnApiStage:
     """One stage on the SDK harnesses of one environment.
 
-    An SDK reports the timers of user code at the end of its bundle at the latest. So at each flush
-    the stage ends the SDK bundle and opens another one for the following input. Large groups are
-    stored for the SDK only until the end of an SDK bundle.
+    An SDK may report the timers of user code only at the end of its bundle. So at each flush
+    barrier the stage ends the SDK bundle, and starts another SDK bundle for the following input.
+    Large groups are stored only until the end of an SDK bundle.
 
     Args:
         plan: the stage.
@@ -161,7 +161,7 @@ class FnApiStage:
         outputs: Mapping[str, OutputPort],
         done: _FinishedResults,
     ) -> bool:
-        """Processes part of the input in an SDK bundle, and adds the results to ``done``.
+        """Processes one segment of the input in an SDK bundle, and adds the results to ``done``.
 
         Returns:
             Whether more input can follow; False if the SDK has returned the remainder as a
@@ -209,8 +209,8 @@ class FnApiStage:
         """Returns the progress of the running bundle; see
         :class:`beam_runner_worker.ports.StageHarness`.
 
-        Also returns None if the SDK doesn't respond within 5 s or is lost. The thread that runs the
-        bundle reports that failure.
+        Also returns None if the SDK doesn't respond within 5 s or is lost. The bundle's own thread
+        raises the error in that case.
         """
         running = self._running
         if running is None:
@@ -240,7 +240,7 @@ class FnApiStage:
         """Splits the running bundle; see :class:`beam_runner_worker.ports.StageHarness`.
 
         Raises:
-            HarnessError: The SDK is lost; the thread that runs the bundle gets the same error.
+            HarnessError: The SDK is lost. The bundle's own thread gets the same error.
         """
         running = self._running
         if running is None or running.bundle.state.has_user_state:

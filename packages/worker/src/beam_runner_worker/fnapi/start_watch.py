@@ -1,6 +1,4 @@
-"""Supervision of an SDK harness that has started but not connected: warnings about a slow start, and
-the decision to give up.
-"""
+"""Supervision of a starting SDK harness: it warns about a slow start, and decides when to give up the harness."""
 
 from __future__ import annotations
 
@@ -15,16 +13,18 @@ _TELL_SECONDS = 30.0
 
 
 class ConnectionWait:
-    """The wait for one harness, which considers the activity of its processes.
+    """Wait for the connection of one harness, which takes the activity of the harness's processes into
+    account.
 
     Args:
         launcher: the launcher of the started harness.
         limits: the time limits.
-        tell: receives warnings about a slow start, after 30 s and then at doubled intervals.
+        tell: function that shows a warning about a slow start to the user: after 30 s, 60 s, 120 s
+            and so on.
 
     Attributes:
-        verdict: the current judgement of the harness.
-        reason: why the wait was given up; empty while the harness may still connect.
+        verdict: current verdict on the starting harness.
+        reason: why the harness was given up; empty while it may still connect.
     """
 
     def __init__(
@@ -40,13 +40,15 @@ class ConnectionWait:
         self.reason = ""
 
     def explain_give_up(self) -> str | None:
-        """Returns why the harness will not connect or is given up; None while it may connect. Cheap."""
+        """Returns the reason if the harness will not connect or is given up; None while it may
+        connect. A call is cheap, because the activity is measured only every 0.5 s.
+        """
         failure = self._launcher.explain_failure()
         if failure is not None:
             return f"the SDK did not start: {failure}"
         now = time.monotonic()
         if self._start is None:
-            # Most harnesses connect before a scan of all processes is worthwhile.
+            # Wait before the first scan of all processes, because most harnesses connect earlier.
             self._start, self._look_at = HarnessStart(self._limits, now), now + _LOOK_SECONDS
         if now < self._look_at:
             return None

@@ -1,5 +1,4 @@
-"""Decision whether an SDK harness may still connect, by the activity of its processes and not only by
-time.
+"""Decision whether a starting SDK harness may still connect, based on the activity of its processes.
 
 A harness imports Beam and the pipeline's modules before it connects. That takes seconds on an idle
 machine and minutes on an overloaded one, where another harness would increase the load. So only
@@ -15,7 +14,7 @@ import attrs
 
 
 class StartVerdict(enum.Enum):
-    """The judgement of a started harness; all values except the first give it up."""
+    """Verdict on a starting harness. With all values except ``MAY_COME``, the harness is given up."""
 
     MAY_COME = "the harness can still connect"
     STOOD_STILL = "the processes of the harness exist, but were inactive for the limit"
@@ -25,11 +24,11 @@ class StartVerdict(enum.Enum):
 
 @attrs.frozen
 class HarnessActivity:
-    """The activity of a harness's processes.
+    """CPU time and current activity of a harness's processes.
 
     Attributes:
-        ran: the CPU time of the processes so far, in seconds.
-        wants: whether one of them runs now, or waits for a core or a disk.
+        ran: CPU time of the processes so far, in seconds.
+        wants: whether a process is running, or waits for a core or a disk.
     """
 
     ran: float
@@ -41,9 +40,9 @@ class StartLimits:
     """The time limits for a harness to connect, in seconds.
 
     Attributes:
-        still: how long the starting harness may be idle, in total.
-        unseen: how long the start may take if the harness's activity can't be observed.
-        most: how long the start may take in any case.
+        still: maximum total idle time of the starting harness.
+        unseen: maximum duration of the start if the harness's activity isn't visible.
+        most: maximum duration of the start in any case.
     """
 
     still: float
@@ -52,12 +51,13 @@ class StartLimits:
 
 
 class HarnessStart:
-    """The start of one harness. The caller passes the time, in seconds of any monotonic clock.
+    """Start of one harness, with its duration and idle time. The caller passes the current time in
+    seconds of any monotonic clock.
 
     Attributes:
-        elapsed: the duration of the start at the last look.
-        seen: whether any activity was visible.
-        stood: the known idle time.
+        elapsed: duration of the start at the last update, in seconds.
+        seen: whether the activity of the harness was ever visible.
+        stood: known idle time of the harness, in seconds.
     """
 
     def __init__(self, limits: StartLimits, began: float) -> None:
@@ -68,11 +68,11 @@ class HarnessStart:
         self.elapsed = self.stood = 0.0
 
     def judge_activity(self, now: float, activity: HarnessActivity | None) -> StartVerdict:
-        """Returns the current judgement; must be called about every second.
+        """Updates the idle time, and returns the current verdict. Must be called about every second.
 
         Args:
-            now: the time.
-            activity: the activity of its processes; None if it isn't visible.
+            now: the current time.
+            activity: the activity of the harness's processes; None if it isn't visible.
         """
         since, self._looked = now - self._looked, now
         self.elapsed = now - self._began

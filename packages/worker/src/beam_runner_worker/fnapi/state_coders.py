@@ -1,7 +1,7 @@
-"""Finder of element ends in user state, by the coders that transforms declare for it.
+"""Skip functions for user state, compiled from the coders that stateful transforms declare.
 
-SDKs encode elements as the declared coder does, so the ends are those of the declared coder,
-whether or not the SDK reads the declaration.
+SDKs encode the elements of user state in the same way as the declared coder, even if an SDK doesn't
+read the declaration. So the skip functions of the declared coder find the ends of elements.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from beam_runner_worker.state_specs import list_coder_ids
 
 @attrs.define(eq=False)
 class StateCoders:
-    """The coders of the user state of one stage.
+    """Skip functions for the user state of one stage.
 
     Args:
         specs: the state specs by transform and local name.
@@ -31,14 +31,16 @@ class StateCoders:
     _skips: dict[tuple[str, str, str], Skip | None] = attrs.field(init=False, factory=dict)
 
     def get_skip_function(self, cell: StateCell, part: str) -> Skip | None:
-        """Returns a function that skips an ``element``, ``key`` or ``value`` of a cell; None if the end is unknown."""
+        """Returns a function that skips an encoded ``element``, ``key`` or ``value`` of a cell; None
+        if the runner can't find the end.
+        """
         place = (cell.transform_id, cell.state_id, part)
         if place not in self._skips:
             self._skips[place] = self._compile_skip(*place)
         return self._skips[place]
 
     def has_single_values(self, cell: StateCell) -> bool:
-        """Returns whether the keys of this multimap have one value each, because it represents a map or set."""
+        """Returns True if each key of a multimap has only one value, because the multimap represents a map or a set."""
         spec = self._specs.get((cell.transform_id, cell.state_id))
         return spec is not None and spec.WhichOneof("spec") in ("map_spec", "set_spec")
 

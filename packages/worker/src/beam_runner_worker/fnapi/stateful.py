@@ -1,8 +1,9 @@
-"""Preparation of the stateful transforms of a stage: their keys, windows and timers get readable
-coders.
+"""Preparation of the stateful transforms of a stage: sets coders for keys, windows and timers that the
+runner can read.
 
-The runner must find the end of a key, and keys must have the same bytes on edges, in state requests
-and in timers. So the edge's coders replace the transform's coders for all three.
+The runner must find the end of a key. The bytes of a key must be the same in input data, state
+requests and timers. So the coders of the stage's input replace the transform's coders for all
+three.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ _GO_DOFN = "beam:go:transform:dofn:v1"
 
 @attrs.frozen
 class StatefulLayout:
-    """The stateful part of a stage; empty for most stages.
+    """Layout of the user state and timers of a stage; empty for most stages.
 
     Attributes:
-        present: whether any transform has state or timers.
-        state: the coders of its user state.
-        timers: the layout of the timers of each family.
-        unended: the families whose end the SDK must not get; see :func:`_find_families_without_end`.
+        present: whether any transform of the stage has state or timers.
+        state: skip functions for the user state.
+        timers: layout of the encoded timers of each timer family.
+        unended: the families whose end the SDK must not get; see
+            :func:`_find_families_without_end`.
     """
 
     present: bool
@@ -43,16 +45,17 @@ def prepare_stateful_transforms(
     heads: Container[str],
     edge_coder_id: str,
 ) -> StatefulLayout:
-    """Sets the edge's coders in stateful transforms, and returns how to read what they send.
+    """Sets the input's coders in the stateful transforms of a stage, and returns the layout of their
+    state and timers.
 
     Args:
-        descriptor: the stage's descriptor, which is changed.
+        descriptor: the stage's descriptor, which this function changes.
         heads: the transforms that read the stage's input.
-        edge_coder_id: the windowed coder of that input.
+        edge_coder_id: id of the windowed coder of the stage's input.
 
     Raises:
-        ValueError: a stateful transform is not at the head of the stage, or its input has no keys.
-        UnknownCoder: its keys or windows have no end that the runner can find.
+        ValueError: A stateful transform doesn't read the stage's input, or the input has no keys.
+        UnknownCoder: The runner can't find the ends of encoded keys or windows.
     """
     specs: dict[tuple[str, str], beam_runner_api_pb2.StateSpec] = {}
     timers: dict[FamilyId, TimerCoder] = {}
@@ -100,7 +103,7 @@ def _use_timer_coder(
     key_id: str,
     window_id: str,
 ) -> dict[FamilyId, TimerCoder]:
-    """Sets a coder of the edge's keys and windows for all timer families of a transform."""
+    """Sets a timer coder with the input's key and window coders for all timer families of a transform."""
     if not payload.timer_family_specs:
         return {}
     try:
@@ -121,9 +124,10 @@ def _use_timer_coder(
 def _prefix_ordered_values(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, payload: beam_runner_api_pb2.ParDoPayload
 ) -> None:
-    """Adds a length prefix to the values of ordered lists, as the protocol requires.
+    """Adds length prefixes to the declared coders of ordered lists, as Beam's protocol requires.
 
-    The Go SDK encodes them with the declared coder only. Other SDKs ignore that coder.
+    The Go SDK encodes values with only the declared coder. Other SDKs add the prefix themselves and
+    ignore the declared coder.
     """
     for spec in payload.state_specs.values():
         if spec.WhichOneof("spec") != "ordered_list_spec":
@@ -142,9 +146,10 @@ def _prefix_ordered_values(
 def _find_families_without_end(
     payload: beam_runner_api_pb2.ParDoPayload, families: Mapping[FamilyId, TimerCoder]
 ) -> set[FamilyId]:
-    """Returns the families whose end must not be sent, although the descriptor names them.
+    """Returns the timer families for which the runner must not send the end of input, although the
+    descriptor names them.
 
-    The Go SDK expects one end for each transform with timers, not one for each family, and waits
-    forever if more ends arrive before it begins to count.
+    The Go SDK expects one end for each transform with timers, not for each family. It waits forever
+    if more ends arrive before it starts to count them.
     """
     return set(sorted(families)[1:]) if payload.do_fn.urn == _GO_DOFN else set()

@@ -1,8 +1,8 @@
-"""Status reports of SDK harnesses, mainly the stacks of their threads.
+"""Status reports of SDK harnesses, which mainly contain the stacks of their threads.
 
-Harnesses that got the status endpoint at their start (Docker and processes) keep a stream open for
-requests. Python harnesses without it, in worker pools and in the program that submitted the job,
-are asked with a bundle. The answer is a text in the SDK's own form.
+Harnesses that got the status endpoint at their start (in containers and processes) keep a stream
+open for status requests. For Python harnesses without this endpoint (in worker pools and in the
+client's program), the runner sends a special bundle. The report is a text in the format of the SDK.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _PYTHON = "grpc-python"
 
 @attrs.frozen
 class SdkStatus:
-    """The report of one harness.
+    """Status report of one SDK harness.
 
     Attributes:
-        process: its process id, if it is a visible process of this machine.
-        text: the report in its SDK's form.
+        process: process id of the harness; None if the process isn't visible on this machine.
+        text: the report in the format of the SDK.
     """
 
     environment: str
@@ -41,7 +41,7 @@ class SdkStatus:
 
 
 class _StatusStream:
-    """The stream of one harness."""
+    """Status stream of one harness, with a queue of outgoing requests."""
 
     def __init__(self, connection: SdkConnection) -> None:
         self.connection = connection
@@ -53,7 +53,7 @@ class _StatusStream:
 def _request_thread_dump(
     connection: SdkConnection, endpoint: str, seconds: float
 ) -> tuple[SdkStatus, ...]:
-    # Import here: the import takes seconds, and the function is used rarely.
+    # Import the module only when it is needed, because the import takes seconds.
     from beam_runner_worker.fnapi.thread_dumps import request_thread_dump
 
     text = request_thread_dump(connection, endpoint, seconds)
@@ -63,12 +63,12 @@ def _request_thread_dump(
 
 
 class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
-    """Service that requests a report from all harnesses with a status stream."""
+    """Service that requests status reports from all connected harnesses."""
 
     def __init__(self, workers: SdkRegistry) -> None:
         self._workers = workers
         self.endpoint = ""
-        """The address of all services; known after the server has a port."""
+        """Address of all services; set after the server has opened its port."""
         self._numbers = itertools.count(1)
         self._changed = threading.Condition()
         self._streams: list[_StatusStream] = []
@@ -79,7 +79,7 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
         responses: Iterator[beam_fn_api_pb2.WorkerStatusResponse],
         context: grpc.ServicerContext,
     ) -> Iterator[beam_fn_api_pb2.WorkerStatusRequest]:
-        """Serves the stream on which a harness gets requests; it lives as long as the harness."""
+        """Serves the status stream of a harness: sends requests and receives reports until the harness ends."""
         stream = _StatusStream(self._workers.find_caller(context))
         with self._changed:
             self._streams.append(stream)
@@ -96,7 +96,7 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
         yield from iter(stream.requests.get, None)
 
     def request_reports(self, seconds: float) -> tuple[SdkStatus, ...]:
-        """Returns the reports of the harnesses that answer within the time limit."""
+        """Requests status reports from all harnesses, and returns the reports that arrive within the time limit."""
         with self._changed:
             asked = {f"status-{next(self._numbers)}": stream for stream in self._streams}
             with_stream = [stream.connection for stream in self._streams]

@@ -1,10 +1,10 @@
-"""Thread stacks of a Python SDK harness without a status stream, requested with a bundle.
+"""Thread stacks of Python SDK harnesses that have no status stream. The runner requests the stacks
+with a special bundle.
 
-Harnesses in the program that submitted the job (LOOPBACK), and in worker pools, never get the
-status endpoint. But they run bundles concurrently, so they can run one more while another one
-blocks. It is a bundle of the runner's own stage, whose function puts the stacks into a metric,
-which the response contains. Beam's code in the harness dumps the stacks, and the user's code isn't
-affected.
+Harnesses in the client's program (LOOPBACK) and in worker pools never get the status endpoint. But
+they run bundles concurrently, so they can run a special bundle while a user's bundle blocks. The
+stage of the special bundle has one function. The function dumps the stacks with Beam's code and
+returns them in a metric, which the response contains. The user's code isn't affected.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from beam_runner_worker.fnapi.connection import SdkConnection
 
 _ID = "beam-runner-thread-dump"
 _MARK = b"--- Thread #"
-# The function is sent as source text, because bytecode is for one version of Python. Old SDKs lack
-# the metric, and return
-# nothing.
+# The function is sent as source text, because bytecode works only in one version of Python. Old
+# SDKs lack the metric, and return nothing.
 _SOURCE = """
 def tell(_):
     from apache_beam.metrics import Metrics
@@ -39,12 +38,12 @@ def tell(_):
 
 
 def request_thread_dump(connection: SdkConnection, endpoint: str, limit: float) -> str:
-    """Returns the stacks of all threads of a Python SDK harness, in Beam's form; empty if the harness
-    returns none.
+    """Requests and returns the stacks of all threads of a Python SDK harness, in Beam's format; empty
+    if the harness returns none.
 
     Args:
-        connection: the connected harness.
-        endpoint: the address of the state service. The stage uses no state, but an SDK opens the
+        connection: the connection to the harness.
+        endpoint: address of the state service. The stage uses no state, but an SDK opens a state
             stream for each stage.
         limit: the time limit in seconds.
     """
@@ -58,13 +57,14 @@ def request_thread_dump(connection: SdkConnection, endpoint: str, limit: float) 
         return ""
     payloads = (*answer.monitoring_data.values(), *(one.payload for one in answer.monitoring_infos))
     told = next((payload for payload in payloads if _MARK in payload), b"")
-    # The metric is a set of one text: the number of texts and the length of the text come first.
+    # Skip the header of the payload: the metric is a set of texts, so the number of texts and the
+    # length of the text come first.
     return told[told.find(b"==") :].decode("utf-8", "replace") if told else ""
 
 
 @functools.cache
 def create_descriptor(endpoint: str) -> beam_fn_api_pb2.ProcessBundleDescriptor:
-    """Returns the descriptor of the stage: one element that the SDK reads from a source inside the stage."""
+    """Returns the descriptor of a stage with a source of one element and the function that dumps the stacks."""
     pipeline = beam.Pipeline(options=PipelineOptions([]))
     _ = pipeline | beam.Impulse() | "Tell" >> beam.Map(PythonCallableWithSource(_SOURCE))
     proto, context = pipeline.to_runner_api(return_context=True)

@@ -1,8 +1,8 @@
 """Conversion of timers to and from the encoding of SDKs (``beam:coder:timer:v1``).
 
-A timer is encoded as its key, dynamic tag, windows (their number in 4 bytes first) and a byte that
-says whether it is cleared. If it isn't, three values follow: its firing time, its hold timestamp,
-and the pane.
+An encoded timer consists of the key, the dynamic tag, the windows (after their count in 4 bytes),
+and a byte that is 1 for a cleared timer. For a set timer, three values follow: the firing time, the
+hold timestamp and the pane.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
 
 FamilyId = tuple[str, str]
-"""The stateful transform and the local name of one of its timer families."""
+"""Id of a stateful transform, and the local name of a timer family of the transform."""
 
 _SET, _CLEARED = b"\x00", b"\x01"
 _NO_HOLD = MAX_TIMESTAMP + 1
-"""The hold timestamp of SDKs for a timer without a hold. Such a timer must not emit elements when it fires."""
+"""Hold timestamp that SDKs send for a timer without a hold. Such a timer must not emit elements when it fires."""
 
 
 @attrs.frozen
 class TimerCoder:
-    """The layout of the timers of one family."""
+    """Layout of the encoded timers of one family: skip functions for the key and for a window."""
 
     key: Skip
     window: Skip
 
 
 def encode_timer(timer: StageTimer) -> bytes:
-    """Returns the encoded timer for an SDK."""
+    """Encodes a timer for an SDK."""
     tag = timer.tag.encode()
     head = (
         timer.key,
@@ -56,9 +56,10 @@ def encode_timer(timer: StageTimer) -> bytes:
 
 
 def create_timer_messages(chunk: TimerChunk) -> Iterator[beam_fn_api_pb2.Elements.Timers]:
-    """Yields timers for an SDK in order, in messages of about 1 MiB of one family each.
+    """Yields messages with the timers of a chunk, in order. Each message has timers of one family,
+    about 1 MiB at most.
 
-    The messages don't say which bundle they belong to.
+    The caller must set the instruction id of each message.
     """
     parts: list[bytes] = []
     size = 0
@@ -82,11 +83,11 @@ def _create_message(family: FamilyId, parts: Iterable[bytes]) -> beam_fn_api_pb2
 
 
 class TimerReader:
-    """Reader of the timers that were set in one bundle, as an SDK sends them.
+    """Decoder of the timers that an SDK sets and clears during one bundle.
 
     Args:
-        coders: the coders of all timer families of the stage.
-        stage_name: the stage, for messages.
+        coders: layouts of all timer families of the stage.
+        stage_name: name of the stage, for error messages.
     """
 
     def __init__(self, coders: Mapping[FamilyId, TimerCoder], stage_name: str) -> None:
@@ -95,10 +96,11 @@ class TimerReader:
         self._rests: dict[FamilyId, bytes] = {}
 
     def read_timers(self, family: FamilyId, data: bytes, is_last: bool) -> Iterator[StageTimer]:
-        """Yields the timers that ``data`` completes, in the order in which they were set or cleared.
+        """Decodes and yields the timers that ``data`` completes, in the order in which they were set
+        or cleared.
 
         Raises:
-            HarnessError: the family is unknown, or its data ends within a timer.
+            HarnessError: The family is unknown, or its last data ends within a timer.
         """
         coder = self._coders.get(family)
         if coder is None:
@@ -125,7 +127,9 @@ class TimerReader:
 def _decode_timer(
     family: FamilyId, coder: TimerCoder, data: bytes, begin: int
 ) -> tuple[StageTimer, int]:
-    """Returns the timer at a position, and the position after it; IndexError if it is truncated."""
+    """Decodes the timer at a position. Returns the timer and the position after it; raises IndexError
+    if the data is truncated.
+    """
     end_of_key = coder.key(data, begin)
     length, begin_of_tag = decode_varint(data, end_of_key)
     position = begin_of_tag + length

@@ -1,8 +1,7 @@
-"""Transfer of the data and timers of one SDK bundle, in both directions, by the thread that runs the
-bundle.
+"""Transfer of the elements and timers of one SDK bundle: input to the SDK, and output to the host.
 
-The thread alternates: it sends while the SDK accepts messages, and writes the SDK's output to the
-host. So neither side can block the other forever.
+The bundle's thread does both: it sends input while the SDK accepts messages, and otherwise writes
+the SDK's output to the host. So a deadlock between the two directions is impossible.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from beam_runner_worker.ports import OutputPort
 
 
 class BundleTransfer:
-    """The transfer of the data and timers of one SDK bundle.
+    """Transfer of the elements and timers of one SDK bundle.
 
-    It ends when all outputs and all timer families have ended, and the SDK has responded.
+    The transfer ends when all outputs and all timer families have ended, and the SDK has responded.
 
     Args:
         plan: the stage.
         connection: the connection to the SDK harness.
         bundle: the open bundle in the SDK harness.
-        outputs: a port for every output, by transform id.
+        outputs: ports of all outputs, by transform id.
     """
 
     def __init__(
@@ -56,10 +55,11 @@ class BundleTransfer:
         self._cut_short = False
 
     def run(self, inputs: Iterable[DataChunk]) -> beam_fn_api_pb2.InstructionResponse:
-        """Sends all input, writes all output, sets all timers; returns the SDK's response.
+        """Sends all input, writes all output to the host, sets all timers, and returns the SDK's
+        response.
 
-        It doesn't read input that the SDK has given away in a split, or that comes after the
-        response. Errors of the inputs, ports or state propagate unchanged.
+        The method doesn't read input that a split removed from the bundle, or input after the
+        response. Exceptions of the inputs, ports or state propagate unchanged.
 
         Raises:
             HarnessError: the SDK is lost, or violated the protocol.
@@ -68,18 +68,19 @@ class BundleTransfer:
         try:
             self._send_inputs(inputs)
         finally:
-            # In any case, the SDK must not wait for input forever.
+            # Always send the end of input, because the SDK must not wait for input forever.
             if self._bundle.response is None:
                 self._send_end_of_input()
         return self._finish_outputs()
 
     def wants_more(self) -> bool:
-        """Returns whether the SDK accepts the input of another bundle. After a split, it doesn't.
+        """Returns True if the following input can be sent in another SDK bundle; False if a split
+        removed the following input.
 
-        Call it after the bundle has ended, without a split in progress.
+        Must be called after the end of the bundle, when no split is pending.
 
         Raises:
-            HarnessError: the SDK responded without having read its input.
+            HarnessError: The SDK responded before it had received all its input.
         """
         stop = self._bundle.stop
         if self._cut_short and (stop is None or self._bundle.elements < stop):
@@ -106,7 +107,9 @@ class BundleTransfer:
                 return
 
     def _send_message(self, elements: beam_fn_api_pb2.Elements, count: int) -> None:
-        """Writes the SDK's output until the SDK accepts the message, or needs no more input."""
+        """Sends a message to the SDK. Until the SDK accepts the message, the method writes the SDK's
+        output to the host.
+        """
         self._write_received(self._bundle.poll_received())
         while not self._bundle.has_room() and not self._is_input_complete():
             self._write_received(self._bundle.wait_for_work(None, for_room=True))
@@ -122,7 +125,9 @@ class BundleTransfer:
         return self._bundle.response is not None or self._bundle.is_input_complete()
 
     def _finish_outputs(self) -> beam_fn_api_pb2.InstructionResponse:
-        """Waits for all outputs and the response, or for a response with an error."""
+        """Writes the remaining output until all outputs have ended and the SDK has responded, or until
+        it responds with an error.
+        """
         while True:
             response = self._bundle.response
             if response is not None and (response.error or not self._open):
@@ -163,9 +168,9 @@ class BundleTransfer:
 
 
 def create_end_of_input(plan: SdkStagePlan, bundle: SdkBundle) -> beam_fn_api_pb2.Elements:
-    """Returns one message with the end of the input and of all timer families.
+    """Returns one message that ends the input and all timer families of a bundle.
 
-    The Go SDK must have all data before it sees the first end.
+    One message is necessary, because the Go SDK must have all data before the first end arrives.
     """
     timers = [
         beam_fn_api_pb2.Elements.Timers(

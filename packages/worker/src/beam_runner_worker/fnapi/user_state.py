@@ -1,6 +1,6 @@
-"""Answers to the state requests (get, append, clear) that an SDK sends during one bundle.
+"""Answers to an SDK's requests for user state (get, append and clear).
 
-Values stay as user code's coders encoded them, and are read page by page. Some SDKs read a set as a
+The runner doesn't decode the values, and an SDK reads them page by page. Some SDKs read a set as a
 bag, others as the keys of a multimap. A map is a multimap with one value for each key.
 """
 
@@ -24,7 +24,7 @@ _SIGN = 1 << 63
 
 
 class UserStateCells:
-    """The user state of one bundle; for one thread at a time."""
+    """User state of one bundle, in the form of state requests. Only one thread at a time may use it."""
 
     def __init__(self, state: UserState, coders: StateCoders) -> None:
         self._state = state
@@ -32,8 +32,8 @@ class UserStateCells:
         self._pages = Pager()
 
     def read_page(self, key: beam_fn_api_pb2.StateKey, token: bytes) -> tuple[bytes, bytes]:
-        """Returns a page of the data that ``key`` names, and the token of the next page (empty after
-        the last).
+        """Returns a page of the data that a state key names, and the token of the next page (empty
+        after the last page).
 
         Raises:
             UnsupportedStateRequest: the data doesn't support this kind of request.
@@ -47,9 +47,9 @@ class UserStateCells:
         )
 
     def append(self, key: beam_fn_api_pb2.StateKey, data: bytes) -> None:
-        """Appends encoded elements to the cell that ``key`` names.
+        """Appends encoded elements to the cell that a state key names.
 
-        The Go SDK also appends parts of elements to bags and multimaps, one after the other.
+        The Go SDK may append an element to a bag or multimap in several parts.
 
         Raises:
             UnsupportedStateRequest: the cell doesn't support appends.
@@ -58,23 +58,23 @@ class UserStateCells:
         kind.append(self._state, cell, place, data)
 
     def clear(self, key: beam_fn_api_pb2.StateKey) -> None:
-        """Clears the cell that ``key`` names."""
+        """Clears the cell that a state key names."""
         kind, cell, place = _parse_state_key(key)
         kind.clear(self._state, cell, place)
 
 
 def is_user_state(key: beam_fn_api_pb2.StateKey) -> bool:
-    """Returns whether a state key belongs to user state."""
+    """Returns True if a state key belongs to user state."""
     return key.WhichOneof("type") in _KINDS
 
 
 class _StateRequestKind(Protocol):
-    """One kind of request for a cell; ``place`` is that part of the state key."""
+    """Requests for one kind of state key. ``place`` is the message inside the state key."""
 
     def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes: ...
 
     def get_skip_function(self, cell: StateCell, coders: StateCoders) -> Skip | None:
-        """Skips an element of the data."""
+        """Returns a function that skips one element of the data; None if the runner can't find the end."""
 
     def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None: ...
 
@@ -96,7 +96,7 @@ class _BagValues:
 
 
 class _MultimapKeys:
-    """All keys of a multimap."""
+    """Requests for all keys of a multimap."""
 
     def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
         return state.read_map_keys(cell)
@@ -114,7 +114,7 @@ class _MultimapKeys:
 
 
 class _MultimapValues:
-    """The values of one key of a multimap."""
+    """Requests for the values of one key of a multimap."""
 
     def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
         return state.read_map_values(cell, place.map_key)
@@ -130,7 +130,7 @@ class _MultimapValues:
 
 
 class _MultimapEntries(_MultimapKeys):
-    """All keys of a multimap, each with an iterable of its values, as ``KV<K, Iterable<V>>``."""
+    """Requests for all entries of a multimap: each key with an iterable of its values, as ``KV<K, Iterable<V>>``."""
 
     def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
         skip_key = self._require_skip_function(cell, coders, "key")
@@ -169,7 +169,7 @@ class _MultimapEntries(_MultimapKeys):
 
 
 class _OrderedListValues:
-    """Pairs of a sort key and a value; the value's length stands before it."""
+    """Requests for an ordered list: pairs of a sort key and a length-prefixed value."""
 
     def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
         start, end = -_SIGN, _SIGN

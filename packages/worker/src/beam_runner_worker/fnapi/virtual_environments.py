@@ -1,12 +1,14 @@
-"""Virtual environments with the staged packages of pipelines, created once per machine and cached.
+"""Cache of virtual environments with the staged packages of pipelines, which are created once per
+machine.
 
-An environment inherits the packages of this interpreter, unless a staged package replaces one of
-them. Its key is a hash of the staged packages, of this interpreter and of the interpreter's
-packages. So equal pipelines share an environment. Any number of processes can request it at once:
-the first creates it, and the others wait.
+A virtual environment inherits the packages of this interpreter, except packages that a staged
+package replaces. The key of an environment is a hash of the staged packages, of this interpreter
+and of the interpreter's packages. So pipelines with equal packages share an environment. If several
+processes request an environment at the same time, the first process creates it, and the others
+wait.
 
-A process in an environment holds a shared lock until its exit, also after ``exec``. The creation of
-an environment removes environments whose last start was more than 30 days ago.
+A process that uses an environment holds a shared lock until its exit, also after ``exec``. When an
+environment is created, environments that were not used for 30 days are removed.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ from pathlib import Path
 from beam_runner_worker.packages import StagedPackages
 
 CACHE_VARIABLE = "BEAM_RUNNER_CACHE_DIR"
-"""Folder of the virtual environments with staged packages, in place of ``~/.cache``; for workers."""
+"""Environment variable of workers with the folder for virtual environments with staged packages; the
+default is ``~/.cache``.
+"""
 
 _FOLDER = Path("beam-runner", "python-environments")
 _READY = "ready"
@@ -41,14 +45,14 @@ _SITES = ("site-packages", "dist-packages")
 
 
 class InstallationError(Exception):
-    """Error for packages that can't be installed; the reason is in the text or in pip's output."""
+    """Error for packages that can't be installed. The reason is in the message or in pip's output."""
 
 
 def get_python_with_packages(
     packages: StagedPackages, folder: Path, say: Callable[[str], None]
 ) -> Path:
-    """Returns the interpreter of an environment with these packages, and creates the environment if
-    necessary.
+    """Returns the interpreter of a virtual environment with the given packages, and creates the
+    environment if necessary.
 
     Args:
         packages: packages to install.
@@ -75,7 +79,8 @@ def get_python_with_packages(
 
 
 def find_cache_folder() -> Path:
-    """Returns the folder of the environments, in the user's cache or in a private temporary folder.
+    """Returns the folder of the virtual environments, which is in the user's cache or in a private
+    temporary folder.
 
     Raises:
         InstallationError: Neither folder is writable.
@@ -87,7 +92,7 @@ def find_cache_folder() -> Path:
             found = folder.stat()
         except OSError:
             continue
-        # Check the owner. Any user who can write to the folder can run code as this user.
+        # Check the owner, because any user who can write to the folder can run code as this user.
         if _is_owned_by_user(found) and os.access(folder, os.W_OK):
             return folder
     raise InstallationError(
@@ -116,7 +121,9 @@ def _is_owned_by_user(found: os.stat_result) -> bool:
 
 
 def _compute_key(packages: StagedPackages) -> str:
-    """Returns the key of an environment: a hash of everything that must be equal for its reuse."""
+    """Returns the key of a virtual environment: a hash of all properties that must be equal to reuse
+    the environment.
+    """
     digest = hashlib.sha256(packages.compute_digest().encode())
     beam = importlib.metadata.version("apache-beam")
     for part in (sys.executable, sys.prefix, sys.version, beam):
@@ -143,7 +150,8 @@ def _create_environment(place: Path, packages: StagedPackages, say: Callable[[st
         raise InstallationError(
             f"Can't create a virtual environment in {place}: {error}"
         ) from error
-    # A killed pip leaves temporary files behind, which are removed with the unfinished environment.
+    # Use a temporary folder inside the environment, so that the files of a killed pip are removed
+    # with the unfinished environment.
     temporary = place / "tmp"
     temporary.mkdir()
     for arguments in packages.pip_arguments():
@@ -154,7 +162,9 @@ def _create_environment(place: Path, packages: StagedPackages, say: Callable[[st
 
 
 def _add_inherited_packages(place: Path) -> None:
-    """Adds the packages of this interpreter to an environment, after the environment's own packages."""
+    """Adds the packages of this interpreter to the search path of an environment, after the
+    environment's own packages.
+    """
     base = {"base": str(place), "platbase": str(place)}
     own = Path(sysconfig.get_path("purelib", "venv", vars=base))
     lines = [f"import site; site.addsitedir({str(path)!r})\n" for path in _list_inherited_folders()]
@@ -168,7 +178,7 @@ def _get_interpreter_path(place: Path) -> Path:
 def _install_packages(
     python: Path, arguments: Sequence[str], temporary: Path, say: Callable[[str], None]
 ) -> None:
-    """Installs staged packages; uses the package index only for missing packages."""
+    """Installs staged packages with pip. Uses the package index only if dependencies aren't staged."""
     pip = (str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "install")
     env = {**os.environ, "TMPDIR": str(temporary)}
     alone = subprocess.run(
@@ -204,7 +214,7 @@ def _remove_unused_environments(folder: Path) -> None:
         place = ready.parent
         with contextlib.suppress(
             OSError
-        ):  # the environment is in use, or another process removes it
+        ):  # the environment is in use, or another process is removing it
             if ready.stat().st_mtime > time.time() - _UNUSED_SECONDS:
                 continue
             with open(folder / f"{place.name}.lock", "rb+") as lock:

@@ -1,6 +1,7 @@
 """Splitting of a stream of encoded windowed values into chunks of one window each.
 
-An element in several windows is copied into each of them. An element without a window is dropped.
+An element in several windows is copied into the chunk of each window. An element without a window
+is dropped.
 """
 
 from __future__ import annotations
