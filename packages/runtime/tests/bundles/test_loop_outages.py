@@ -200,14 +200,14 @@ def test_loop_that_cannot_start_is_reported_and_lane_continues(
     assert isinstance(order, RunLoop)
     served = serve(FakeHarness(nothing), reading)
     served.process._wait._is_wanted = lambda: False  # type: ignore[attr-defined]
-    hold = served.process._files._cache.hold
-    served.process._files._cache.hold = lambda _: raise_(error)  # type: ignore[method-assign]
+    hold = served.process._files._cache.fetch_files
+    served.process._files._cache.fetch_files = lambda _: raise_(error)  # type: ignore[method-assign]
     served.tell(order)
     told = served.channel.next()
     while not isinstance(told, LoopFailure):
         told = served.channel.next()
     assert told == LoopFailure(order.loop, f"{type(error).__name__}: {error}")
-    served.process._files._cache.hold = hold  # type: ignore[method-assign]
+    served.process._files._cache.fetch_files = hold  # type: ignore[method-assign]
     bundle = rig.ledger.open_bundles[0]
     served.tell(RunBundle(bundle, "1-1-1"))
     assert served.channel.next().attempt.bundle == bundle.number

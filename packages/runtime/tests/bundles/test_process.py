@@ -170,7 +170,7 @@ def test_loop_left_before_its_start_runs_no_bundle(
         fetching.set()
         assert fetched.wait(SECONDS)
 
-    served.process._files._cache.hold = fetch  # type: ignore[method-assign]
+    served.process._files._cache.fetch_files = fetch  # type: ignore[method-assign]
     served.tell(loop)
     assert fetching.wait(SECONDS)
     served.tell(command)

@@ -146,7 +146,7 @@ def test_rows_of_file_are_fetched_on_demand_by_each_process(tmp_path: Path) -> N
         writer.write(Row(0, RowKind.ELEMENTS, bytes([number]) * 300_000, 1))
     ref = FileRows("1-1-1-0.arrow", (3,), checksum=writer.close())
     store = Watched()
-    store.put(ref.path, tmp_path / "written")
+    store.put_file(ref.path, tmp_path / "written")
     machine = MachineFileCache(store, tmp_path)
     one, other = (copies_of(machine, tmp_path / name, 1 << 30) for name in ("one", "other"))
 

@@ -86,8 +86,8 @@ def crashes(monkeypatch: pytest.MonkeyPatch) -> Crashes:
 
     monkeypatch.setattr(coordinator_module, "_ENTRIES_PER_SNAPSHOT", 3)
     monkeypatch.setattr(written, "INLINE_BYTES", 0)
-    around(Journal, "append", "before append", "after append")
-    around(Journal, "snapshot", "before snapshot", "after snapshot")
+    around(Journal, "append_entries", "before append", "after append")
+    around(Journal, "store_snapshot", "before snapshot", "after snapshot")
     around(JobLedger, "apply_entry", "before apply", "after apply")
     around(JobLedger, "take_garbage", "before files go", None)
     around(_ServersDriver, "execute", "before commands", "after commands")

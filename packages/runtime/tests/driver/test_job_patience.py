@@ -70,7 +70,7 @@ def test_job_with_temporarily_full_journal_disk_continues(
 ) -> None:
     server = new(loop_bytes=loop_bytes)
     left = [6]
-    append = type(server.journal).append
+    append = type(server.journal).append_entries
 
     def refuse(journal: Any, entries: Sequence[bytes]) -> None:
         if left[0]:
@@ -116,7 +116,7 @@ def test_outage_of_journal_is_shown_until_retry_succeeds(
     new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = new()
-    append = type(server.journal).append
+    append = type(server.journal).append_entries
     shown: list[list[str]] = []
 
     def refuse(journal: Any, entries: Sequence[bytes]) -> None:
