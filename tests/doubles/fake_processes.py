@@ -11,9 +11,9 @@ class FakeProcesses:
     """Process table whose contents the test sets."""
 
     silent: list[SilentProcess] = attrs.field(factory=list)
-    begun: dict[str, int] = attrs.field(factory=dict)
-    lost: int = 0
+    started_bundle_counts: dict[str, int] = attrs.field(factory=dict)
+    lost_process_count: int = 0
 
-    def look(self) -> list[SilentProcess]:
+    def find_silent_processes(self) -> list[SilentProcess]:
         """Returns the processes that can't respond."""
         return self.silent

@@ -29,23 +29,23 @@ class PlacedJob:
     ended: queue.SimpleQueue[tuple[int, str]] = attrs.field(factory=queue.SimpleQueue)
     placed: JobPlacement = attrs.field(init=False)
 
-    def job_work(self) -> JobWork:
+    def make_job_work(self) -> JobWork:
         context = JobContext(
             job_id=self.job_id, job_name="name", options_json="{}", environments={}
         )
         return JobWork(JobPlan(context, {}, {}), 4, StoreSpec(str(self.folder)))
 
-    def artifact(self, sha256: str) -> Iterator[bytes]:
+    def read_artifact(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)
 
-    def attached(self, link: WorkerLink) -> None:
+    def handle_attached(self, link: WorkerLink) -> None:
         pass
 
-    def received(self, link: WorkerLink, message: FromWorker) -> None:
+    def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
         if isinstance(message, LaneOpened):
             self.opened.put((message.lane, link))
 
-    def detached(self, link: WorkerLink) -> None:
+    def handle_detached(self, link: WorkerLink) -> None:
         pass
 
     def start(self, lane: int) -> None:

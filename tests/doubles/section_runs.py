@@ -109,10 +109,10 @@ class Host:
             return self._embedded
         return self._fnapi.harness(stage.spec.environment_id)
 
-    def tell(self, end: BundleFailure | SectionRefusal) -> None:
+    def report_end(self, end: BundleFailure | SectionRefusal) -> None:
         self.told.append(end)
 
-    def warn(self, text: str) -> None:
+    def log_warning(self, text: str) -> None:
         self.warnings.append(text)
 
     def read(self, sha256: str) -> Iterator[bytes]:

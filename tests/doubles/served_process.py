@@ -116,7 +116,7 @@ def serving(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
         monkeypatch.setattr(process_module, "ChannelClient", lambda *_: channel)
         monkeypatch.setattr(stages_module, "EmbeddedHarness", lambda *_: environment)
         process = WorkerProcess(Endpoint("host:1", "token"), "job-1")
-        thread = threading.Thread(target=process.serve, args=(5,), daemon=True)
+        thread = threading.Thread(target=process.serve_lane, args=(5,), daemon=True)
         thread.start()
         served.append(Served(process, channel, environment, thread))
         assert isinstance(channel.next(), WorkerHello)

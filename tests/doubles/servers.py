@@ -135,8 +135,8 @@ class FakeSpark:
         link = WorkerLink(WorkerHello("job-1", "host", 100 + number))
         worker = FakeWorker(self.plan, self.stages, self.folder)
         self.links.append(link)
-        self.job.attached(link)
-        self.job.received(link, LaneOpened(number))
+        self.job.handle_attached(link)
+        self.job.handle_message(link, LaneOpened(number))
         error = ""
         while True:
             command = link._commands.get(timeout=SECONDS)
@@ -146,17 +146,17 @@ class FakeSpark:
                     error = "Python worker exited unexpectedly"
                     break
                 case RunBundle():
-                    self.job.received(link, worker.run(command))
+                    self.job.handle_message(link, worker.run(command))
                 case RunLoop():
                     for message in worker.loop(command):
-                        self.job.received(link, message)
+                        self.job.handle_message(link, message)
                 case CloseLane():
                     on_end(number, "")
                 case EndJob() | ExitProcess():
                     break
                 case _:
                     pass
-        self.job.detached(link)
+        self.job.handle_detached(link)
         on_end(number, error)
 
 

@@ -176,7 +176,7 @@ def run(
     order = RunBundle(attrs.evolve(bundle, processing_time=clock), name, state)
     stateful = StatefulBundle(plan, strategy, order, stores, merger, settling_is_dear=True)
     code.state = stateful.user_state
-    code.play(stateful.chunks(batches, parts), strategy.window_coder)
-    commit = stateful.commit(name)
+    code.play(stateful.read_chunks(batches, parts), strategy.window_coder)
+    commit = stateful.commit_state(name)
     code.dropped += commit.dropped
     return commit.summary, () if commit.state is None else commit.state.segments

@@ -13,13 +13,13 @@ CLUSTER = "spark://master:7077"
 def test_channel_uses_address_of_spark_driver() -> None:
     place = ChannelSettings().make_channel_place(CLUSTER, "driver.example", "0.0.0.0", here=False)
     assert place == ChannelAddress("0.0.0.0", 0, "driver.example")
-    assert place.address(5) == "driver.example:5"
+    assert place.executor_address(5) == "driver.example:5"
 
 
 def test_channel_on_one_machine_is_unreachable_from_others() -> None:
     place = ChannelSettings().make_channel_place("local[2]", "127.0.0.1", "127.0.0.1", here=True)
     assert place.is_private
-    assert place.address(5) == "127.0.0.1:5"
+    assert place.executor_address(5) == "127.0.0.1:5"
 
 
 def test_channel_flags_override_defaults() -> None:
@@ -43,7 +43,7 @@ def test_channel_with_one_address_advertises_that_address(
     binding: str, here: bool, address: str
 ) -> None:
     place = ChannelSettings(binding).make_channel_place(CLUSTER, "driver", "driver", here=here)
-    assert place.address(5) == address
+    assert place.executor_address(5) == address
 
 
 def test_channel_with_port_only_leaves_host_to_spark() -> None:

@@ -27,7 +27,7 @@ from beam_spark_executor.spark.settings import SparkUnavailable
 def endpoint() -> Iterator[Endpoint]:
     server = ChannelServer(ChannelAddress(), lambda job_id: None, lambda number: None)
     server.start()
-    yield server.endpoints.of(KNOCK)
+    yield server.endpoints.make_endpoint(KNOCK)
     server.stop()
 
 

@@ -74,7 +74,13 @@ def start(
         job = jobs[JOB] = SectionJob(JobWork(plan, SHARDS, StoreSpec(str(tmp_path))))
         within = [name for name, stage in plan.stages.items() if "last" not in stage.spec.name]
         job.runner = SectionRunner(
-            spark.context, pools, slot, server.endpoints.of(make_job_scope(JOB)), JOB, plan, SHARDS
+            spark.context,
+            pools,
+            slot,
+            server.endpoints.make_endpoint(make_job_scope(JOB)),
+            JOB,
+            plan,
+            SHARDS,
         )
         return job.runner, order_of(plan, within)
 

@@ -96,20 +96,20 @@ class FakeJob:
     links: queue.SimpleQueue[WorkerLink] = attrs.field(factory=queue.SimpleQueue)
     said: queue.SimpleQueue[FromWorker] = attrs.field(factory=queue.SimpleQueue)
 
-    def job_work(self) -> JobWork:
+    def make_job_work(self) -> JobWork:
         context = JobContext(job_id="job-1", job_name="name", options_json="{}", environments={})
         return JobWork(JobPlan(context, {}, {}), 4, StoreSpec(str(self.folder)))
 
-    def artifact(self, sha256: str) -> Iterator[bytes]:
+    def read_artifact(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)
 
-    def attached(self, link: WorkerLink) -> None:
+    def handle_attached(self, link: WorkerLink) -> None:
         self.links.put(link)
 
-    def received(self, link: WorkerLink, message: FromWorker) -> None:
+    def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
         self.said.put(message)
 
-    def detached(self, link: WorkerLink) -> None:
+    def handle_detached(self, link: WorkerLink) -> None:
         pass
 
 
@@ -129,7 +129,7 @@ def on_spark(spark: RunningSpark, pools: WorkerPools, tmp_path: Path) -> Iterato
     stand_bys = StandByKeeper(pools, server.endpoints, wanted=True)
     server.start()
     stand_bys.ensure_standby()
-    endpoint = server.endpoints.of(make_job_scope("job-1"))
+    endpoint = server.endpoints.make_endpoint(make_job_scope("job-1"))
     jobs = SparkJobs(spark, pools, stand_bys, endpoint, "job-1", lambda: 1)
     yield OnSpark(job, stand_bys, jobs)
     stand_bys.close()

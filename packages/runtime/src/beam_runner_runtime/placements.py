@@ -26,4 +26,4 @@ def serve_lane(ref: LaneRef) -> None:
         RuntimeError: The process has served another job.
     """
     with ExitStack() as at_exit:
-        bind_process(ref.endpoint, ref.job_id, at_exit.callback).serve(ref.lane)
+        bind_process(ref.endpoint, ref.job_id, at_exit.callback).serve_lane(ref.lane)

@@ -59,8 +59,8 @@ def bundle(
         bundle_of(shard=0, input_watermark=MIN_TIMESTAMP, end_watermark=until), name, state
     )
     grouping = ShardGrouping(strategy, order, stores)
-    panes = [pane for chunk in grouping.chunks(runs or [batches]) for pane in panes_of(chunk)]
-    commit = grouping.commit(name)
+    panes = [pane for chunk in grouping.read_chunks(runs or [batches]) for pane in panes_of(chunk)]
+    commit = grouping.commit_state(name)
     assert commit.state is not None
     return panes, commit.summary, commit.state.segments
 
@@ -146,7 +146,7 @@ def test_sdk_merges_windows_before_pane_output(tmp_path: Path) -> None:
     merger = Asked()
     order = RunBundle(bundle_of(shard=0), "1", ())
     grouping = ShardGrouping(strategy, order, ShardStores(tmp_path), merger)
-    chunks = grouping.chunks([batches])
+    chunks = grouping.read_chunks([batches])
     panes = panes_of(next(chunks))
     assert merger.windows >= {IntervalWindow(*span) for span in spans}
     panes += [pane for chunk in chunks for pane in panes_of(chunk)]

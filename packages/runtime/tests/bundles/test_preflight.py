@@ -20,7 +20,7 @@ from beam_runner_runtime.channel.server import ChannelServer
 def endpoint() -> Iterator[Endpoint]:
     server = ChannelServer(ChannelAddress(), lambda job_id: None, lambda number: None)
     server.start()
-    yield server.endpoints.of(KNOCK)
+    yield server.endpoints.make_endpoint(KNOCK)
     server.stop()
 
 

@@ -108,7 +108,7 @@ def test_truncated_restrictions_list_their_original_windows(tmp_path: Path) -> N
     windows = frozenset({GLOBAL_WINDOW})
     data = attrs.evolve(given.data, facts=attrs.evolve(given.data.facts, windows=windows))
     truncation = InputTruncator(ASKED, Sdk(shorter), BundleSideInputs((), tmp_path), tmp_path)
-    (left,) = truncation.truncate([attrs.evolve(given, data=data)], "name")
+    (left,) = truncation.truncate_inputs([attrs.evolve(given, data=data)], "name")
     assert (left.data.facts.windows, left.data.facts.count) == (windows, 1)
 
 

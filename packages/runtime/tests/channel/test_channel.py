@@ -61,22 +61,22 @@ class FakeJob:
     heard: queue.SimpleQueue[Any] = attrs.field(factory=queue.SimpleQueue)
     broken: bool = False
 
-    def job_work(self) -> JobWork:
+    def make_job_work(self) -> JobWork:
         if self.broken:
             raise LookupError("the plan is lost")
         return WORK
 
-    def artifact(self, sha256: str) -> Iterator[bytes]:
+    def read_artifact(self, sha256: str) -> Iterator[bytes]:
         content = {"abc": [b"one", b"two"], "empty": []}
         yield from content[sha256]
 
-    def attached(self, link: WorkerLink) -> None:
+    def handle_attached(self, link: WorkerLink) -> None:
         self.heard.put(link)
 
-    def received(self, link: WorkerLink, message: FromWorker) -> None:
+    def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
         self.heard.put(message)
 
-    def detached(self, link: WorkerLink) -> None:
+    def handle_detached(self, link: WorkerLink) -> None:
         self.heard.put("detached")
 
 
@@ -95,7 +95,7 @@ def server(job: FakeJob, request: pytest.FixtureRequest) -> Iterator[ChannelServ
 
 
 def job_endpoint(server: ChannelServer, job_id: str = "job-1") -> Endpoint:
-    return server.endpoints.of(make_job_scope(job_id))
+    return server.endpoints.make_endpoint(make_job_scope(job_id))
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_worker_with_unexpected_message_is_disconnected(
 
 def test_standby_worker_gets_order(server: ChannelServer) -> None:
     first, second, third = (
-        server.endpoints.of(make_stand_by_scope(number)) for number in (1, 2, 3)
+        server.endpoints.make_endpoint(make_stand_by_scope(number)) for number in (1, 2, 3)
     )
     assert wait_for_lane(first, 1) == LaneRef(job_endpoint(server), "job-1", 3)
     assert wait_for_lane(second, 2) == EndStandBy()
@@ -218,7 +218,7 @@ def test_standby_worker_polls_until_order_arrives(job: FakeJob) -> None:
     orders: list[StandByOrder] = [None, None, EndStandBy()]
     server = ChannelServer(ChannelAddress(), {"job-1": job}.get, lambda number: orders.pop(0))
     server.start()
-    assert wait_for_lane(server.endpoints.of(make_stand_by_scope(1)), 1) == EndStandBy()
+    assert wait_for_lane(server.endpoints.make_endpoint(make_stand_by_scope(1)), 1) == EndStandBy()
     server.stop()
     assert orders == []
 
@@ -229,7 +229,7 @@ def test_standby_worker_polls_until_order_arrives(job: FakeJob) -> None:
 def test_worker_with_wrong_token_gets_no_job(
     server: ChannelServer, job: FakeJob, opens: str
 ) -> None:
-    other = ChannelClient(server.endpoints.of(opens), "job-1")
+    other = ChannelClient(server.endpoints.make_endpoint(opens), "job-1")
     refused = f"grants access to {opens}, not to job/job-1"
     with pytest.raises(HarnessError, match=refused):
         other.job_work()
@@ -244,11 +244,11 @@ def test_worker_with_wrong_token_gets_no_job(
 @pytest.mark.parametrize("opens", [make_job_scope("job-1"), make_stand_by_scope(2), KNOCK])
 def test_worker_with_wrong_token_gets_no_lane(server: ChannelServer, opens: str) -> None:
     with pytest.raises(HarnessError, match=f"grants access to {opens}, not to stand-by/1"):
-        wait_for_lane(server.endpoints.of(opens), 1)
+        wait_for_lane(server.endpoints.make_endpoint(opens), 1)
 
 
 def test_token_of_one_job_cannot_be_changed_to_another_job(server: ChannelServer) -> None:
-    endpoint = server.endpoints.of(make_job_scope("job-2"))
+    endpoint = server.endpoints.make_endpoint(make_job_scope("job-2"))
     changed = attrs.evolve(endpoint, token=endpoint.token.replace("job-2", "job-1"))
     with pytest.raises(HarnessError, match="token is missing or wrong"):
         ChannelClient(changed, "job-1").job_work()
@@ -261,7 +261,7 @@ def test_token_is_hidden_in_text(server: ChannelServer) -> None:
 
 
 def test_knock_returns_reason_of_refusal(server: ChannelServer) -> None:
-    endpoint = server.endpoints.of(KNOCK)
+    endpoint = server.endpoints.make_endpoint(KNOCK)
     assert check_server_reachable(endpoint, SECONDS) == ""
     assert "token" in check_server_reachable(attrs.evolve(endpoint, token="wrong"), SECONDS)
     with socket.socket() as closed:
@@ -281,7 +281,7 @@ def test_channel_refuses_other_certificates_and_plain_text(job: FakeJob) -> None
     server.start()
     try:
         other = make_identity().certificate.decode()
-        endpoint = server.endpoints.of(KNOCK)
+        endpoint = server.endpoints.make_endpoint(KNOCK)
         assert "andshake" in check_server_reachable(
             attrs.evolve(endpoint, certificate=other), SECONDS
         )

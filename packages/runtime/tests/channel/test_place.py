@@ -52,6 +52,6 @@ def test_unusable_advertised_address_is_refused(text: str) -> None:
 def test_grpc_addresses_are_parsed() -> None:
     assert ChannelAddress("::", 5).listen_address == "[::]:5"
     assert ChannelAddress("[::]", 5).listen_address == "[::]:5"
-    assert ChannelAddress("0.0.0.0").address(7) == "0.0.0.0:7"
-    assert ChannelAddress("::", 0, "::1").address(7) == "[::1]:7"
-    assert ChannelAddress("::", 0, "name", 8).address(7) == "name:8"
+    assert ChannelAddress("0.0.0.0").executor_address(7) == "0.0.0.0:7"
+    assert ChannelAddress("::", 0, "::1").executor_address(7) == "[::1]:7"
+    assert ChannelAddress("::", 0, "name", 8).executor_address(7) == "name:8"

@@ -24,6 +24,6 @@ def test_attempt_with_two_owners_is_found(tmp_path: Path, monkeypatch: pytest.Mo
         def __init__(self) -> None:
             self.attempt = attempt
 
-    monkeypatch.setattr(rig.coordinator.sections, "running", lambda: iter([Section()]))
+    monkeypatch.setattr(rig.coordinator.sections, "list_running", lambda: iter([Section()]))
     with pytest.raises(DriverStateError, match="on a lane and in a section"):
         check_bundle_placement(rig.coordinator)

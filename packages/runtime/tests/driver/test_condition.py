@@ -80,7 +80,7 @@ def test_stages_report_their_transforms_and_bundles(tmp_path: Path) -> None:
     watch = Watch(rig)
     rig.open_lanes()
     rig.step()
-    watch.processes.begun, watch.processes.lost = {"read": 3}, 2
+    watch.processes.started_bundle_counts, watch.processes.lost_process_count = {"read": 3}, 2
     watch.look(1)
     infos = {(info.urn, info.labels.get("STAGE")): info for info in watch.condition.list_metrics()}
     transforms = infos["beam_spark:stage:transforms:v1", "read"]

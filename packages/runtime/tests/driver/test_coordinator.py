@@ -50,7 +50,7 @@ def test_cores_that_arrive_during_job_are_used(tmp_path: Path) -> None:
     cores = [1]
     rig = rig_of(tmp_path, limits={"parallelism": 8}, slots=ClusterSlots(cores=lambda: cores[0]))
     assert len(rig.starting) == 1
-    rig.coordinator.lanes.run(
+    rig.coordinator.lanes.queue_bundles(
         [
             attrs.evolve(one, number=one.number + n)
             for n in range(1, 5)
@@ -297,7 +297,7 @@ def test_running_bundles_are_known_after_job_failure(tmp_path: Path) -> None:
     rig.heard(one, BundleFailure(attempt, failure))
     rig.coordinator.run_round()
     assert isinstance(rig.ledger.end, FailJob)
-    assert rig.coordinator.lanes.close() == [other]
+    assert rig.coordinator.lanes.close_lanes() == [other]
 
 
 def test_metrics_of_running_bundles_are_attempted(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_wall_clock_change_stops_no_bundle(
 ) -> None:
     """A timer fires after its duration, in the same server and in the next server."""
     rig = rig_of(tmp_path)
-    seen_before = rig.ledger.now
+    seen_before = rig.ledger.processing_time
     right = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: right() + hours * 3_600 * 10**9)
     assert seen_before <= rig.coordinator.clock.now() < seen_before + 60_000

@@ -289,12 +289,12 @@ def test_running_sections_are_shown_in_observations(
     rig.coordinator.run_round()
     observing = JobSnapshots(rig.plan, tuple, str)
     observing.take_snapshot(rig.coordinator, (), 0.0)
-    (bundle,) = observing.execution().bundles
+    (bundle,) = observing.latest_execution().bundles
     assert (bundle.stage, bundle.steps) == ("read", ("the read step", "the count step"))
     assert (bundle.host, bundle.fraction) == ("Spark", 0.75)
     assert bundle.where is BundlePlace.SECTION
     assert (bundle.tasks, bundle.tasks_done) == (4, 3)
-    assert rig.ledger.opened().keys() == {"read", "count"}
+    assert rig.ledger.oldest_opening_times().keys() == {"read", "count"}
     reporter = Reporter()
     condition = JobMonitor(rig.plan, reporter, FakeProcesses())
     later = rig.coordinator.moved + STILL_SECONDS + 1
@@ -305,4 +305,4 @@ def test_running_sections_are_shown_in_observations(
     assert (wait.steps, wait.count, wait.done) == (("the read step", "the count step"), 4, 3)
     finish(rig)
     observing.take_snapshot(rig.coordinator, (), 0.0)
-    assert observing.execution().bundles == ()
+    assert observing.latest_execution().bundles == ()

@@ -39,7 +39,7 @@ def at_work(*numbers: int) -> tuple[LaneDispatcher, list[FakeLink]]:
         is_source,
     )  # type: ignore[arg-type,return-value]
     links = [FakeLink() for _ in numbers]
-    lanes.run([bundle(number) for number in numbers])
+    lanes.queue_bundles([bundle(number) for number in numbers])
     for number, link in enumerate(links):
         opened(lanes, number, link)
     return lanes, links
@@ -49,7 +49,7 @@ def test_source_yields_after_its_time_slice(clock: Clock) -> None:
     lanes, (link,) = at_work(100)
     assert lanes.seconds_to_next_yield is None
     clock.now += TUNING.yield_seconds / 2
-    lanes.run([bundle(1)])
+    lanes.queue_bundles([bundle(1)])
     assert lanes.seconds_to_next_yield == pytest.approx(TUNING.yield_seconds / 2)
     assert lanes.take_yielding_bundles() == []
     clock.now += TUNING.yield_seconds
@@ -64,7 +64,7 @@ def test_source_yields_after_its_time_slice(clock: Clock) -> None:
 
 def test_source_that_yielded_no_work_is_asked_again(clock: Clock) -> None:
     lanes, _ = at_work(100)
-    lanes.run([bundle(1)])
+    lanes.queue_bundles([bundle(1)])
     clock.now += 2 * TUNING.yield_seconds
     assert lanes.take_yielding_bundles() == [Attempt(100, 1)]
     lanes.record_failed_yield(Attempt(100, 1))
@@ -78,7 +78,7 @@ def test_source_gets_longer_time_slice_on_busy_machine(
 ) -> None:
     lanes, _ = at_work(100)
     monkeypatch.setattr(lanes._slowness, "current_factor", lambda: 5.0)
-    lanes.run([bundle(1)])
+    lanes.queue_bundles([bundle(1)])
     clock.now += 2 * TUNING.yield_seconds
     assert lanes.take_yielding_bundles() == []
     clock.now += TUNING.yield_seconds
@@ -88,18 +88,18 @@ def test_source_gets_longer_time_slice_on_busy_machine(
 def test_yielding_sources_do_not_outnumber_waiting_bundles(clock: Clock) -> None:
     lanes, _ = at_work(100, 101, 102)
     clock.now += 2 * TUNING.yield_seconds
-    lanes.run([bundle(1), bundle(103)])
+    lanes.queue_bundles([bundle(1), bundle(103)])
     assert len(lanes.take_yielding_bundles()) == 1
-    lanes.run([bundle(2)])
+    lanes.queue_bundles([bundle(2)])
     assert len(lanes.take_yielding_bundles()) == 1
 
 
 def test_only_sources_yield_and_only_to_other_stages(clock: Clock) -> None:
     lanes, _ = at_work(100, 1)
     clock.now += 2 * TUNING.yield_seconds
-    lanes.run([bundle(101)])
+    lanes.queue_bundles([bundle(101)])
     assert lanes.take_yielding_bundles() == []
     lanes, _ = at_work(1)
     clock.now += 2 * TUNING.yield_seconds
-    lanes.run([bundle(2)])
+    lanes.queue_bundles([bundle(2)])
     assert lanes.take_yielding_bundles() == []

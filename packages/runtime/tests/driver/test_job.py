@@ -333,9 +333,9 @@ def test_job_that_cannot_be_resumed_fails_with_spark(new: New) -> None:
 
 def test_job_process_gets_all_settings(new: New) -> None:
     server = new()
-    work = server.job.job_work()
+    work = server.job.make_job_work()
     assert (work.plan, work.shards, work.store.folder) == (PLAN, SHARDS, server.folder)
-    assert list(server.job.artifact("abc")) == [b"abc"]
+    assert list(server.job.read_artifact("abc")) == [b"abc"]
 
 
 def test_job_logs_become_messages(new: New) -> None:
@@ -348,7 +348,7 @@ def test_job_logs_become_messages(new: New) -> None:
         LogRecord(Severity.INFO, 0, "control channel established"),
         LogRecord(Severity.UNSPECIFIED, 0, "what"),
     )
-    server.job.received(link, LogBatch(records))
+    server.job.handle_message(link, LogBatch(records))
     assert server.reporter.messages == [
         (Importance.WARNING, "careful", "T", "host:1"),
         (Importance.ERROR, "bad\nTraceback", "", "host:1"),

@@ -34,7 +34,7 @@ def test_unneeded_files_are_removed_and_other_files_stay(spec: StoreSpec, tmp_pa
     files = JobFolder(spec, tmp_path / "own")
     files.delete_leftovers(NAMES[:3])
     assert names_in(spec) == set(NAMES[:3])
-    files.remove(["1-4-1", "unknown"])
+    files.delete_files(["1-4-1", "unknown"])
     files.delete_matching_files(re.compile(r"1-3.*"), ["1-3-2-0.arrow"])
     wait_until(lambda: names_in(spec) == {"1-3-2-0.arrow"}, 30)
     files.delete_all_files()
@@ -64,14 +64,14 @@ def test_remove_deletes_indexes_of_side_input_with_its_file(tmp_path: Path) -> N
     files = JobFolder(StoreSpec(str(tmp_path)))
     for name in ("a", "b"):
         (tmp_path / "side" / name / "index").mkdir(parents=True)
-    files.remove(["a"])
+    files.delete_files(["a"])
     assert [path.name for path in (tmp_path / "side").iterdir()] == ["b"]
 
 
 def test_job_without_shared_folder_uses_folder_of_server(tmp_path: Path) -> None:
     files = JobFolder(NO_STORE, tmp_path / "own")
     (tmp_path / "own").mkdir()
-    files.remove(["a"])
+    files.delete_files(["a"])
     files.delete_all_files()
     assert not (tmp_path / "own").exists()
 
@@ -88,6 +88,6 @@ def test_garbage_that_store_cannot_delete_is_no_error(
     monkeypatch.setattr(FolderStore, "delete_files", delete)
     files = JobFolder(spec, tmp_path / "own")
     files.delete_leftovers([])
-    files.remove(["left"])
+    files.delete_files(["left"])
     files.delete_all_files()
     assert "Can't delete unneeded files now: 503 SlowDown" in caplog.text

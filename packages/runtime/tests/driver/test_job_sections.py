@@ -82,7 +82,7 @@ def test_section_messages_of_workers_reach_only_its_runner(new: New) -> None:
     def section(spark: FakeSpark, order: RunBundle) -> SectionEnd:
         said = broken(order)
         spark.hears.append(said)
-        spark.job.received(WorkerLink(WorkerHello("job-1", "host", 1)), said)
+        spark.job.handle_message(WorkerLink(WorkerHello("job-1", "host", 1)), said)
         return refused(order)
 
     server.spark.section = section

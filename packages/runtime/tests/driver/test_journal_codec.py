@@ -99,7 +99,7 @@ def test_changed_layout_starts_with_snapshot(
     recovered = journal.read_committed_data()
     again = DecodedJournal(recovered.snapshot or b"")
     assert again.ledger.open == {bundle.number: bundle for bundle in ledger.open_bundles}
-    assert [again.decode_entries(blob) for blob in recovered.decode_entries] == [(Tick(5),)]
+    assert [again.decode_entries(blob) for blob in recovered.entries] == [(Tick(5),)]
     store.close()
 
 

@@ -31,7 +31,7 @@ class Job:
         lanes = LaneDispatcher(
             self.started.append, lambda one: one, lambda: LOOP, 2, 8, slots, takes_turns=True
         )
-        lanes.run([bundle(n) for n in range(4)])
+        lanes.queue_bundles([bundle(n) for n in range(4)])
         opened(lanes, 0, self.link)
         return lanes
 

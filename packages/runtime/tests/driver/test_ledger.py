@@ -314,7 +314,7 @@ def test_bundle_in_pause_is_not_open() -> None:
     assert job.ledger.open_bundles == ()
     assert not job.ledger.is_open(Attempt(bundle.number, 1))
     assert not job.ledger.is_open(Attempt(bundle.number, 2))
-    assert job.ledger.opened() == {"read": bundle.processing_time}
+    assert job.ledger.oldest_opening_times() == {"read": bundle.processing_time}
     job.apply(Tick(1_000))
     assert job.ledger.is_open(Attempt(bundle.number, 2))
 

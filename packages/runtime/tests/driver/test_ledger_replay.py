@@ -80,7 +80,7 @@ def look(ledger: JobLedger) -> dict[str, Any]:
     return {
         "open": ledger.open_bundles,
         "retries": ledger.list_retries(),
-        "opened": ledger.opened(),
+        "opened": ledger.oldest_opening_times(),
         "awaited": [ledger.is_open(Attempt.of_bundle(b)) for b in ledger.open_bundles],
         "wake": ledger.next_wake,
         "end": ledger.end,

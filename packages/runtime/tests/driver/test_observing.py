@@ -32,20 +32,20 @@ def test_running_bundle_is_shown_with_its_process(tmp_path: Path) -> None:
     observing = JobSnapshots(rig.plan, tuple, lambda: "http://spark")
     rig.open_lanes()
     observing.take_snapshot(rig.coordinator, (), 0.0)
-    (bundle,) = observing.execution().bundles
+    (bundle,) = observing.latest_execution().bundles
     (lane,) = rig.coordinator.lanes.list_busy_lanes()
     assert lane.link is not None
     assert (bundle.stage, bundle.attempt, bundle.steps) == ("read", 1, ("the read step",))
     assert (bundle.host, bundle.pid) == (lane.link.hello.host, lane.link.hello.pid)
     assert bundle.silent == 0.0
-    assert observing.execution().interface == "http://spark"
+    assert observing.latest_execution().interface == "http://spark"
     lane.link.heard = time.monotonic() - LIMITS.silent_seconds - 3
     observing.take_snapshot(rig.coordinator, (), 0.0)
-    (bundle,) = observing.execution().bundles
+    (bundle,) = observing.latest_execution().bundles
     assert bundle.silent >= LIMITS.silent_seconds + 3
     rig.run()
     observing.take_snapshot(rig.coordinator, (), 0.0)
-    assert observing.execution().bundles == ()
+    assert observing.latest_execution().bundles == ()
 
 
 def test_bundle_waiting_for_its_harness_is_shown_as_waiting(tmp_path: Path) -> None:
@@ -62,14 +62,14 @@ def test_bundle_waiting_for_its_harness_is_shown_as_waiting(tmp_path: Path) -> N
             lane.link, BundleProgressed(attempt, 0.0, 7, (), starts=starts)
         )
         observing.take_snapshot(rig.coordinator, (), 0.0)
-        (bundle,) = observing.execution().bundles
+        (bundle,) = observing.latest_execution().bundles
         assert bundle.where is where
 
 
 def test_observations_are_collected_on_request(tmp_path: Path) -> None:
     observing = JobSnapshots(rig_of(tmp_path).plan, tuple, str)
     assert not observing.has_recent_request
-    observing.execution()
+    observing.latest_execution()
     assert observing.has_recent_request
     later = module.time.monotonic() + ASKED_SECONDS + 1
     with patch.object(module.time, "monotonic", lambda: later):
@@ -92,5 +92,5 @@ def test_stacks_come_from_responding_processes(tmp_path: Path) -> None:
     thread = threading.Thread(target=lambda: next(answering), daemon=True)
     thread.start()
     with patch.object(module, "_STACKS_SECONDS", 0.3):
-        assert observing.stacks() == (STACK,)
+        assert observing.collect_stacks() == (STACK,)
     thread.join(10)

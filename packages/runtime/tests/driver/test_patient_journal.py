@@ -63,7 +63,7 @@ def patient(journal: Any, clock: Clock, limit: float | None) -> PatientJournal:
 
 def test_append_waits_with_growing_pauses_and_commits_once(monkeypatch: pytest.MonkeyPatch) -> None:
     journal, clock = Journal(8), Clock(monkeypatch)
-    patient(journal, clock, None).append([b"1", b"2"])
+    patient(journal, clock, None).append_entries([b"1", b"2"])
     assert journal.committed == [b"1", b"2"]
     times = [100.0, *(outage.next_try for outage in clock.outages)]
     pauses = [after - before for before, after in itertools.pairwise(times)]
@@ -75,28 +75,28 @@ def test_append_waits_with_growing_pauses_and_commits_once(monkeypatch: pytest.M
 def test_append_beyond_limit_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     journal, clock = Journal(1_000), Clock(monkeypatch)
     with pytest.raises(JournalUnavailable, match="the disk of /state is unavailable: disk is full"):
-        patient(journal, clock, 20).append([b"1"])
+        patient(journal, clock, 20).append_entries([b"1"])
     assert 120 <= clock.now < 136
 
 
 def test_append_of_ending_job_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     journal, clock = Journal(1_000), Clock(monkeypatch, goes_on=3)
     with pytest.raises(JournalUnavailable):
-        patient(journal, clock, None).append([b"1"])
+        patient(journal, clock, None).append_entries([b"1"])
     assert len(clock.outages) == 3
 
 
 def test_other_errors_are_raised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     with pytest.raises(JournalFenced):
-        patient(Journal(1, JournalFenced("another server")), clock, None).append([b"1"])
+        patient(Journal(1, JournalFenced("another server")), clock, None).append_entries([b"1"])
     assert clock.outages == []
 
 
 def test_snapshot_without_disk_room_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     journal, clock = Journal(1), Clock(monkeypatch)
     kept = patient(journal, clock, None)
-    kept.snapshot(b"1")
-    kept.snapshot(b"2")
+    kept.write_snapshot(b"1")
+    kept.write_snapshot(b"2")
     assert journal.snapshots == [b"2"]
     assert clock.outages == []

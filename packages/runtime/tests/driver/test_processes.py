@@ -108,10 +108,10 @@ def test_begun_bundles_of_current_and_lost_processes_add_up() -> None:
     assert ours.handle_message(first, Heartbeat(begun=(("read", 1), ("see", 1))))
     assert ours.handle_message(second, Heartbeat(begun=(("read", 5),)))
     assert ours.handle_message(first, Heartbeat(begun=(("read", 2),)))
-    assert ours.begun == {"read": 7, "see": 1}
+    assert ours.started_bundle_counts == {"read": 7, "see": 1}
     assert ours.handle_message(first, WorkerClosed((("read", 3), ("see", 1))))
     ours.remove_process(first)
-    assert ours.begun == {"read": 8, "see": 1}
+    assert ours.started_bundle_counts == {"read": 8, "see": 1}
 
 
 def test_unexpected_process_exits_are_counted() -> None:
@@ -122,10 +122,10 @@ def test_unexpected_process_exits_are_counted() -> None:
     ours.handle_message(closed, WorkerClosed())
     for one in (closed, lost):
         ours.remove_process(one)
-    assert ours.lost == 1
+    assert ours.lost_process_count == 1
     ours.end_processes(abort=True, seconds=0.01)
     ours.remove_process(aborted)
-    assert ours.lost == 1
+    assert ours.lost_process_count == 1
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def running() -> Iterator[subprocess.Popen[bytes]]:
 def silent_link(ours: JobProcesses, process: subprocess.Popen[bytes]) -> WorkerLink:
     worker = WorkerLink(WorkerHello("job", "host", process.pid, read_process_identity(process.pid)))
     ours.add_process(worker)
-    assert ours.look() == []
+    assert ours.find_silent_processes() == []
     worker.heard -= LIMITS.silent_seconds
     return worker
 
@@ -152,12 +152,12 @@ def test_unresponsive_process_is_reported_with_its_stage(
     vitals = VitalsWriter(tmp_path / worker.hello.folder)
     vitals.record_stage("stage-7")
     for _ in range(3):
-        (found,) = ours.look()
+        (found,) = ours.find_silent_processes()
         assert (found.hello, found.stage) == (worker.hello, "stage-7")
         assert found.seconds > LIMITS.silent_seconds
     assert running.poll() is None  # C code can still return
     worker.heard = time.monotonic()
-    assert ours.look() == []
+    assert ours.find_silent_processes() == []
 
 
 def test_process_without_channel_is_killed(
@@ -167,9 +167,9 @@ def test_process_without_channel_is_killed(
     worker = silent_link(ours, running)
     vitals = VitalsWriter(tmp_path / worker.hello.folder)
     for _ in range(round(LIMITS.mute_seconds / LIMITS.beat_seconds)):
-        ours.look()
+        ours.find_silent_processes()
         vitals.count_heartbeat()
     assert running.poll() is None
     vitals.count_heartbeat()
-    ours.look()
+    ours.find_silent_processes()
     assert running.wait(60) == -9

@@ -221,6 +221,6 @@ def test_script_data_is_distinguished() -> None:
         step.data.ref
         for stream in graph.test_streams
         for step in stream.steps
-        if isinstance(step, ScriptedElements)
+        if isinstance(step, AddElements)
     ]
     assert len(refs) == len(set(refs)) == 2

@@ -101,7 +101,7 @@ def test_lanes_next_to_blocked_lanes_leave_slots_to_other_jobs(
     lanes = LaneDispatcher(
         started.append, lambda one: one, lambda: "loop", 2, 8, JobSlots(slots, "mine")
     )
-    lanes.run([bundle(n) for n in range(20)])
+    lanes.queue_bundles([bundle(n) for n in range(20)])
     for number in range(20):
         if number in started:
             link = FakeLink()
@@ -118,7 +118,7 @@ def test_job_gets_its_default_lanes_regardless_of_free_slots(clock: Clock) -> No
     started: list[int] = []
     slots = JobSlots(ClusterSlots(1), "mine")
     lanes = LaneDispatcher(started.append, lambda one: one, lambda: "loop", 2, 8, slots)
-    lanes.run([bundle(n) for n in range(5)])
+    lanes.queue_bundles([bundle(n) for n in range(5)])
     assert started == [0, 1], "Spark has them wait"
 
 

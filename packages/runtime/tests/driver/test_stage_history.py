@@ -30,7 +30,7 @@ def test_points_are_limited_and_cover_one_hour() -> None:
     history = StageHistory()
     for tick in range(4_000):
         history.record_stages(float(tick), [report(1, tick)], {"s": Tally(committed=tick)})
-    (series,) = history.series()
+    (series,) = history.make_series()
     assert len(series.points) == 3600 / POINT_SECONDS
     assert series.points[-1] == (3990.0, 2, 3990, 1, 3990)
     assert series.points[0][0] == 400.0

@@ -66,7 +66,7 @@ def test_workers_get_watermark_check_setting(tmp_path: Path) -> None:
         settings = JobSettings(
             JobFolder(StoreSpec(str(tmp_path))), 1, 2, 8, checks_watermarks=checks
         )
-        assert settings.work(CHAIN, 4, 0).checks_watermarks is checks
+        assert settings.make_job_work(CHAIN, 4, 0).checks_watermarks is checks
 
 
 def test_server_checks_watermarks_if_enabled_by_environment(

@@ -34,7 +34,7 @@ class Process:
         self.work = self.data = self.scratch = self.clock = None
         self.progress: Any = None
 
-    def run_with(self, order: Any, stores: Any, data: Any) -> BundleReply:
+    def run_section_bundle(self, order: Any, stores: Any, data: Any) -> BundleReply:
         return BundleReply(BundleDone(*order), None, count(3))
 
 
@@ -62,7 +62,7 @@ def test_section_process_is_same_object_per_process(process: Any) -> None:
 def test_section_process_sends_messages_and_warnings_to_server(process: Any) -> None:
     host = SectionProcess(process)
     refusal = SectionRefusal(ATTEMPT, "it waits for long")
-    host.tell(refusal)
-    host.warn("a task failed")
+    host.report_end(refusal)
+    host.log_warning("a task failed")
     assert process.sent == [refusal]
     assert [record.message for record in process.logged] == ["a task failed"]

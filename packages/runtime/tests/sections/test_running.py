@@ -70,7 +70,7 @@ def test_running_section_makes_other_jobs_yield_slots(
 ) -> None:
     clock = clock_of(slots_module, monkeypatch)
     running = Running(tmp_path)
-    running.sections.run([section()])
+    running.sections.start_sections([section()])
     assert running.other.free_slots == -2
     clock.now += 1
     assert running.other.owes_slot
@@ -81,7 +81,7 @@ def test_running_section_makes_other_jobs_yield_slots(
 
 def test_running_section_takes_slots_as_spark_starts_tasks(tmp_path: Path, clock: Clock) -> None:
     running = Running(tmp_path)
-    running.sections.run([section(1), section(2)])
+    running.sections.start_sections([section(1), section(2)])
     held = running.slots.places._held
     running.host.tasks = TaskCounts(0, 3, 9)
     clock.now += LOOK_SECONDS
@@ -97,7 +97,7 @@ def test_running_section_progress_is_polled_periodically(tmp_path: Path, clock: 
     running = Running(tmp_path)
     clock.now += LOOK_SECONDS
     assert not running.sections.poll_progress(), "no section runs"
-    running.sections.run([section()])
+    running.sections.start_sections([section()])
     running.host.tasks = TaskCounts(1, 2, 9)
     assert running.sections.poll_progress()
     assert (running.sections.tasks.done, running.sections.tasks.known) == (1, 9)
@@ -107,7 +107,7 @@ def test_running_section_progress_is_polled_periodically(tmp_path: Path, clock: 
     assert running.sections.poll_progress()
     clock.now += LOOK_SECONDS
     assert not running.sections.poll_progress(), "the section made no progress"
-    (one,) = running.sections.running()
+    (one,) = running.sections.list_running()
     assert one.changed == clock.now - LOOK_SECONDS
 
 
@@ -137,7 +137,7 @@ def test_running_section_progress_is_polled_periodically(tmp_path: Path, clock: 
 )
 def test_section_end_becomes_journal_entry(tmp_path: Path, end: Any, entry: Any) -> None:
     running = Running(tmp_path)
-    running.sections.run([section(1, 2)])
+    running.sections.start_sections([section(1, 2)])
     assert running.sections.handle_end(end) == entry
     user_code_ran = not isinstance(end, SectionRefusal) or end.ran
     assert running.sections.begun == ({"read": 1, "count": 1, "end": 1} if user_code_ran else {})

@@ -62,7 +62,9 @@ def mixed(run: Run, level: int) -> SectionReply:
 
 
 def level_of(run: Run, name: str) -> int:
-    return next(level for level in range(run.levels) if name in run.prepared.plan.name(level))
+    return next(
+        level for level in range(run.levels) if name in run.prepared.plan.format_level(level)
+    )
 
 
 def test_different_exchange_versions_are_detected(run: Any) -> None:
@@ -71,7 +73,7 @@ def test_different_exchange_versions_are_detected(run: Any) -> None:
     reply = mixed(one, level)
     assert reply.end is None
     assert find_mixed_level(reply, one.tasks) == level + 1
-    names = one.prepared.plan.name(level)
+    names = one.prepared.plan.format_level(level)
     assert format_refusal(names).startswith(f"Spark mixed two versions of the output of {names}")
 
 

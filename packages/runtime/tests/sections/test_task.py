@@ -370,7 +370,7 @@ def test_section_ends_with_name_of_full_disk_in_task(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(SectionInbox, "take", full)
+    monkeypatch.setattr(SectionInbox, "store_parcel", full)
     with pytest.raises(OSError, match="No space left"):
         run.all()
     (told,) = set(run.host.told)

@@ -75,10 +75,10 @@ class Host:
         self.ran.append((self.clock.ms, order.bundle))
         return BundleReply(self.answer(order, stores), None, ())
 
-    def tell(self, end: Any) -> None:
+    def report_end(self, end: Any) -> None:
         self.told.append(end)
 
-    def warn(self, text: str) -> None:
+    def log_warning(self, text: str) -> None:
         raise AssertionError(text)
 
 

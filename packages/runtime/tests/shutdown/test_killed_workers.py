@@ -71,19 +71,19 @@ class Job:
     lost: queue.SimpleQueue[WorkerLink] = attrs.field(factory=queue.SimpleQueue)
     heard: queue.SimpleQueue[FromWorker] = attrs.field(factory=queue.SimpleQueue)
 
-    def job_work(self) -> Any:
+    def make_job_work(self) -> Any:
         raise LookupError("a peer asks for no work")
 
-    def artifact(self, sha256: str) -> Iterator[bytes]:
+    def read_artifact(self, sha256: str) -> Iterator[bytes]:
         yield from ()
 
-    def attached(self, link: WorkerLink) -> None:
+    def handle_attached(self, link: WorkerLink) -> None:
         self.links.put(link)
 
-    def received(self, link: WorkerLink, message: FromWorker) -> None:
+    def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
         self.heard.put(message)
 
-    def detached(self, link: WorkerLink) -> None:
+    def handle_detached(self, link: WorkerLink) -> None:
         self.lost.put(link)
 
 
@@ -112,7 +112,7 @@ def peers() -> Iterator[Any]:
     running: list[subprocess.Popen[bytes]] = []
 
     def start(kind: str) -> Peer:
-        endpoint = json.dumps(attrs.asdict(server.endpoints.of(make_job_scope("job-1"))))
+        endpoint = json.dumps(attrs.asdict(server.endpoints.make_endpoint(make_job_scope("job-1"))))
         running.append(subprocess.Popen([sys.executable, "-c", PEER, endpoint, kind]))
         return Peer(job, running[-1], job.links.get(timeout=SECONDS))
 

@@ -169,7 +169,9 @@ class PlacedJobExecutor:
         Raises:
             Unavailable: a check failed; the text says where, what, and what to do.
         """
-        needs = BundleRequirements(self._channel.endpoints.of(KNOCK), self._settings.folders.spec)
+        needs = BundleRequirements(
+            self._channel.endpoints.make_endpoint(KNOCK), self._settings.folders.spec
+        )
         self._elsewhere = self._placement.try_out(needs) - {socket.gethostname()}
 
     def close(self, *, suspend: bool) -> None:

@@ -12,7 +12,7 @@ from beam_spark_executor.spark.python_daemon import register_exit_hook
 
 def run_lane(ref: LaneRef) -> None:
     """Runs a lane as one Spark task."""
-    bind_process(ref.endpoint, ref.job_id, register_exit_hook).serve(ref.lane)
+    bind_process(ref.endpoint, ref.job_id, register_exit_hook).serve_lane(ref.lane)
 
 
 def run_stand_by(endpoint: Endpoint, number: int) -> None:

@@ -129,7 +129,7 @@ class SparkPlacement:
         assert self._pools is not None
         assert self._stand_bys is not None
         assert self._endpoints is not None
-        endpoint = self._endpoints.of(make_job_scope(job_id))
+        endpoint = self._endpoints.make_endpoint(make_job_scope(job_id))
         stand_bys, cores = self._stand_bys, lambda: self.cores
         return SparkJobs(self._spark, self._pools, stand_bys, endpoint, job_id, cores, name)
 

@@ -153,11 +153,11 @@ class SectionRunner:
         """
         parcels = empty_inputs(self._context, stages.tasks[0])
         for level, after in enumerate((*stages.tasks[1:], 1)):
-            self._context.setLocalProperty(_CALL_SITE, stages.name(level))
+            self._context.setLocalProperty(_CALL_SITE, stages.format_level(level))
             task = _LevelTasks(ref, level)
-            parcels = exchanges.shuffle_by_shard(parcels, task, after, stages.name(level))
+            parcels = exchanges.shuffle_by_shard(parcels, task, after, stages.format_level(level))
         return gather_results(
-            parcels, _GatherTask(stages.name(len(stages.levels) - 1), stages.tasks[-1])
+            parcels, _GatherTask(stages.format_level(len(stages.levels) - 1), stages.tasks[-1])
         )
 
     def _section_result(
@@ -167,7 +167,7 @@ class SectionRunner:
             return reply.end
         level = find_mixed_level(reply, stages.tasks)
         if level is not None:
-            text = format_refusal(stages.name(max(0, level - 1)))
+            text = format_refusal(stages.format_level(max(0, level - 1)))
             _LOGGER.warning("job %s: %s", self._job_id, text)
             return BundleFailure(attempt, None, text)
         outputs = tuple(output for one in reply.outputs for output in one.outputs)

@@ -144,7 +144,7 @@ class StandByKeeper:
 
     def _run_standby(self, one: StandBy) -> None:
         wait = partial(
-            run_stand_by, self._endpoints.of(make_stand_by_scope(one.number)), one.number
+            run_stand_by, self._endpoints.make_endpoint(make_stand_by_scope(one.number)), one.number
         )
         error = self._pools.run_single_task(wait, one.slot, one.group)
         self._remove_ended(one)

@@ -149,7 +149,7 @@ class LocalBundle:
         if now is None:
             return None
         joint = self._joint
-        most = count_elements(self._inputs) if joint is None else joint.groups
+        most = count_elements(self._inputs) if joint is None else joint.group_count
         fraction = min(1.0, now.processed / max(1, most))
         metrics = self._drop_duplicate_counts(now.metrics)
         return BundleProgressed(
@@ -172,7 +172,7 @@ class LocalBundle:
             if joint is None:
                 split = self._harness.split(keep, self._elements)
             else:
-                split = self._harness.split(keep, joint.groups, joint.points)
+                split = self._harness.split(keep, joint.group_count, joint.split_points)
         except HarnessError:
             # The thread that runs the bundle gets the same error, and reports it.
             return nothing
@@ -244,7 +244,7 @@ class LocalBundle:
         if any(one.truncate for one in self._inputs):
             assert self._truncation is not None
             self._truncated = True
-            self._inputs = self._truncation.truncate(self._inputs, self._name)
+            self._inputs = self._truncation.truncate_inputs(self._inputs, self._name)
             self._elements = count_elements(self._inputs)
         self._defers_whole = all(one.whole for one in self._inputs)
 
@@ -259,7 +259,7 @@ class LocalBundle:
             return BundleReply(done, None, metrics)
         if keyed is None:
             return BundleReply(attrs.evolve(done, summary=EMPTY_SUMMARY), None, metrics)
-        commit = keyed.commit(self._name)
+        commit = keyed.commit_state(self._name)
         if commit.dropped:
             metrics = (*metrics, make_dropped_values_metric(self.stage_id, commit.dropped))
         return BundleReply(attrs.evolve(done, summary=commit.summary), commit.state, metrics)
@@ -322,15 +322,15 @@ class LocalBundle:
         dealing = create_key_rules(budget, self._spilled, self._work.shards)
         if isinstance(keyed, StatefulBundle):
             if fits or not source.bulk:
-                return keyed.chunks(self._read_batches(self._inputs))
-            return keyed.chunks(
+                return keyed.read_chunks(self._read_batches(self._inputs))
+            return keyed.read_chunks(
                 self._read_batches(self._inputs),
                 lambda batches: sort_large_shard_by_key(batches, weight, dealing),
             )
         if fits:
-            return keyed.chunks([self._read_batches(self._inputs)])
+            return keyed.read_chunks([self._read_batches(self._inputs)])
         runs = partition_to_fit(dealing, self._read_batches(self._inputs), weight)
-        return keyed.chunks(run.read_batches() for run in runs)
+        return keyed.read_chunks(run.read_batches() for run in runs)
 
     def _estimate_input_size(self) -> int:
         """Returns the approximate size (bytes) of the input rows in memory."""
@@ -349,9 +349,9 @@ class LocalBundle:
         ports: dict[str, RowConverter] = {}
         work = self._work
         for place, (transform_id, buffer) in enumerate(work.output_buffers.items()):
-            written = self._data.writer(buffer, work.shards, f"{self._name}-{place}")
+            written = self._data.open_writer(buffer, work.shards, f"{self._name}-{place}")
             self._written.append(written)
-            turn = self._data.turn(self._order.bundle)
+            turn = self._data.choose_first_partition(self._order.bundle)
             port = create_row_converter(
                 buffer.kind,
                 written.shards,

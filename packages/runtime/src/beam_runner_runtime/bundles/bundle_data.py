@@ -62,12 +62,12 @@ class BundleData(Protocol):
     def scratch(self) -> Path:
         """Folder for files that no component needs after the bundle."""
 
-    def turn(self, bundle: Bundle) -> int:
+    def choose_first_partition(self, bundle: Bundle) -> int:
         """Returns the first partition for rebalanced output, which differs between bundles that write
         to the same partitions.
         """
 
-    def writer(self, buffer: BufferPlan, pieces: int, name: str) -> BufferWriter:
+    def open_writer(self, buffer: BufferPlan, pieces: int, name: str) -> BufferWriter:
         """Returns the writer of an output.
 
         Args:
@@ -103,11 +103,11 @@ class FolderData:
         """Folder of the job, from which the server removes files that no commit names."""
         return self.folder
 
-    def turn(self, bundle: Bundle) -> int:
+    def choose_first_partition(self, bundle: Bundle) -> int:
         """Returns the number of the bundle."""
         return bundle.number
 
-    def writer(
+    def open_writer(
         self, buffer: BufferPlan, pieces: int, name: str, inline: int | None = None
     ) -> BufferWriter:
         """Returns a writer of a file in the folder; output of up to `INLINE_BYTES`, or ``inline``

@@ -33,14 +33,14 @@ class JointShards:
         self.chunks = [chunk for chunks in by_shard for chunk in chunks]
 
     @property
-    def groups(self) -> int:
+    def group_count(self) -> int:
         """Number of groups that the bundle still owns, whether processed or not."""
         return self._ends[-1]
 
     @property
-    def points(self) -> tuple[int, ...]:
+    def split_points(self) -> tuple[int, ...]:
         """Ascending numbers of the groups before which the bundle can be split."""
-        return tuple(sorted(set(self._ends) - {0, self.groups}))
+        return tuple(sorted(set(self._ends) - {0, self.group_count}))
 
     def split_before_group(
         self, first_residual: int
@@ -52,7 +52,7 @@ class JointShards:
         """
         if first_residual not in self._ends:
             raise ValueError(
-                f"group {first_residual} of {self.groups} is not the first group of a shard"
+                f"group {first_residual} of {self.group_count} is not the first group of a shard"
             )
         kept = self._ends.index(first_residual) + 1
         given = tuple(

@@ -87,7 +87,7 @@ class ShardGrouping:
         self._asks_sdk = merger is not None
         self._checked_as = checked_as
 
-    def chunks(
+    def read_chunks(
         self, runs: Iterable[Iterable[pa.RecordBatch]]
     ) -> Iterator[GroupChunk | FlushBarrier]:
         """Yields the firing panes in firing order, run by run.
@@ -101,7 +101,7 @@ class ShardGrouping:
         # merge windows could wait for output that only this thread reads.
         return iter(list(panes)) if self._asks_sdk else panes
 
-    def commit(self, name: str) -> ShardCommit:
+    def commit_state(self, name: str) -> ShardCommit:
         """Writes the changed state to files with this name."""
         commit = self._grouper.commit()
         state = self._store.write_commit(commit.deltas, name)

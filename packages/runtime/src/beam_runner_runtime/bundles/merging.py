@@ -84,11 +84,11 @@ class _MergeResultPort:
         reader = _MergeResultReader(self._coder, bytes(chunk.data))
         for _ in range(chunk.count):
             answer = self._answers[reader.read_key_index()]
-            for _ in reader.items():
+            for _ in reader.iterate_items():
                 reader.read_window()
-            for _ in reader.items():
+            for _ in reader.iterate_items():
                 result = reader.read_window()
-                for _ in reader.items():
+                for _ in reader.iterate_items():
                     answer[reader.read_window()] = result
 
 
@@ -113,7 +113,7 @@ class _MergeResultReader:
         window, self._position = decode_window_at(self._coder, self._data, self._position)
         return window
 
-    def items(self) -> Iterator[int]:
+    def iterate_items(self) -> Iterator[int]:
         """Starts an iterable and yields the number of each item; the caller reads an item before it
         requests the next.
         """

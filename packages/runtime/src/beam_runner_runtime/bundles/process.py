@@ -146,7 +146,7 @@ class WorkerProcess:
         start_essential_thread(self._teller.run, "progress")
         start_essential_thread(self._handle_requests, "requests")
 
-    def serve(self, lane: int) -> None:
+    def serve_lane(self, lane: int) -> None:
         """Runs the bundles that the server assigns to a lane, until the server closes the lane."""
         self.channel.send(LaneOpened(lane))
         while not isinstance(order := self._orders.get(), CloseLane):
@@ -165,7 +165,7 @@ class WorkerProcess:
                 self._closed = True
                 self.channel.send(WorkerClosed(self._begun.list_counts()))
 
-    def run_with(
+    def run_section_bundle(
         self, order: RunBundle, stores: KeyedStoreProvider, data: BundleData
     ) -> BundleReply | BundleFailure:
         """Runs a bundle with separate rows and state, and persists the files that its reply names."""
@@ -188,7 +188,7 @@ class WorkerProcess:
         with self._busy, self._activity.track_activity(WorkerActivity.BUNDLE):
             try:
                 self._files.fetch_inputs(order)
-                stage = self.stages.get(order.bundle.stage)
+                stage = self.stages.get_stage(order.bundle.stage)
                 stage.side_inputs.set_visible_data(order.bundle.side_inputs)
                 running = LocalBundle(
                     stage.work if data is None else stage.work.for_section(),

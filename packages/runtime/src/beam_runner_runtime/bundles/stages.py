@@ -81,7 +81,7 @@ class JobStages:
         self._closed = False
         channel.more_stacks = lambda: collect_harness_stacks(self._fnapi)
 
-    def get(self, stage_id: str) -> BuiltStage:
+    def get_stage(self, stage_id: str) -> BuiltStage:
         """Returns a stage, and builds it on first use.
 
         Raises:

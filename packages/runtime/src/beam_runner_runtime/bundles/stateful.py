@@ -97,7 +97,7 @@ class StatefulBundle:
         self._dropped = 0
         self._start_shard()
 
-    def chunks(
+    def read_chunks(
         self,
         batches: Iterable[pa.RecordBatch],
         parts: Callable[[Iterable[pa.RecordBatch]], Iterator[KeySortedElements]] = sort_by_key,
@@ -119,7 +119,7 @@ class StatefulBundle:
                 self._start_shard()
         yield from self._process_due_work()
 
-    def commit(self, name: str) -> ShardCommit:
+    def commit_state(self, name: str) -> ShardCommit:
         """Writes the changed state to files with this name."""
         if self._store is None:
             return ShardCommit(EMPTY_SUMMARY, dropped=self._dropped + self._shard.dropped)

@@ -28,7 +28,7 @@ class InputTruncator:
     _side_inputs: SideInputReader
     _folder: Path
 
-    def truncate(self, inputs: Iterable[Input], name: str) -> tuple[Input, ...]:
+    def truncate_inputs(self, inputs: Iterable[Input], name: str) -> tuple[Input, ...]:
         """Returns the inputs of a bundle, with truncated restrictions if a drain requires them.
 
         Args:

@@ -36,7 +36,7 @@ class TokenIssuer:
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)
 
-    def make(self, opens: str) -> str:
+    def make_token(self, opens: str) -> str:
         """Returns the token for the scope `opens`. The same scope always gives the same token."""
         digest = hmac.new(self._secret, opens.encode(), hashlib.sha256).hexdigest()
         return f"{digest}.{opens}"
@@ -44,7 +44,7 @@ class TokenIssuer:
     def verify_token(self, token: str) -> str | None:
         """Returns the scope of a token, or None if this server didn't issue the token. Compares in constant time."""
         opens = token.partition(".")[2]
-        genuine = hmac.compare_digest(token.encode(), self.make(opens).encode())
+        genuine = hmac.compare_digest(token.encode(), self.make_token(opens).encode())
         return opens if genuine else None
 
 
@@ -62,6 +62,6 @@ class EndpointFactory:
     tokens: TokenIssuer
     certificate: str = attrs.field(default="", repr=False)
 
-    def of(self, opens: str) -> Endpoint:
+    def make_endpoint(self, opens: str) -> Endpoint:
         """Returns the endpoint with a token for one scope: from `make_job_scope`, from `make_stand_by_scope`, or `KNOCK`."""
-        return Endpoint(self.address, self.tokens.make(opens), self.certificate)
+        return Endpoint(self.address, self.tokens.make_token(opens), self.certificate)

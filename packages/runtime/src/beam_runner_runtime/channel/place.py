@@ -42,7 +42,7 @@ class ChannelAddress:
         """Address to listen at, as `HOST:PORT`."""
         return join_host_port(self.host, self.port)
 
-    def address(self, port: int) -> str:
+    def executor_address(self, port: int) -> str:
         """Returns the address that executors use if the server listens at `port`."""
         return join_host_port(self.advertised_host or self.host, self.advertised_port or port)
 

@@ -148,19 +148,19 @@ class WorkerLink:
 class JobPeer(Protocol):
     """Interface of a running job for the channel, called from threads of the channel."""
 
-    def job_work(self) -> JobWork:
+    def make_job_work(self) -> JobWork:
         """Returns the plan and settings of the job."""
 
-    def artifact(self, sha256: str) -> Iterator[bytes]:
+    def read_artifact(self, sha256: str) -> Iterator[bytes]:
         """Yields the chunks of a staged file."""
 
-    def attached(self, link: WorkerLink) -> None:
+    def handle_attached(self, link: WorkerLink) -> None:
         """Called when a worker process has attached to the job."""
 
-    def received(self, link: WorkerLink, message: FromWorker) -> None:
+    def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
         """Called for each message of a worker process."""
 
-    def detached(self, link: WorkerLink) -> None:
+    def handle_detached(self, link: WorkerLink) -> None:
         """Called when the stream of a worker process has ended, because the process exited or was killed."""
 
 
@@ -197,7 +197,7 @@ class ChannelServer:
             options=(*OPTIONS, ("grpc.so_reuseport", 0)),
         )
         self._server.add_generic_rpc_handlers((self._create_rpc_handlers(),))
-        address = place.address(self._open_port(place, identity))
+        address = place.executor_address(self._open_port(place, identity))
         certificate = "" if identity is None else identity.certificate.decode()
         self.endpoints = EndpointFactory(address, tokens, certificate)
         """Factory of the endpoints of this server."""
@@ -257,21 +257,21 @@ class ChannelServer:
 
     def _handle_job_work(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         (job_id,) = _decode_request_or_abort(request, context, str)
-        return pickle.dumps(self._find_authorized_job(job_id, context).job_work())
+        return pickle.dumps(self._find_authorized_job(job_id, context).make_job_work())
 
     def _handle_stand_by(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         (number,) = _decode_request_or_abort(request, context, int)
         self._check_token_scope(make_stand_by_scope(number), context)
         order = self._stand_by_order(number)
         if isinstance(order, ServeLane):
-            endpoint = self.endpoints.of(make_job_scope(order.job_id))
+            endpoint = self.endpoints.make_endpoint(make_job_scope(order.job_id))
             return pickle.dumps(LaneRef(endpoint, order.job_id, order.lane))
         return pickle.dumps(order)
 
     def _handle_artifact(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         job_id, sha256 = _decode_request_or_abort(request, context, str, str)
         try:
-            yield from self._find_authorized_job(job_id, context).artifact(sha256)
+            yield from self._find_authorized_job(job_id, context).read_artifact(sha256)
         except KeyError:
             context.abort(grpc.StatusCode.NOT_FOUND, f"job {job_id!r} has no artifact {sha256}")
 
@@ -281,7 +281,7 @@ class ChannelServer:
         hello = _decode_hello_or_abort(next(requests), context)
         job = self._find_authorized_job(hello.job_id, context)
         link = WorkerLink(hello)
-        job.attached(link)
+        job.handle_attached(link)
         self._threads.submit(self._receive_messages, job, link, requests)
         yield from link.iterate_commands()
 
@@ -293,7 +293,7 @@ class ChannelServer:
                 if isinstance(message, Heartbeat):
                     link.record_heartbeat(message)
                 if not isinstance(message, Heartbeat) or message.begun:
-                    job.received(link, message)
+                    job.handle_message(link, message)
                 if isinstance(message, WorkerClosed):
                     link.handle_closed()
         except grpc.RpcError:
@@ -306,7 +306,7 @@ class ChannelServer:
             )
         finally:
             link.handle_exit()
-            job.detached(link)
+            job.handle_detached(link)
             link.close()
             # Kill an unreachable process, because its file descriptors may be broken.
             link.kill()

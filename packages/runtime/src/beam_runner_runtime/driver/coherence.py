@@ -36,7 +36,7 @@ def check_bundle_placement(coordinator: JobCoordinator) -> None:
     if lost := find_lost_bundles(coordinator):
         problems.append(f"open, but neither run nor wait: {[one.number for one in lost]}")
     held = coordinator.lanes.list_held_attempts()
-    in_sections = {section.attempt for section in coordinator.sections.running()}
+    in_sections = {section.attempt for section in coordinator.sections.list_running()}
     if twice := held & in_sections:
         problems.append(f"on a lane and in a section: {_format_bundle_numbers(twice)}")
     if problems:

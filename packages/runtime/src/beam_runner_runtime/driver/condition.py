@@ -92,12 +92,12 @@ class MonitoredProcesses(Protocol):
     """
 
     @property
-    def begun(self) -> Mapping[str, int]: ...
+    def started_bundle_counts(self) -> Mapping[str, int]: ...
 
     @property
-    def lost(self) -> int: ...
+    def lost_process_count(self) -> int: ...
 
-    def look(self) -> Sequence[SilentProcess]:
+    def find_silent_processes(self) -> Sequence[SilentProcess]:
         """Returns the unresponsive processes."""
 
 
@@ -135,8 +135,8 @@ class JobMonitor:
         seen = self._seen
         if not seen.time:
             return ()
-        begun = self._processes.begun
-        losses = encode_varint(self._processes.lost + seen.broken_loops)
+        begun = self._processes.started_bundle_counts
+        losses = encode_varint(self._processes.lost_process_count + seen.broken_loops)
         return (
             *(info for report in seen.stages for info in self._list_stage_metrics(report, seen)),
             *(
@@ -184,7 +184,7 @@ class JobMonitor:
         self.history.record_stages(
             time.time(), self._seen.stages or ledger.report_stages(), ledger.tallies
         )
-        silent = self._processes.look()
+        silent = self._processes.find_silent_processes()
         still = moment - coordinator.moved
         tells = still >= self._pause and ledger.end is None
         if asked or tells:
@@ -208,7 +208,7 @@ class JobMonitor:
         return _JobSnapshot(
             now,
             tuple(ledger.report_stages()),
-            {} if self._plan.sets_clock else ledger.opened(),
+            {} if self._plan.sets_clock else ledger.oldest_opening_times(),
         )
 
     def _list_stage_metrics(self, report: StageReport, seen: _JobSnapshot) -> Iterator[MetricCell]:

@@ -107,7 +107,7 @@ class JobCoordinator:
         settings: JobSettings,
     ) -> None:
         self.ledger, self.moved = ledger, time.monotonic()
-        self.clock = ProcessingClock(ledger.now)
+        self.clock = ProcessingClock(ledger.processing_time)
         self.broken_loops = 0
         self.outages = WorkerOutages()
         self._journal = journal
@@ -131,7 +131,7 @@ class JobCoordinator:
             host,
             ledger.plan,
             orders.make_bundle_order,
-            orders.work,
+            orders.make_job_work,
             on_section_end,
             min(ledger.shards, settings.cores),
             slots,
@@ -307,7 +307,7 @@ class JobCoordinator:
 
     def record(self, entries: Sequence[Entry]) -> list[Command]:
         """Appends entries to the journal, and applies them to the ledger."""
-        self._journal.append((encode_entries(entries),))
+        self._journal.append_entries((encode_entries(entries),))
         commands: list[Command] = []
         for entry in entries:
             if isinstance(entry, BundleReply):
@@ -324,11 +324,11 @@ class JobCoordinator:
             commands += self.ledger.apply_entry(entry)
         if overtaken := find_overtaken_data(self.ledger):
             commands += self.record((Abort(overtaken, EndingKind.SERVER),))
-        self._settings.files.remove(self.ledger.take_garbage())
+        self._settings.files.delete_files(self.ledger.take_garbage())
         self._since_snapshot += len(entries)
         if self._since_snapshot >= _ENTRIES_PER_SNAPSHOT:
             self._since_snapshot = 0
-            self._journal.snapshot(self.ledger.encode_snapshot())
+            self._journal.write_snapshot(self.ledger.encode_snapshot())
         return commands
 
     def open(self, bundles: Sequence[Bundle]) -> None:
@@ -369,8 +369,8 @@ class JobCoordinator:
     def start_bundles(self, bundles: Sequence[Bundle]) -> None:
         """Starts bundles on lanes or in sections."""
         mine = self.sections.is_section
-        self.lanes.run([bundle for bundle in bundles if not mine(bundle)])
-        self.sections.run([bundle for bundle in bundles if mine(bundle)])
+        self.lanes.queue_bundles([bundle for bundle in bundles if not mine(bundle)])
+        self.sections.start_sections([bundle for bundle in bundles if mine(bundle)])
 
     def _commit_loop_progress(self, link: WorkerLink, progress: LoopProgress) -> None:
         """Commits the latest entries of the running loop."""

@@ -104,7 +104,7 @@ class RunningJob:
         self._processes = JobProcesses(settings.files.folder)
         self._condition = JobMonitor(self._plan, reporter, self._processes)
         self._observing = JobSnapshots(
-            self._plan, self._processes.links, lambda: placement.interface
+            self._plan, self._processes.list_links, lambda: placement.interface
         )
         self._inbox = EventQueue()
         self._retention = JobRetention(ledger, journal, settings)
@@ -120,7 +120,7 @@ class RunningJob:
             slots,
             settings,
         )
-        self._watch = JobWatchdog(self.job_id, reporter, self._observing.stacks)
+        self._watch = JobWatchdog(self.job_id, reporter, self._observing.collect_stacks)
         self._life = StateMachine(JobPhase.WAITING, f"job {ledger.plan.context.job_id}")
         self._suspended_at: float | None = None
         self._cancelled_at: float | None = None
@@ -171,36 +171,38 @@ class RunningJob:
 
     def execution(self) -> Execution:
         """Returns the current activity of the job."""
-        return self._observing.execution()
+        return self._observing.latest_execution()
 
     def series(self) -> tuple[StageSeries, ...]:
         """Returns the recorded history of the job's stages."""
-        return self._condition.history.series()
+        return self._condition.history.make_series()
 
     def stacks(self) -> tuple[ThreadStack, ...]:
         """Returns the current stacks of the worker processes."""
-        return self._observing.stacks()
+        return self._observing.collect_stacks()
 
     # Peer for the channel.
 
-    def job_work(self) -> JobWork:
+    def make_job_work(self) -> JobWork:
         """Returns the plan and settings of the job, for a worker process."""
-        return self._settings.work(self._plan, self._ledger.shards, self._coordinator.clock.now())
+        return self._settings.make_job_work(
+            self._plan, self._ledger.shards, self._coordinator.clock.now()
+        )
 
-    def artifact(self, sha256: str) -> Iterator[bytes]:
+    def read_artifact(self, sha256: str) -> Iterator[bytes]:
         """Yields the chunks of a staged file."""
         return self._artifact(sha256)
 
-    def attached(self, link: WorkerLink) -> None:
+    def handle_attached(self, link: WorkerLink) -> None:
         """Handles a new worker process."""
         self._processes.add_process(link)
 
-    def detached(self, link: WorkerLink) -> None:
+    def handle_detached(self, link: WorkerLink) -> None:
         """Handles the exit of a worker process."""
         self._processes.remove_process(link)
         self._inbox.add_event(ProcessLost(link))
 
-    def received(self, link: WorkerLink, message: FromWorker) -> None:
+    def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
         """Handles a message of a worker process."""
         match message:
             case LogBatch(records):
@@ -367,8 +369,10 @@ class RunningJob:
         finished = end.outcome if isinstance(end, FinishJob) else None
         in_order = finished is not Outcome.CANCELLED and self._suspended_at is None
         self._life.apply_cause(StateEvent.IN_ORDER if in_order else StateEvent.AT_ONCE)
-        busy = self._coordinator.lanes.close()
-        in_sections = self._processes.links() if self._coordinator.sections.has_sections else ()
+        busy = self._coordinator.lanes.close_lanes()
+        in_sections = (
+            self._processes.list_links() if self._coordinator.sections.has_sections else ()
+        )
         for link in {*busy, *in_sections}:
             link.send(AbandonBundle())
         if in_order:

@@ -50,7 +50,7 @@ class JobFolder:
             self._run_deletions, "garbage", lambda _: self._start_deletion_thread()
         )
 
-    def remove(self, names: Iterable[str]) -> None:
+    def delete_files(self, names: Iterable[str]) -> None:
         """Deletes files that are no longer needed, possibly later on another thread."""
         if gone := tuple(names):
             self._delete_or_queue(lambda: gone)

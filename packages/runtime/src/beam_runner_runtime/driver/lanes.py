@@ -94,7 +94,7 @@ class LaneDispatcher:
         self._not_before = 0.0
         self.alive: set[int] = set()
 
-    def run(self, bundles: Iterable[Bundle]) -> None:
+    def queue_bundles(self, bundles: Iterable[Bundle]) -> None:
         """Queues bundles, and runs them in order as lanes become free."""
         self._waiting.add(bundles, time.monotonic())
         self.assign_bundles()
@@ -317,7 +317,7 @@ class LaneDispatcher:
         for lane in find_idle_slots(self._lanes.values(), limit):
             self._close_lane(lane)
 
-    def close(self) -> list[WorkerLink]:
+    def close_lanes(self) -> list[WorkerLink]:
         """Closes all idle lanes, abandons lanes that still start, and removes all waiting bundles.
 
         Returns the processes that still run a bundle or the loop. Their lanes stay open.

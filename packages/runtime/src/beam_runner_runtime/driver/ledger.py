@@ -109,7 +109,7 @@ class JobLedger:
         return self._scheduler.open_bundles
 
     @property
-    def now(self) -> int:
+    def processing_time(self) -> int:
         """Latest processing time (ms) that the scheduler received."""
         return self._scheduler.now
 
@@ -147,7 +147,7 @@ class JobLedger:
         """Returns the open bundles with a failed attempt, oldest first."""
         return self._scheduler.retries()
 
-    def opened(self) -> dict[str, int]:
+    def oldest_opening_times(self) -> dict[str, int]:
         """Returns the processing time (ms) at which the oldest open or paused bundle of each stage was opened."""
         oldest: dict[str, int] = {}
         for bundle in (*self._open.values(), *self._scheduler.paused_bundles):

@@ -67,7 +67,7 @@ class JobSnapshots:
         """Records a client's request."""
         self._asked = time.monotonic()
 
-    def execution(self) -> Execution:
+    def latest_execution(self) -> Execution:
         """Returns the activity of the job at the latest snapshot."""
         self.record_request()
         return self._seen
@@ -124,7 +124,7 @@ class JobSnapshots:
         self._is_kept = bool(waits)
 
     def _observe_sections(self, sections: SectionRunner, now: float) -> Iterator[ObservedBundle]:
-        for section in sections.running():
+        for section in sections.list_running():
             bundle, tasks = section.bundle, sections.tasks
             titles = [self._plan.stages[stage].spec.name for stage in list_stage_ids(bundle)]
             yield ObservedBundle(
@@ -141,7 +141,7 @@ class JobSnapshots:
                 tasks_done=tasks.done,
             )
 
-    def stacks(self) -> tuple[ThreadStack, ...]:
+    def collect_stacks(self) -> tuple[ThreadStack, ...]:
         """Returns the stacks of the threads of all worker processes that respond within 3 s."""
         links = tuple(self._links())
         with self._answered:

@@ -39,6 +39,6 @@ class OrderFactory:
             self.ledger.list_all_segments(),
         )
 
-    def work(self) -> JobWork:
+    def make_job_work(self) -> JobWork:
         """Returns the plan and settings that a worker process needs for the job."""
-        return self.settings.work(self.ledger.plan, self.ledger.shards, self.clock.now())
+        return self.settings.make_job_work(self.ledger.plan, self.ledger.shards, self.clock.now())

@@ -47,7 +47,7 @@ class PatientJournal:
         self._limit = limit
         self._wait = wait
 
-    def append(self, entries: Sequence[bytes]) -> None:
+    def append_entries(self, entries: Sequence[bytes]) -> None:
         """Commits all ``entries``. Retries while the disk is unavailable.
 
         Raises:
@@ -69,7 +69,7 @@ class PatientJournal:
                 if not self._wait(Outage(error.away, began, now + _PAUSES.after(failures) / 1000)):
                     raise
 
-    def snapshot(self, state: bytes) -> None:
+    def write_snapshot(self, state: bytes) -> None:
         """Replaces the entries with the snapshot ``state``. The entries stay if the disk is unavailable."""
         try:
             self._journal.store_snapshot(state)

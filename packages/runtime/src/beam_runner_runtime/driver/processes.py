@@ -90,7 +90,7 @@ class JobProcesses:
             self._changed.notify_all()
 
     @property
-    def begun(self) -> Counter[str]:
+    def started_bundle_counts(self) -> Counter[str]:
         """Number of bundles that all processes started, as reported, by stage."""
         with self._changed:
             total = Counter(self._begun_by_gone)
@@ -99,12 +99,12 @@ class JobProcesses:
             return total
 
     @property
-    def lost(self) -> int:
+    def lost_process_count(self) -> int:
         """Number of processes that exited unexpectedly."""
         with self._changed:
             return self._lost
 
-    def links(self) -> tuple[WorkerLink, ...]:
+    def list_links(self) -> tuple[WorkerLink, ...]:
         """Returns the attached processes."""
         with self._changed:
             return tuple(self._links)
@@ -124,7 +124,7 @@ class JobProcesses:
                     return False
         return True
 
-    def look(self) -> list[SilentProcess]:
+    def find_silent_processes(self) -> list[SilentProcess]:
         """Returns the unresponsive processes, and kills processes with a broken channel. Costs nothing
         if all respond.
         """

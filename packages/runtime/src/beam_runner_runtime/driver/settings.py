@@ -37,7 +37,7 @@ class JobSettings:
     checks_watermarks: bool = False
     keep_seconds: float = 0.0
 
-    def work(self, plan: JobPlan, shards: int, now: int) -> JobWork:
+    def make_job_work(self, plan: JobPlan, shards: int, now: int) -> JobWork:
         """Returns the plan and settings for a worker process, at processing time `now` (ms)."""
         return JobWork(
             plan,

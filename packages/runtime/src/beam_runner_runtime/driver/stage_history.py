@@ -61,7 +61,7 @@ class StageHistory:
                     (round(now, 1), mark, report.waiting_bytes, report.open_bundles, committed)
                 )
 
-    def series(self) -> tuple[StageSeries, ...]:
+    def make_series(self) -> tuple[StageSeries, ...]:
         """Returns the time series of all stages, oldest point first."""
         return tuple(
             StageSeries(stage, tuple(points.copy())) for stage, points in dict(self._points).items()

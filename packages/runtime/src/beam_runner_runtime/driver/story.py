@@ -170,7 +170,7 @@ class _StoryReplay:
         process: LostProcess | None = None,
         **more: Any,
     ) -> None:
-        step = StoryStep(kind, entry, attempt, self._ledger.now)
+        step = StoryStep(kind, entry, attempt, self._ledger.processing_time)
         if place is not None:
             step = attrs.evolve(step, lane=place.lane, host=place.host, pid=place.pid)
         elif process is not None:

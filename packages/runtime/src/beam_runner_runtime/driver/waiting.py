@@ -89,7 +89,7 @@ def _find_runner_waits(
         if outage is not None:
             yield make_neighbour_wait(outage, coordinator.clock.now())
     tasks = coordinator.sections.tasks
-    for section in coordinator.sections.running():
+    for section in coordinator.sections.list_running():
         stage, steps = section.bundle.stage, _list_step_names(plan, list_stage_ids(section.bundle))
         yield Wait(WaitKind.TASKS, stage, steps, count=tasks.known, done=tasks.done)
     if waiting := coordinator.lanes.bundles_awaiting_lane_start:

@@ -146,7 +146,7 @@ class ProcessPlacement(SingleMachinePlacement):
         worker = _Worker(next(self._numbers))
         self._workers[worker.number] = worker
         self._children.fork_worker(
-            worker.number, self._endpoints.of(make_stand_by_scope(worker.number))
+            worker.number, self._endpoints.make_endpoint(make_stand_by_scope(worker.number))
         )
         return worker
 

@@ -18,4 +18,4 @@ def serve_lanes(endpoint: Endpoint, number: int) -> None:
     """
     with ExitStack() as at_exit:
         while isinstance(order := wait_for_lane(endpoint, number), LaneRef):
-            bind_process(order.endpoint, order.job_id, at_exit.callback).serve(order.lane)
+            bind_process(order.endpoint, order.job_id, at_exit.callback).serve_lane(order.lane)

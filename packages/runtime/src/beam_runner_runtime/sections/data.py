@@ -52,14 +52,14 @@ class SectionData:
             RowsError: The file is missing or damaged.
         """
         if isinstance(ref, ReceivedRows):
-            return ((kind, data) for kind, _, data in self.inbox.rows(ref.stage))
+            return ((kind, data) for kind, _, data in self.inbox.read_rows(ref.stage))
         return self.outside.rows(ref)
 
-    def turn(self, bundle: Bundle) -> int:
+    def choose_first_partition(self, bundle: Bundle) -> int:
         """Returns the number of the task, which is the same in every attempt."""
         return self.source
 
-    def writer(self, buffer: BufferPlan, pieces: int, name: str) -> BufferWriter:
+    def open_writer(self, buffer: BufferPlan, pieces: int, name: str) -> BufferWriter:
         """Returns a writer of parcels for the stage in the section that reads the buffer.
 
         If no stage of the section reads the buffer, the writer writes a file, or returns small
@@ -68,7 +68,7 @@ class SectionData:
         reader = self.plan.readers.get(buffer.buffer_id)
         if reader is None:
             inline = min(INLINE_BYTES, _INLINE_OF_ALL // self.shards)
-            return self.outside.writer(buffer, pieces, name, inline)
+            return self.outside.open_writer(buffer, pieces, name, inline)
         here = self.source % self.shards if buffer.kind is BufferKind.STORED else None
         return _StageWriter(buffer.buffer_id, reader.place, self.outbox, self.shards, here)
 
@@ -97,7 +97,7 @@ class _StageWriter:
     def write(self, row: Row) -> None:
         """Adds a row to the outbox."""
         self.has_rows = True
-        self._outbox.add(row.shard if self._here is None else self._here, self._stage, row)
+        self._outbox.add_row(row.shard if self._here is None else self._here, self._stage, row)
 
     def close(self) -> tuple[Output, ...]:
         """Returns no outputs, because the scheduler doesn't manage rows inside a section."""

@@ -132,7 +132,7 @@ class SectionInbox:
         """Whether input is missing because the section must end."""
         return any(one.broken for one in self._told.values())
 
-    def stages(self) -> dict[int, ReceivedRows]:
+    def count_rows_by_stage(self) -> dict[int, ReceivedRows]:
         """Returns the received rows by the index of the target stage."""
         found: dict[int, ReceivedRows] = {}
         for parcel in self._parcels:
@@ -142,7 +142,7 @@ class SectionInbox:
             found[head.stage] = ReceivedRows(head.stage, count, size)
         return found
 
-    def rows(self, stage: int) -> Iterator[tuple[RowKind, int, pa.Buffer]]:
+    def read_rows(self, stage: int) -> Iterator[tuple[RowKind, int, pa.Buffer]]:
         """Yields the kind, element count and data of each row for a stage; can be called several times."""
         for parcel in self._parcels:
             if parcel.head.stage == stage:

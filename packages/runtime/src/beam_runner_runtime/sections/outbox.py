@@ -68,7 +68,7 @@ class SectionOutbox:
         self._numbers = [0] * shards
         self._digests = [xxhash.xxh3_64() for _ in range(shards)]
 
-    def add(self, shard: int, stage: int, row: Row) -> None:
+    def add_row(self, shard: int, stage: int, row: Row) -> None:
         """Adds a row for the stage at this index of the section."""
         if len(row.data) > MOST_ROW_BYTES:
             self.overflows = True

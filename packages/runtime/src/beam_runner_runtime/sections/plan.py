@@ -71,7 +71,7 @@ class SectionPlan:
             {one.plan.input_buffer: one for one in made if one.inner and one.plan.input_buffer},
         )
 
-    def name(self, level: int) -> str:
+    def format_level(self, level: int) -> str:
         """Returns the stage names of a level."""
         return " | ".join(stage.plan.spec.name for stage in self.levels[level])
 

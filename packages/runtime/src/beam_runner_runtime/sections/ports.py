@@ -41,10 +41,10 @@ class TaskHost(Protocol):
     ) -> BundleReply | BundleFailure:
         """Runs a bundle in the calling thread, and returns its reply; never raises for a failure of the bundle."""
 
-    def tell(self, end: BundleFailure | SectionRefusal) -> None:
+    def report_end(self, end: BundleFailure | SectionRefusal) -> None:
         """Reports to the server that the section must end."""
 
-    def warn(self, text: str) -> None:
+    def log_warning(self, text: str) -> None:
         """Logs a warning about the section for the user."""
 
 

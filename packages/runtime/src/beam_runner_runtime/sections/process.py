@@ -36,13 +36,15 @@ class SectionProcess:
         self, order: RunBundle, stores: KeyedStoreProvider, data: BundleData
     ) -> BundleReply | BundleFailure:
         """Runs a bundle in this thread, and persists the files that the reply names."""
-        return self._progress.record_bundle_end(self._process.run_with(order, stores, data))
+        return self._progress.record_bundle_end(
+            self._process.run_section_bundle(order, stores, data)
+        )
 
-    def tell(self, end: BundleFailure | SectionRefusal) -> None:
+    def report_end(self, end: BundleFailure | SectionRefusal) -> None:
         """Reports to the server that a section must end, before Spark reports the end."""
         self._process.channel.send(end)
 
-    def warn(self, text: str) -> None:
+    def log_warning(self, text: str) -> None:
         """Logs a warning about a section for the user."""
         record = LogRecord(Severity.WARN, int(time.time() * 1000), text)
         self._process.stages.log((record,))

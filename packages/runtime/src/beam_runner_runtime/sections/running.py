@@ -97,7 +97,7 @@ class SectionRunner:
         """Returns True if a bundle is a section or a bundle of a Spark table, and not a lane's bundle."""
         return bool(bundle.parts) or self._plan.stages[bundle.stage].table is not None
 
-    def run(self, bundles: Iterable[Bundle]) -> None:
+    def start_sections(self, bundles: Iterable[Bundle]) -> None:
         """Starts sections."""
         for bundle in bundles:
             now = time.monotonic()
@@ -157,7 +157,7 @@ class SectionRunner:
         """Returns True if the attempt belongs to a running section."""
         return attempt in self._running
 
-    def running(self) -> Iterator[RunningSection]:
+    def list_running(self) -> Iterator[RunningSection]:
         """Yields the running sections."""
         return iter(self._running.values())
 

@@ -124,7 +124,7 @@ class SectionTask:
                     inbox.store_parcel(parcel)
                 if self._level:
                     before = self._level - 1
-                    inbox.check_parcels(self._plan.name(before), self._plan.tasks[before])
+                    inbox.check_parcels(self._plan.format_level(before), self._plan.tasks[before])
 
             def produce(push: Callable[[tuple[int, bytes]], None]) -> None:
                 with self._report_unavailable_neighbours():
@@ -143,7 +143,7 @@ class SectionTask:
         except Exception as error:
             broken = describe_failed_attempt(self._attempt, error, self._host.scratch)
             if broken.kind is FailureKind.UNAVAILABLE:
-                self._host.tell(broken)
+                self._host.report_end(broken)
             raise
 
     @property
@@ -166,7 +166,7 @@ class SectionTask:
         data = SectionData(
             self._plan, self._source, self._section.shards, inbox, outbox, host.data, host.scratch
         )
-        received = inbox.stages()
+        received = inbox.count_rows_by_stage()
         inputs: list[tuple[SectionStage, Sequence[Input]]] = []
         for stage in self._plan.levels[self._level]:
             if (own := self._prepared.inputs.get(stage.place)) is not None:
@@ -179,8 +179,8 @@ class SectionTask:
         ).run_bundles()
         if reply.end is None:
             for place in received:  # Rows for later levels
-                for kind, count, row in inbox.rows(place):
-                    outbox.add(self._source, place, Row(self._source, kind, row, count))
+                for kind, count, row in inbox.read_rows(place):
+                    outbox.add_row(self._source, place, Row(self._source, kind, row, count))
         return reply
 
     def _make_input(self, stage: SectionStage, rows: ReceivedRows) -> Input:

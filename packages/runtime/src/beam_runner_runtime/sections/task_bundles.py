@@ -169,15 +169,15 @@ class TaskBundleRunner:
 
     def _refuse_section(self, reason: str) -> None:
         self._end = SectionRefusal(Attempt.of_bundle(self._section), reason, ran=True)
-        self._host.tell(self._end)
+        self._host.report_end(self._end)
 
     def _handle_failure(self, stage: SectionStage, broken: BundleFailure) -> None:
         if broken.failure is None and broken.kind is FailureKind.OUTSIDE:
             text = f"{stage.plan.spec.name}: {broken.reason}"
-            self._host.warn(f"a task of a section failed, and Spark can retry it: {text}")
+            self._host.log_warning(f"a task of a section failed, and Spark can retry it: {text}")
             raise TaskFailedError(text)
         self._end = broken
-        self._host.tell(broken)
+        self._host.report_end(broken)
 
     def _wait_for_alarm(self) -> None:
         """Waits for the next alarm, and advances the scheduler to exactly the alarm's time.
