@@ -31,16 +31,16 @@ def write(file, dice, jobs):
         job = kept(f"job-{number}")
         spec = attrs.evolve(job.spec, pipeline=dice.randbytes(dice.randrange(30_000)))
         job = attrs.evolve(job, spec=spec)
-        file.add(job)
-        file.taken_on(job.spec.job_id)
+        file.add_job(job)
+        file.mark_accepted(job.spec.job_id)
         entries = [message(at, "text" * dice.randrange(200)) for at in range(1, 9)]
-        file.messages(job.spec.job_id, entries, 1, JobErrors())
+        file.add_messages(job.spec.job_id, entries, 1, JobErrors())
         running = StateEvent(JobState.RUNNING, 2.0)
-        file.state(job.spec.job_id, running)
+        file.add_state(job.spec.job_id, running)
         if number % 2:
             done = StateEvent(JobState.DONE, 3.0)
             ended = (*job.entries, *entries, running, done)
-            file.end(spec, Archive(spec.pipeline, ended, JobMetrics()))
+            file.end_job(spec, Archive(spec.pipeline, ended, JobMetrics()))
 
 
 def content(folder):
@@ -53,7 +53,7 @@ def content(folder):
                 found[job.spec.job_id] = job
                 continue
             try:
-                found[job.job_id] = (job, file.read(job.job_id))
+                found[job.job_id] = (job, file.read_archive(job.job_id))
             except RunnerError as error:
                 told.append(str(error))
         return found, told
@@ -80,7 +80,7 @@ class States:
         with closing(JobFile(folder / "live")) as file:
             write(file, dice, range(6, 9))
             done, _ = seal_lines(folder / "live")
-            file.state("job-8", StateEvent(JobState.DRAINING, 4.0))
+            file.add_state("job-8", StateEvent(JobState.DRAINING, 4.0))
             for name in ("killed", "killed in a commit"):
                 shutil.copytree(folder / "live", folder / name)
             _, begun = seal_lines(folder / "live")

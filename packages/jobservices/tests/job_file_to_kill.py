@@ -23,9 +23,9 @@ def record(file: JobFile, thread: int) -> None:
     for number in itertools.count():
         job_id = f"job-{thread}-{number}"
         spec = JobSpec(job_id, "name", b"pipeline", {}, "{}", {}, "")
-        file.add(UnfinishedJob(spec, job_id, "owner", (StateEvent(JobState.STOPPED, 1.0),)))
+        file.add_job(UnfinishedJob(spec, job_id, "owner", (StateEvent(JobState.STOPPED, 1.0),)))
         os.write(1, f"{job_id} STOPPED\n".encode())
-        file.state(job_id, StateEvent(JobState.STARTING, 2.0))
+        file.add_state(job_id, StateEvent(JobState.STARTING, 2.0))
         os.write(1, f"{job_id} STARTING\n".encode())
 
 

@@ -39,7 +39,7 @@ def add_at_once(file, jobs):
     """Adds each job in a separate thread, all before the first write starts. Returns the raised errors."""
     with ThreadPoolExecutor(len(jobs)) as threads:
         with file._mutex:
-            adding = [threads.submit(file.add, job) for job in jobs]
+            adding = [threads.submit(file.add_job, job) for job in jobs]
             assert eventually(lambda: len(file._commits._waiting) == len(jobs))
         return [future.exception(LIMIT) for future in adding]
 
@@ -72,9 +72,9 @@ def test_writer_that_is_done_writes_again_before_next_commit(file, monkeypatch):
 
     def begin(number):
         job_id = f"job-{number}"
-        file.add(kept(job_id))
-        file.state(job_id, StateEvent(JobState.STARTING, 2.0))
-        file.taken_on(job_id)
+        file.add_job(kept(job_id))
+        file.add_state(job_id, StateEvent(JobState.STARTING, 2.0))
+        file.mark_accepted(job_id)
 
     with ThreadPoolExecutor(WRITERS) as threads:
         list(threads.map(begin, range(WRITERS)))
@@ -83,7 +83,7 @@ def test_writer_that_is_done_writes_again_before_next_commit(file, monkeypatch):
 
 
 def test_failing_writer_leaves_no_record_and_harms_no_other(file, tmp_path):
-    file.add(kept("job-0"))
+    file.add_job(kept("job-0"))
     twice = UnfinishedJob(
         kept("job-0").spec, "other", "other", (StateEvent(JobState.STOPPED, 9.0),)
     )
@@ -104,7 +104,7 @@ def test_failed_transaction_raises_in_all_waiting_writers(file, tmp_path):
         raised = add_at_once(file, [kept(f"job-{number}") for number in range(3)])
         assert [type(error) for error in raised] == [Unavailable] * 3
         other.execute("ROLLBACK")
-    file.add(kept("job-9"))
+    file.add_job(kept("job-9"))
     file.close()
     with closing(JobFile(tmp_path)) as again:
         assert [job.spec.job_id for job in again.jobs] == ["job-9"]
@@ -153,7 +153,7 @@ LARGE = "x" * 50_000
 
 
 def test_state_write_on_full_disk_waits_until_disk_has_room(file, tmp_path, caplog):
-    file.add(kept("job"))
+    file.add_job(kept("job"))
     disk = FullDisk(file._connection)
     event = StateEvent(JobState.RUNNING, 2.0)
 
@@ -174,7 +174,7 @@ def test_state_write_on_full_disk_waits_until_disk_has_room(file, tmp_path, capl
 
 
 def test_state_write_on_full_disk_stops_waiting_at_server_shutdown(file):
-    file.add(kept("job"))
+    file.add_job(kept("job"))
     FullDisk(file._connection)
     file.hurry()
 
@@ -188,4 +188,4 @@ def test_state_write_on_full_disk_stops_waiting_at_server_shutdown(file):
 def test_new_job_on_full_disk_is_refused_at_once(file):
     FullDisk(file._connection)
     with pytest.raises(DiskFull):
-        file.add(kept("job" + LARGE))
+        file.add_job(kept("job" + LARGE))

@@ -39,7 +39,7 @@ def test_errors_of_same_code_line_are_one_group() -> None:
     same = [error(n, text(4, f"ValueError: {n}")) for n in range(1, 4)]
     other = error(4, text(5))
     quiet = attrs.evolve(error(5, "no error"), importance=Importance.WARNING)
-    found = log().take([*same, other, quiet])
+    found = log().read_messages([*same, other, quiet])
     assert [one.count for one in found.groups] == [3, 1]
     assert found.groups[0].failure.text == "3", "the latest is shown"
     foreign = [attrs.evolve(one, message_id="x") for one in (*same, other, quiet)]
@@ -54,12 +54,12 @@ def failed(number: int, kind: FailureCause = FailureCause.USER_CODE) -> JobMessa
 
 
 def test_failed_attempts_before_retry_are_counted() -> None:
-    (found,) = log().take([failed(1), error(2, text())]).groups
+    (found,) = log().read_messages([failed(1), error(2, text())]).groups
     assert (found.count, found.retried, found.failure.step) == (2, 1, "t3")
 
 
 def test_failure_of_attempt_has_element_and_cause_of_its_record() -> None:
-    (found,) = log().take([failed(1, FailureCause.LOST_PROCESS)]).groups
+    (found,) = log().read_messages([failed(1, FailureCause.LOST_PROCESS)]).groups
     assert (found.failure.element, found.failure.cause) == ("'x'", "lost_process")
 
 
@@ -67,7 +67,7 @@ def test_failure_that_ended_job_has_element_and_cause_of_its_record() -> None:
     record = FailedBundle("s", 7, kind=FailureCause.USER_CODE, step="Count", element="'x'")
     ended = attrs.evolve(error(1, text()), record=Ending(EndingKind.BUNDLE, "no", record))
     stuck = attrs.evolve(error(2, "it is stuck"), record=Ending(EndingKind.STUCK, "it is stuck"))
-    first, second = log().take([ended, stuck]).groups
+    first, second = log().read_messages([ended, stuck]).groups
     assert (first.failure.step, first.failure.element) == ("t3", "'x'")
     assert (first.failure.cause, second.failure.cause) == ("user_code", "stuck")
     assert (second.failure.text, second.retried) == ("it is stuck", 0)
@@ -77,12 +77,12 @@ def test_warnings_are_counted_without_failed_attempts() -> None:
     quiet = attrs.evolve(error(1, "slow"), importance=Importance.WARNING)
     last = attrs.evolve(quiet, message_id="4", text="[Count] slower", transform="Count")
     away = failed(3, FailureCause.UNAVAILABLE)
-    found = log().take([quiet, failed(2), away, last, error(5, text())])
+    found = log().read_messages([quiet, failed(2), away, last, error(5, text())])
     assert found.warnings == 3
     assert found.last_warning is not None
     assert (found.last_warning.step, found.last_warning.text) == ("Count", "slower")
     after_a_restart = log(make_record(JobErrors, decode_json(encode_json(found))))
-    more = after_a_restart.take([attrs.evolve(last, message_id="6")])
+    more = after_a_restart.read_messages([attrs.evolve(last, message_id="6")])
     assert (more.warnings, len(more.groups)) == (4, 1)
 
 
@@ -90,17 +90,17 @@ def test_message_seen_twice_is_counted_once() -> None:
     taken = log()
     messages = [error(number, text()) for number in range(1, 6)]
     for end in (2, 2, 5, 5):
-        taken.take(messages[:end])
+        taken.read_messages(messages[:end])
     assert [one.count for one in taken.errors.groups] == [5]
     after_a_restart = log(taken.errors)
-    assert after_a_restart.take([*messages, error(6, text())]).groups[0].count == 6
+    assert after_a_restart.read_messages([*messages, error(6, text())]).groups[0].count == 6
 
 
 @pytest.mark.parametrize("character", ["x", "\U0001f600", "\ud83d"])
 def test_error_response_stays_small_for_large_errors(character: str) -> None:
     taken = log()
     long = character * 20_000
-    found = taken.take(error(n, f"{text(n)}\n{long}: {long}\n{long}") for n in range(1, 251))
+    found = taken.read_messages(error(n, f"{text(n)}\n{long}: {long}\n{long}") for n in range(1, 251))
     assert found.groups and found.dropped == 250 - len(found.groups)
     assert found.groups[-1].failure.frames[0].line == 250
     sent = encode_json(found)
@@ -114,7 +114,7 @@ def test_errors_of_dropped_messages_are_retained() -> None:
         kind = Importance.ERROR if number in (3, 700) else Importance.BASIC
         history.add_messages([history.new_message(kind, text(), 1.0 + number)])
     assert history.first_message_id > 701
-    (group,) = history.errors().groups
+    (group,) = history.collect_errors().groups
     assert (group.count, group.first, group.last) == (2, 4.0, 701.0)
 
 
@@ -135,6 +135,6 @@ def test_server_returns_errors_of_running_and_finished_jobs(
 
 
 def test_unknown_fields_of_newer_server_are_ignored() -> None:
-    sent = json.loads(encode_json(log().take([error(1, text())])))
+    sent = json.loads(encode_json(log().read_messages([error(1, text())])))
     sent["new"] = sent["groups"][0]["failure"]["new"] = 1
     assert make_record(JobErrors, sent).groups[0].failure.type == "ValueError"

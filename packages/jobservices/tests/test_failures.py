@@ -100,7 +100,7 @@ def test_failure_without_traceback_has_message_only(
 def test_failure_message_names_step_in_brackets(
     names: StepNames, text: str, step: str, rest: str
 ) -> None:
-    assert names.step_of(text) == (step, rest)
+    assert names.split_step_name(text) == (step, rest)
 
 
 def test_failure_ignores_compiled_modules_of_beam(names: StepNames) -> None:

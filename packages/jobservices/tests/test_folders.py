@@ -156,7 +156,7 @@ def test_lock_file_that_is_symbolic_link_is_not_followed(tmp_path):
 def test_server_files_are_private_to_user(tmp_path):
     given = {"artifacts_dir": tmp_path / "artifacts", "state_dir": tmp_path / "state", "port": 0}
     with JobServer(FakeExecutor(), **given) as server:
-        server._store.add("job", b"content")
+        server._store.add_file("job", b"content")
         for folder in given["artifacts_dir"], given["state_dir"]:
             found = [folder, *folder.rglob("*")]
             assert not [path for path in found if path.stat().st_mode & 0o077]

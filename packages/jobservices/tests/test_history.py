@@ -36,8 +36,8 @@ def test_reader_gets_all_entries_in_order_until_end():
     add(told, Importance.ERROR, "two", 4.0)
     told.add_state(JobState.FAILED, 5.0)
     expected = ["STOPPED", "one", "STARTING", "two", "FAILED"]
-    assert shown(told.follow(never)) == expected
-    assert shown(told.follow(never)) == expected
+    assert shown(told.follow_entries(never)) == expected
+    assert shown(told.follow_entries(never)) == expected
 
 
 def test_messages_have_numbers_and_timestamps():
@@ -45,7 +45,7 @@ def test_messages_have_numbers_and_timestamps():
     add(told, Importance.WARNING, "one", 0.5)
     add(told, Importance.BASIC, "two", 1.0)
     told.add_state(JobState.DONE, 2.0)
-    messages = [entry for entry in told.follow(never) if isinstance(entry, JobMessage)]
+    messages = [entry for entry in told.follow_entries(never) if isinstance(entry, JobMessage)]
     assert messages == [
         JobMessage("1", "1970-01-01T00:00:00.500+00:00", Importance.WARNING, "one"),
         JobMessage("2", "1970-01-01T00:00:01.000+00:00", Importance.BASIC, "two"),
@@ -67,7 +67,7 @@ def test_state_stream_starts_with_current_state():
 def test_waiting_reader_is_woken_by_new_entry():
     told = history()
     seen = []
-    reader = threading.Thread(target=lambda: seen.extend(told.follow(never)))
+    reader = threading.Thread(target=lambda: seen.extend(told.follow_entries(never)))
     reader.start()
     for number in range(1000):
         add(told, Importance.BASIC, str(number), 2.0)
@@ -76,14 +76,14 @@ def test_waiting_reader_is_woken_by_new_entry():
     assert shown(seen) == ["STOPPED", *map(str, range(1000)), "DONE"]
 
 
-@pytest.mark.parametrize("follow", ["follow", "follow_states"])
+@pytest.mark.parametrize("follow", ["follow_entries", "follow_states"])
 def test_closed_waiting_reader_ends_when_woken(follow):
     told = history()
     gone = threading.Event()
     reader = threading.Thread(target=lambda: list(getattr(told, follow)(gone.is_set)))
     reader.start()
     gone.set()
-    told.wake()
+    told.wake_readers()
     reader.join(LIMIT)
     assert not reader.is_alive()
 
@@ -94,7 +94,7 @@ def test_old_messages_are_dropped_and_reader_gets_their_number():
     for number in range(1000):
         add(told, Importance.BASIC, str(number), 2.0)
     told.add_state(JobState.DONE, 3.0)
-    first, second, gap, *rest, last = shown(told.follow(never))
+    first, second, gap, *rest, last = shown(told.follow_entries(never))
     assert (first, second, last) == ("STOPPED", "RUNNING", "DONE")
     assert 90 <= len(rest) <= 100
     assert rest == [str(number) for number in range(1000 - len(rest), 1000)]
@@ -103,7 +103,7 @@ def test_old_messages_are_dropped_and_reader_gets_their_number():
 
 def test_slow_reader_misses_dropped_messages_but_no_state():
     told = history(ServerLimits(messages=100))
-    reader = told.follow(never)
+    reader = told.follow_entries(never)
     assert next(reader).state is JobState.STOPPED
     for number in range(500):
         add(told, Importance.BASIC, str(number), 2.0)
@@ -121,14 +121,14 @@ def test_long_texts_count_towards_limit():
     for _ in range(100):
         add(told, Importance.BASIC, "x" * 300, 2.0)
     told.add_state(JobState.DONE, 3.0)
-    assert 2 <= shown(told.follow(never)).count("x" * 300) <= 3
+    assert 2 <= shown(told.follow_entries(never)).count("x" * 300) <= 3
 
 
 def test_message_above_all_limits_is_retained_truncated():
     told = history(ServerLimits(message_chars=10, text_chars=100))
     add(told, Importance.ERROR, "a" * 500 + "b" * 500, 2.0)
     told.add_state(JobState.FAILED, 3.0)
-    _, text, _ = shown(told.follow(never))
+    _, text, _ = shown(told.follow_entries(never))
     assert text == "a" * 50 + "\n... (900 characters omitted) ...\n" + "b" * 50
 
 

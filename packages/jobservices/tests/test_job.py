@@ -77,11 +77,11 @@ def make(ends):
 
 
 def names(job):
-    return [event.state.name for event in job.history.states()]
+    return [event.state.name for event in job.history.list_states()]
 
 
 def texts(job):
-    entries = job.history.follow(lambda: False)
+    entries = job.history.follow_entries(lambda: False)
     return [entry.text for entry in entries if not isinstance(entry, StateEvent)]
 
 
@@ -115,7 +115,7 @@ def test_history_of_job_follows_transition_table_and_ends_once(actions):
             assert entered == (before is not job.history.current.state)
         if before.is_terminal:
             assert job.history.current.state is before
-    states = [event.state for event in job.history.states()]
+    states = [event.state for event in job.history.list_states()]
     assert states[0] is JobState.STOPPED
     assert all(after in TRANSITIONS[state] for state, after in itertools.pairwise(states))
     assert sum(state.is_terminal for state in states) == len(ends) <= 1
@@ -144,7 +144,7 @@ def test_concurrent_terminal_reports_leave_one_terminal_state(ends, job):
 def test_failure_reason_precedes_terminal_state(job):
     job.message(Importance.ERROR, "a symptom")
     job.state(JobState.FAILED, "the cause")
-    entries = list(job.history.follow(lambda: False))
+    entries = list(job.history.follow_entries(lambda: False))
     assert entries[-2].text == "the cause"
     assert entries[-2].importance is Importance.ERROR
     assert entries[-1].state is JobState.FAILED
@@ -285,7 +285,7 @@ def test_suspended_job_keeps_its_state(ends, job):
 
 
 def texts_so_far(job):
-    entries, _ = job.history.read(0)
+    entries, _ = job.history.read_batch(0)
     return [entry.text for entry in entries if not isinstance(entry, StateEvent)]
 
 

@@ -86,17 +86,19 @@ def edit(folder, statement):
 
 def end(file, job, *entries, metrics=JobMetrics()):  # noqa: B008
     last = StateEvent(JobState.FAILED, 3.0)
-    return file.end(job.spec, Archive(job.spec.pipeline, (*job.entries, *entries, last), metrics))
+    return file.end_job(
+        job.spec, Archive(job.spec.pipeline, (*job.entries, *entries, last), metrics)
+    )
 
 
 def test_jobs_are_read_back_as_recorded(file, folder):
     assert file.jobs == file.damage == ()
     first, second = kept("z"), kept("a")
-    file.add(first)
-    file.add(second)
-    file.taken_on("z")
-    file.messages("z", [message(1)], 1, JobErrors())
-    file.state("z", StateEvent(JobState.STARTING, 2.25))
+    file.add_job(first)
+    file.add_job(second)
+    file.mark_accepted("z")
+    file.add_messages("z", [message(1)], 1, JobErrors())
+    file.add_state("z", StateEvent(JobState.STARTING, 2.25))
     with reopened(file, folder) as again:
         entries = (*first.entries, message(1), StateEvent(JobState.STARTING, 2.25))
         assert again.jobs == (attrs.evolve(first, entries=entries, taken_on=True), second)
@@ -111,20 +113,20 @@ STUCK = Ending(EndingKind.STUCK, "stuck", waits=(Wait(WaitKind.HOLD, "s", ("A",)
 def test_message_records_of_running_and_finished_jobs_are_read_back(file, folder, record):
     job = kept("a")
     told = attrs.evolve(message(1), worker="host:12", record=record)
-    file.add(job)
-    file.messages("a", [told], 1, JobErrors())
+    file.add_job(job)
+    file.add_messages("a", [told], 1, JobErrors())
     with reopened(file, folder) as again:
         assert again.jobs[0].entries[-1] == told
         end(again, job, told)
     with closing(JobFile(folder)) as again:
-        assert told in again.read("a").entries
+        assert told in again.read_archive("a").entries
 
 
 def test_record_of_unknown_kind_is_skipped(file, folder):
     job, told = kept("a"), attrs.evolve(message(1), record=FAILED)
-    file.add(job)
+    file.add_job(job)
     with patch.dict(message_records._KINDS, {"tomorrow": FailedBundle}, clear=True):
-        file.messages("a", [told], 1, JobErrors())
+        file.add_messages("a", [told], 1, JobErrors())
     with reopened(file, folder) as again:
         assert again.jobs[0].entries[-1] == message(1)
         assert again.damage == ()
@@ -133,8 +135,8 @@ def test_record_of_unknown_kind_is_skipped(file, folder):
 def test_messages_of_older_version_are_read(file, folder):
     """Older messages have no record, in the file of a running job and in the archive of a finished job."""
     job, told = kept("a"), attrs.evolve(message(1), transform="A", worker="host:12")
-    file.add(job)
-    file.messages("a", [told], 1, JobErrors())
+    file.add_job(job)
+    file.add_messages("a", [told], 1, JobErrors())
     with closing(sqlite3.connect(folder / FILE)) as connection:
         (origin,) = connection.execute(
             "SELECT origin FROM history WHERE text IS NOT NULL"
@@ -149,13 +151,13 @@ def test_messages_of_older_version_are_read(file, folder):
 
 def test_finished_jobs_are_loaded_only_on_request(file, folder):
     job, metrics = kept("a"), JobMetrics((INFO, INFO), (INFO,))
-    file.add(job)
+    file.add_job(job)
     states = (message(1), StateEvent(JobState.RUNNING, 2.0), message(2, "zwei\n🙂"))
     for entry in states:
         if isinstance(entry, JobMessage):
-            file.messages("a", [entry], 1, JobErrors())
+            file.add_messages("a", [entry], 1, JobErrors())
         else:
-            file.state("a", entry)
+            file.add_state("a", entry)
     size = end(file, job, *states, metrics=metrics)
     for _ in range(2):
         with reopened(file, folder) as again:
@@ -166,18 +168,18 @@ def test_finished_jobs_are_loaded_only_on_request(file, folder):
                 "a", "Wörter", options, job.preparation_id, last, times, size
             )
             assert again.jobs == (expected,)
-            found = again.read("a")
+            found = again.read_archive("a")
             assert found == Archive(b"\x00pipeline\xff", (*job.entries, *states, last), metrics)
-            again.metrics("a", JobMetrics((INFO,)))
-            assert again.read("a").metrics == JobMetrics((INFO,))
-            again.metrics("a", metrics)
+            again.replace_metrics("a", JobMetrics((INFO,)))
+            assert again.read_archive("a").metrics == JobMetrics((INFO,))
+            again.replace_metrics("a", metrics)
             with pytest.raises(NotFound):
-                again.read("b")
+                again.read_archive("b")
 
 
 def test_forgotten_job_leaves_no_record(file, folder):
-    file.add(kept("a"))
-    file.forget("a")
+    file.add_job(kept("a"))
+    file.delete_job("a")
     with reopened(file, folder) as again:
         assert again.jobs == ()
     with closing(sqlite3.connect(folder / FILE)) as connection:
@@ -186,10 +188,12 @@ def test_forgotten_job_leaves_no_record(file, folder):
 
 
 def test_dropped_messages_are_deleted_and_states_stay(file, folder):
-    file.add(kept("a"))
+    file.add_job(kept("a"))
     for first in range(1, 2_001, 8):
         numbers = range(first, min(first + 8, 2_001))
-        file.messages("a", [message(number) for number in numbers], max(1, first - 92), JobErrors())
+        file.add_messages(
+            "a", [message(number) for number in numbers], max(1, first - 92), JobErrors()
+        )
     with reopened(file, folder) as again:
         assert again.damage == ()
         state, *messages = again.jobs[0].entries
@@ -198,12 +202,12 @@ def test_dropped_messages_are_deleted_and_states_stay(file, folder):
 
 
 def test_batch_of_messages_costs_fraction_of_single_writes(file):
-    file.add(kept("a"))
+    file.add_job(kept("a"))
 
     def cpu(batches):
         began = time.process_time()
         for batch in batches:
-            file.messages("a", batch, 1, JobErrors())
+            file.add_messages("a", batch, 1, JobErrors())
         return time.process_time() - began
 
     one_by_one = cpu([[message(number)] for number in range(1, 801)])
@@ -217,20 +221,20 @@ def test_folder_in_use_is_refused(file, folder):
 
 
 def test_job_that_cannot_be_recorded_is_refused(file, caplog):
-    file.add(kept("a"))
+    file.add_job(kept("a"))
     with pytest.raises(Unavailable, match="can't be recorded"):
-        file.add(kept("a"))
+        file.add_job(kept("a"))
     file.close()
     with pytest.raises(Unavailable, match="closed"):
-        file.add(kept("b"))
+        file.add_job(kept("b"))
     assert caplog.text == ""
-    file.state("a", StateEvent(JobState.STARTING, 1.0))
+    file.add_state("a", StateEvent(JobState.STARTING, 1.0))
     assert "after a restart, the server won't know this change" in caplog.text
 
 
 @pytest.mark.parametrize("content", [b"", b"no database" * 500])
 def test_invalid_file_is_moved_aside(file, folder, content):
-    file.add(kept("a"))
+    file.add_job(kept("a"))
     file.close()
     (folder / FILE).write_bytes(content)
     with closing(JobFile(folder)) as again:
@@ -256,7 +260,7 @@ def test_invalid_file_is_moved_aside(file, folder, content):
 )
 def test_damage_loses_only_damaged_job_and_keeps_copy(file, folder, statement):
     for job_id in ("a", "b"):
-        file.add(kept(job_id))
+        file.add_job(kept(job_id))
     file.close()
     edit(folder, statement)
     with closing(JobFile(folder)) as again:
@@ -270,9 +274,9 @@ def test_damage_loses_only_damaged_job_and_keeps_copy(file, folder, statement):
 
 @pytest.mark.parametrize("missing", [1, 5, 9, 10])
 def test_missing_message_before_last_state_is_reported_and_job_continues(file, folder, missing):
-    file.add(kept("a"))
-    file.messages("a", [message(number) for number in range(1, 11)], 1, JobErrors())
-    file.state("a", StateEvent(JobState.RUNNING, 2.0))
+    file.add_job(kept("a"))
+    file.add_messages("a", [message(number) for number in range(1, 11)], 1, JobErrors())
+    file.add_state("a", StateEvent(JobState.RUNNING, 2.0))
     file.close()
     edit(folder, f"DELETE FROM history WHERE message_id = {missing} AND state IS NULL")
     with closing(JobFile(folder)) as again:
@@ -281,7 +285,7 @@ def test_missing_message_before_last_state_is_reported_and_job_continues(file, f
 
 
 def test_missing_job_file_with_neighbour_files_is_reported(file, folder):
-    file.add(kept("a"))
+    file.add_job(kept("a"))
     file.close()
     for path in folder.glob(f"{FILE}*"):
         path.unlink()
@@ -293,20 +297,20 @@ def test_missing_job_file_with_neighbour_files_is_reported(file, folder):
 
 
 def test_record_of_finished_job_is_verified_on_read(file, folder):
-    file.add(kept("a"))
+    file.add_job(kept("a"))
     end(file, kept("a"))
     file.close()
     edit(folder, "UPDATE contents SET content = zeroblob(length(content))")
     with closing(JobFile(folder)) as again:
         assert [job.job_id for job in again.jobs] == ["a"]
         with pytest.raises(DamagedData, match="the record of job a in .* is damaged"):
-            again.read("a")
+            again.read_archive("a")
 
 
 def test_messages_of_finished_jobs_are_not_read_at_start(file, folder):
     """500 jobs with 10,000 messages each cost a server 2.4 GB and 22 s."""
     job = kept("a")
-    file.add(job)
+    file.add_job(job)
     messages = [message(number, f"message {number} " * 5) for number in range(1, 10_001)]
     assert end(file, job, *messages) < 100_000
     file.close()
@@ -314,16 +318,16 @@ def test_messages_of_finished_jobs_are_not_read_at_start(file, folder):
     with closing(JobFile(folder)) as again:
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
         tracemalloc.stop()
-        assert len(again.read("a").entries) == 10_002
+        assert len(again.read_archive("a").entries) == 10_002
 
 
 def test_disk_space_of_forgotten_jobs_is_freed(file, folder):
     for number in range(20):
         job = kept(f"job-{number}")
         spec = attrs.evolve(job.spec, pipeline=os.urandom(100_000))
-        file.add(attrs.evolve(job, spec=spec))
+        file.add_job(attrs.evolve(job, spec=spec))
     for number in range(20):
-        file.forget(f"job-{number}")
+        file.delete_job(f"job-{number}")
     file.close()
     before = (folder / FILE).stat().st_size
     with closing(JobFile(folder)):
@@ -333,7 +337,7 @@ def test_disk_space_of_forgotten_jobs_is_freed(file, folder):
 
 
 def errors_of(*messages):
-    return ErrorLog(lambda: StepNames({})).take(messages)
+    return ErrorLog(lambda: StepNames({})).read_messages(messages)
 
 
 def failed(number):
@@ -342,11 +346,11 @@ def failed(number):
 
 def test_errors_of_dropped_messages_survive_restart(file, folder):
     job = kept("a")
-    file.add(job)
+    file.add_job(job)
     early = errors_of(failed(1))
     for first in range(1, 3_001, 100):
         messages = [message(number) for number in range(first, first + 100)]
-        file.messages("a", messages, max(1, first - 900), early if first > 901 else JobErrors())
+        file.add_messages("a", messages, max(1, first - 900), early if first > 901 else JobErrors())
     with reopened(file, folder) as again:
         (found,) = again.jobs
         assert found.errors == early
@@ -354,14 +358,16 @@ def test_errors_of_dropped_messages_survive_restart(file, folder):
         archive = Archive(
             b"", (*found.entries, StateEvent(JobState.DONE, 3.0)), JobMetrics(), early
         )
-        again.end(found.spec, archive)
-        assert again.read("a") == archive
+        again.end_job(found.spec, archive)
+        assert again.read_archive("a") == archive
 
 
 def test_damaged_notes_are_reported_and_job_continues(file, folder):
     job = kept("a")
-    file.add(job)
-    file.messages("a", [message(number) for number in range(1, 2_001)], 1_000, errors_of(failed(1)))
+    file.add_job(job)
+    file.add_messages(
+        "a", [message(number) for number in range(1, 2_001)], 1_000, errors_of(failed(1))
+    )
     file.close()
     edit(folder, "UPDATE notes SET content = x'00ff'")
     with closing(JobFile(folder)) as again:
@@ -371,8 +377,8 @@ def test_damaged_notes_are_reported_and_job_continues(file, folder):
 
 
 def test_damaged_message_origin_is_reported(file, folder):
-    file.add(kept("a"))
-    file.messages("a", [attrs.evolve(message(1), worker="host:12")], 1, JobErrors())
+    file.add_job(kept("a"))
+    file.add_messages("a", [attrs.evolve(message(1), worker="host:12")], 1, JobErrors())
     file.close()
     edit(folder, """UPDATE history SET origin = '["", "host:13"]' WHERE state IS NULL""")
     with closing(JobFile(folder)) as again:

@@ -34,7 +34,7 @@ def message(number):
 
 def end(file, job):
     entries = (*job.entries, StateEvent(JobState.DONE, 3.0))
-    file.end(job.spec, Archive(job.spec.pipeline, entries, JobMetrics()))
+    file.end_job(job.spec, Archive(job.spec.pipeline, entries, JobMetrics()))
 
 
 @pytest.fixture
@@ -45,31 +45,31 @@ def log():
 def test_next_server_restores_jobs_without_state_folder(log, tmp_path):
     first, second = kept("a"), kept("b")
     with closing(JobFile(tmp_path / "1", log)) as file:
-        file.add(first)
-        file.add(second)
-        file.taken_on("a")
-        file.messages("a", [message(1)], 1, JobErrors())
-        file.state("a", StateEvent(JobState.RUNNING, 2.0))
+        file.add_job(first)
+        file.add_job(second)
+        file.mark_accepted("a")
+        file.add_messages("a", [message(1)], 1, JobErrors())
+        file.add_state("a", StateEvent(JobState.RUNNING, 2.0))
         end(file, second)
     with closing(JobFile(tmp_path / "2", log)) as again:
         entries = (*first.entries, message(1), StateEvent(JobState.RUNNING, 2.0))
         going_on, ended = again.jobs
         assert going_on == attrs.evolve(first, entries=entries, taken_on=True)
         assert isinstance(ended, FinishedJobSummary)
-        assert again.read("b").entries[-1] == StateEvent(JobState.DONE, 3.0)
+        assert again.read_archive("b").entries[-1] == StateEvent(JobState.DONE, 3.0)
         assert again.damage == ()
         end(again, first)
-        again.forget("b")
+        again.delete_job("b")
     with closing(JobFile(tmp_path / "3", log)) as last:
         assert [job.job_id for job in last.jobs] == ["a"]
-        assert last.read("a").entries[-1] == StateEvent(JobState.DONE, 3.0)
+        assert last.read_archive("a").entries[-1] == StateEvent(JobState.DONE, 3.0)
 
 
 def test_snapshot_replaces_earlier_changes(log, tmp_path):
     log.each = 3
     with closing(JobFile(tmp_path / "1", log)) as file:
         for number in range(20):
-            file.add(kept(str(number)))
+            file.add_job(kept(str(number)))
     assert log.copies > 5
     assert len(log.transactions) < 3
     with closing(JobFile(tmp_path / "2", log)) as again:
@@ -78,11 +78,11 @@ def test_snapshot_replaces_earlier_changes(log, tmp_path):
 
 def test_failing_log_refuses_new_jobs_and_server_continues(log, tmp_path, caplog):
     with closing(JobFile(tmp_path / "1", log)) as file:
-        file.add(kept("a"))
+        file.add_job(kept("a"))
         log.failure = "another server has taken over"
         with pytest.raises(Unavailable, match="can't be recorded: another server has taken over"):
-            file.add(kept("b"))
-        file.state("a", StateEvent(JobState.RUNNING, 2.0))
+            file.add_job(kept("b"))
+        file.add_state("a", StateEvent(JobState.RUNNING, 2.0))
         assert "the server won't know it: another server" in caplog.text
     with closing(JobFile(tmp_path / "2", log)) as again:
         (found,) = again.jobs
@@ -91,7 +91,7 @@ def test_failing_log_refuses_new_jobs_and_server_continues(log, tmp_path, caplog
 
 def test_damaged_log_is_left_unchanged(log, tmp_path):
     with closing(JobFile(tmp_path / "1", log)) as file:
-        file.add(kept("a"))
+        file.add_job(kept("a"))
     log.transactions.append([("UPDATE jobs SET options = '{}'", False, ())])
     log.durable += 1
     before = log.base, list(log.transactions)

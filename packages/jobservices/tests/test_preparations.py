@@ -16,7 +16,7 @@ from beam_runner_jobservices.wire.pipelines import decode_prepare_request
 
 from .fakes import Clock, file_artifact, pipeline_proto
 
-PEER = ClientConnection.of("ipv4:127.0.0.1:4711")
+PEER = ClientConnection.from_peer_name("ipv4:127.0.0.1:4711")
 
 
 def request(*artifacts):
@@ -43,15 +43,18 @@ def preparations(store, clock):
 
 
 def test_preparation_tokens_are_unique_and_unguessable(preparations):
-    first, second = preparations.add(request(), PEER), preparations.add(request(), PEER)
+    first, second = (
+        preparations.add_preparation(request(), PEER),
+        preparations.add_preparation(request(), PEER),
+    )
     assert first.staging_token != second.staging_token
     assert len(first.staging_token) >= 40
     assert first.preparation_id not in first.staging_token
-    assert preparations.with_token(first.staging_token) is first
+    assert preparations.find_by_token(first.staging_token) is first
     with pytest.raises(NotFound):
-        preparations.with_token(first.preparation_id)
+        preparations.find_by_token(first.preparation_id)
     with pytest.raises(NotFound):
-        preparations.with_token("")
+        preparations.find_by_token("")
 
 
 def test_malformed_pipeline_is_not_prepared():
@@ -62,77 +65,89 @@ def test_malformed_pipeline_is_not_prepared():
 
 
 def test_preparation_without_its_artifacts_cannot_be_run(preparations, store):
-    preparation = preparations.add(request(file_artifact("/f", "main.jar")), PEER)
+    preparation = preparations.add_preparation(request(file_artifact("/f", "main.jar")), PEER)
     with pytest.raises(NotReady, match=r"'python'.*'main.jar'"):
-        preparations.take(preparation.preparation_id)
+        preparations.take_preparation(preparation.preparation_id)
     preparations.set_staged(preparation, "owner", dict.fromkeys(preparation.needed(), ()))
-    assert preparations.take(preparation.preparation_id) is preparation
+    assert preparations.take_preparation(preparation.preparation_id) is preparation
     with pytest.raises(NotFound):
-        preparations.take(preparation.preparation_id)
+        preparations.take_preparation(preparation.preparation_id)
 
 
 def test_second_staging_replaces_first(preparations, store):
-    preparation = preparations.add(request(), PEER)
-    stored = store.add("first", b"content")
+    preparation = preparations.add_preparation(request(), PEER)
+    stored = store.add_file("first", b"content")
     preparations.set_staged(preparation, "first", {})
     preparations.set_staged(preparation, "second", {})
     assert not stored.path.exists()
-    preparations.take(preparation.preparation_id)
+    preparations.take_preparation(preparation.preparation_id)
     with pytest.raises(NotFound):
         preparations.set_staged(preparation, "third", {})
 
 
 def test_unused_preparations_expire_with_their_artifacts(preparations, store, clock):
-    old, used = preparations.add(request(), PEER), preparations.add(request(), PEER)
-    stored = store.add("owner", b"content")
+    old, used = (
+        preparations.add_preparation(request(), PEER),
+        preparations.add_preparation(request(), PEER),
+    )
+    stored = store.add_file("owner", b"content")
     preparations.set_staged(old, "owner", {})
     clock.now += 60
-    preparations.touch(used)
-    assert preparations.expire() == 0
+    preparations.renew(used)
+    assert preparations.remove_expired() == 0
     clock.now += 60
-    assert preparations.expire() == 1
+    assert preparations.remove_expired() == 1
     assert not stored.path.exists()
     with pytest.raises(NotFound, match="100 s"):
-        preparations.take(old.preparation_id)
+        preparations.take_preparation(old.preparation_id)
     with pytest.raises(NotFound):
-        preparations.with_token(old.staging_token)
-    assert preparations.take(used.preparation_id) is used
+        preparations.find_by_token(old.staging_token)
+    assert preparations.take_preparation(used.preparation_id) is used
 
 
 def test_client_with_too_many_preparations_loses_oldest_only(preparations, store, clock):
-    patient = preparations.add(request(), PEER)
+    patient = preparations.add_preparation(request(), PEER)
     flood = []
     for number in range(20):
         clock.now += 1
         flood.append(
-            preparations.add(request(), ClientConnection.of(f"ipv4:10.0.0.7:{number % 2}"))
+            preparations.add_preparation(
+                request(), ClientConnection.from_peer_name(f"ipv4:10.0.0.7:{number % 2}")
+            )
         )
-    other = preparations.add(request(), ClientConnection.of("ipv4:10.0.0.8:1"))
-    assert preparations.take(patient.preparation_id) is patient
-    assert preparations.take(other.preparation_id) is other
-    assert preparations.take(flood[-1].preparation_id) is flood[-1]
+    other = preparations.add_preparation(
+        request(), ClientConnection.from_peer_name("ipv4:10.0.0.8:1")
+    )
+    assert preparations.take_preparation(patient.preparation_id) is patient
+    assert preparations.take_preparation(other.preparation_id) is other
+    assert preparations.take_preparation(flood[-1].preparation_id) is flood[-1]
     for preparation in flood[:-1]:
         with pytest.raises(LimitExceeded, match="the server discarded the prepared job"):
-            preparations.take(preparation.preparation_id)
+            preparations.take_preparation(preparation.preparation_id)
         with pytest.raises(LimitExceeded, match="Prepare the job again"):
-            preparations.with_token(preparation.staging_token)
+            preparations.find_by_token(preparation.staging_token)
         with pytest.raises(LimitExceeded, match="discarded the prepared job"):
             preparations.set_staged(preparation, "owner", {})
 
 
 def test_host_above_limit_loses_preparations_of_busiest_connection(preparations):
-    quiet = preparations.add(request(), ClientConnection.of("ipv6:%5B::1%5D:1"))
-    flood = [preparations.add(request(), ClientConnection.of("ipv6:%5B::1%5D:2")) for _ in range(9)]
-    assert preparations.take(quiet.preparation_id) is quiet
-    assert preparations.take(flood[-1].preparation_id) is flood[-1]
+    quiet = preparations.add_preparation(
+        request(), ClientConnection.from_peer_name("ipv6:%5B::1%5D:1")
+    )
+    flood = [
+        preparations.add_preparation(request(), ClientConnection.from_peer_name("ipv6:%5B::1%5D:2"))
+        for _ in range(9)
+    ]
+    assert preparations.take_preparation(quiet.preparation_id) is quiet
+    assert preparations.take_preparation(flood[-1].preparation_id) is flood[-1]
 
 
 def test_expired_preparation_leaves_no_artifacts(preparations, store):
-    first = preparations.add(request(), PEER)
-    stored = store.add("owner", b"content")
+    first = preparations.add_preparation(request(), PEER)
+    stored = store.add_file("owner", b"content")
     preparations.set_staged(first, "owner", {})
     for _ in range(3):
-        preparations.add(request(), PEER)
+        preparations.add_preparation(request(), PEER)
     assert not stored.path.exists()
 
 
@@ -159,12 +174,12 @@ def test_preparation_bytes_are_limited(store, clock):
     assert size > held > 100
     fit = 3 * size // held
     preparations = Preparations(store, ServerLimits(preparation_bytes=3 * size), clock)
-    added = [preparations.add(request(), PEER) for _ in range(fit + 2)]
+    added = [preparations.add_preparation(request(), PEER) for _ in range(fit + 2)]
     for preparation in added[:2]:
         with pytest.raises(LimitExceeded):
-            preparations.take(preparation.preparation_id)
+            preparations.take_preparation(preparation.preparation_id)
     for preparation in added[2:]:
-        preparations.take(preparation.preparation_id)
+        preparations.take_preparation(preparation.preparation_id)
     small = Preparations(store, ServerLimits(preparation_bytes=size - 1), clock)
     with pytest.raises(LimitExceeded, match=f"need {size} bytes of this server's memory"):
-        small.add(request(), PEER)
+        small.add_preparation(request(), PEER)

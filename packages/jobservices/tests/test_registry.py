@@ -36,12 +36,12 @@ class Jobs:
     def prepare(self, name="job", **options):
         message = job_api.PrepareJobRequest(pipeline=pipeline_proto(), job_name=name)
         message.pipeline_options.update(options)
-        return self.preparations.add(
-            decode_prepare_request(message), ClientConnection.of("ipv4:127.0.0.1:1")
+        return self.preparations.add_preparation(
+            decode_prepare_request(message), ClientConnection.from_peer_name("ipv4:127.0.0.1:1")
         )
 
     def run(self, preparation):
-        return self.registry.run(preparation.preparation_id, "localhost:1")
+        return self.registry.run_job(preparation.preparation_id, "localhost:1")
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def jobs(tmp_path, executor):
 
 
 def messages(job):
-    entries = job.history.follow(lambda: False)
+    entries = job.history.follow_entries(lambda: False)
     return [entry.text for entry in entries if not isinstance(entry, StateEvent)]
 
 
@@ -73,7 +73,7 @@ def test_run_passes_all_arguments_to_executor(jobs, executor):
     assert fake.spec.pipeline == preparation.request.pipeline
     assert fake.spec.artifacts == {"python": ()}
     assert fake.spec.retrieval_endpoint == "localhost:1"
-    assert jobs.registry.job(job_id).history.current.state is JobState.STARTING
+    assert jobs.registry.get_job(job_id).history.current.state is JobState.STARTING
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_run_passes_all_arguments_to_executor(jobs, executor):
     [("go-job", {}, "go-job"), ("", {}, "job"), ("job", {"beam:option:job_name:v1": 3}, "job")],
 )
 def test_job_name_of_prepare_is_used_without_name_option(jobs, name, options, expected):
-    assert jobs.registry.job(jobs.run(jobs.prepare(name, **options))).info.job_name == expected
+    assert jobs.registry.get_job(jobs.run(jobs.prepare(name, **options))).info.job_name == expected
 
 
 def test_repeated_run_returns_same_job(jobs, executor):
@@ -119,7 +119,7 @@ def test_rejected_job_fails_and_reports_reason_to_all_callers(jobs, executor, un
         with pytest.raises(JobRejected, match="transform 'A/B' uses state") as raised:
             jobs.run(preparation)
         assert raised.value.unsupported is unsupported
-    (job,) = jobs.registry.jobs()
+    (job,) = jobs.registry.list_jobs()
     assert job.history.current.state is JobState.FAILED
     assert messages(job) == ["transform 'A/B' uses state"]
 
@@ -132,14 +132,14 @@ def test_failing_executor_fails_job(jobs, executor, error):
     executor.on_start = fail
     with pytest.raises(ExecutorFailed, match=f"{type(error).__name__}: two lines"):
         jobs.run(jobs.prepare())
-    (job,) = jobs.registry.jobs()
+    (job,) = jobs.registry.list_jobs()
     assert job.history.current.state is JobState.FAILED
     assert messages(job) == [f"Can't start the job: {type(error).__name__}: two lines"]
 
 
 def test_artifacts_stay_until_job_ends(jobs, executor):
     preparation = jobs.prepare()
-    stored = jobs.store.add("owner", b"content")
+    stored = jobs.store.add_file("owner", b"content")
     jobs.preparations.set_staged(preparation, "owner", {})
     jobs.run(preparation)
     assert stored.path.exists()
@@ -152,9 +152,9 @@ def test_job_ends_even_if_its_artifacts_cannot_be_removed(jobs, executor, monkey
         raise PermissionError(owner)
 
     job_id = jobs.run(jobs.prepare())
-    monkeypatch.setattr(jobs.store, "release", fail)
+    monkeypatch.setattr(jobs.store, "release_files", fail)
     run_to_end(executor.jobs[0])
-    assert jobs.registry.job(job_id).history.current.state is JobState.DONE
+    assert jobs.registry.get_job(job_id).history.current.state is JobState.DONE
 
 
 def test_registry_remembers_limited_number_of_finished_jobs(jobs, executor):
@@ -162,12 +162,12 @@ def test_registry_remembers_limited_number_of_finished_jobs(jobs, executor):
     executor.on_start = run_to_end
     preparations = [jobs.prepare() for _ in range(5)]
     ids = [jobs.run(preparation) for preparation in preparations]
-    assert [job.info.job_id for job in jobs.registry.jobs()] == [running, *ids[2:]]
+    assert [job.info.job_id for job in jobs.registry.list_jobs()] == [running, *ids[2:]]
     assert jobs.run(preparations[4]) == ids[4]
     with pytest.raises(NotFound):
         jobs.run(preparations[0])
     with pytest.raises(NotFound, match=ids[0]):
-        jobs.registry.job(ids[0])
+        jobs.registry.get_job(ids[0])
 
 
 def test_cancel_all_cancels_running_jobs_and_names_jobs_that_stay(jobs, executor):
@@ -178,7 +178,7 @@ def test_cancel_all_cancels_running_jobs_and_names_jobs_that_stay(jobs, executor
     stubborn = jobs.run(jobs.prepare())
     executor.job(stubborn).cancel = lambda: None
     assert jobs.registry.cancel_all(0.1) == (stubborn,)
-    states = [job.history.current.state for job in jobs.registry.jobs()]
+    states = [job.history.current.state for job in jobs.registry.list_jobs()]
     assert states == [JobState.DONE, JobState.CANCELLED, JobState.CANCELLING]
 
 
@@ -188,14 +188,14 @@ def test_drain_all_drains_running_jobs(jobs, executor):
     executor.on_start = lambda fake: None
     running = jobs.run(jobs.prepare())
     assert jobs.registry.drain_all() == (running,)
-    states = [job.history.current.state for job in jobs.registry.jobs()]
+    states = [job.history.current.state for job in jobs.registry.list_jobs()]
     assert states == [JobState.DONE, JobState.DRAINED]
 
 
 def test_closed_registry_still_returns_jobs_that_were_run(jobs):
     ran, waiting = jobs.prepare(), jobs.prepare()
     job_id = jobs.run(ran)
-    jobs.registry.refuse()
+    jobs.registry.refuse_new_jobs()
     assert jobs.run(ran) == job_id
     with pytest.raises(Unavailable):
         jobs.run(waiting)
@@ -204,11 +204,11 @@ def test_closed_registry_still_returns_jobs_that_were_run(jobs):
 def test_finished_job_leaves_only_list_entry_in_memory(jobs, executor):
     executor.on_start = run_to_end
     job_id = jobs.run(jobs.prepare())
-    job, fake = jobs.registry.job(job_id), weakref.ref(executor.jobs.pop())
+    job, fake = jobs.registry.get_job(job_id), weakref.ref(executor.jobs.pop())
     assert isinstance(job, FinishedJob)
     assert job.info.state is JobState.DONE
     assert type(pipeline_proto()).FromString(job.pipeline()) == pipeline_proto()
-    assert [entry.state for entry in job.history.entries()][-1] is JobState.DONE
+    assert [entry.state for entry in job.history.list_entries()][-1] is JobState.DONE
     assert job.cancel() is job.drain() is JobState.DONE
     gc.collect()
     assert fake() is None
@@ -224,7 +224,7 @@ def test_options_of_finished_jobs_are_compressed(tmp_path, executor):
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert taken < 50 * 20_000
-    ended = jobs.registry.jobs()
+    ended = jobs.registry.list_jobs()
     assert len(ended) == 50
     assert {job.info.options["large"] for job in ended} == {"x" * 100_000}
     jobs.store.close()
@@ -246,7 +246,7 @@ def test_refused_job_is_garbage_collected(jobs, executor):
     assert gone() is None
     for _ in range(3):
         with pytest.raises(JobRejected) as refused:
-            jobs.registry.run(preparation_id, "localhost:1")
+            jobs.registry.run_job(preparation_id, "localhost:1")
         assert len(refused.traceback) < 5
 
 
@@ -254,9 +254,9 @@ def test_registry_remembers_limited_bytes_of_finished_jobs(tmp_path, executor):
     jobs = Jobs(tmp_path, executor, ServerLimits(ended_bytes_in_memory=3_000))
     executor.on_start = run_to_end
     ids = [jobs.run(jobs.prepare()) for _ in range(30)]
-    left = [job.info.job_id for job in jobs.registry.jobs()]
+    left = [job.info.job_id for job in jobs.registry.list_jobs()]
     assert 1 < len(left) < 20
     assert left == ids[-len(left) :]
     with pytest.raises(NotFound):
-        jobs.registry.job(ids[0])
+        jobs.registry.get_job(ids[0])
     jobs.store.close()

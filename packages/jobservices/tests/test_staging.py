@@ -100,8 +100,8 @@ def test_equal_dependencies_are_requested_once(store):
 def test_content_with_wrong_digest_is_refused(store):
     with pytest.raises(InvalidRequest, match="'name'.*sha256"):
         converse(store, [dependency(FetchableArtifact("0" * 64))], [ContentChunk(b"abc", True)])
-    store.release("job")
-    assert not [path for path in store.path("0" * 64).parents[1].rglob("*") if path.is_file()]
+    store.release_files("job")
+    assert not [path for path in store.get_path("0" * 64).parents[1].rglob("*") if path.is_file()]
 
 
 def named(name, source=None):

@@ -28,21 +28,21 @@ def store(root):
 
 
 def test_content_is_found_by_its_hash(root, store):
-    stored = store.add("job", b"content")
+    stored = store.add_file("job", b"content")
     assert stored.sha256 == hashlib.sha256(b"content").hexdigest()
     assert stored.size == 7
     assert stored.path.read_bytes() == b"content"
-    with store.open(stored.sha256) as file:
+    with store.open_file(stored.sha256) as file:
         assert file.read() == b"content"
     assert files_in(root) == [stored.path]
     assert not stored.path.stat().st_mode & 0o222
 
 
 def test_file_appears_only_when_complete(root, store):
-    with store.incoming("job") as file:
+    with store.open_incoming_file("job") as file:
         file.write(b"con")
         with pytest.raises(NotFound):
-            store.open(hashlib.sha256(b"con").hexdigest())
+            store.open_file(hashlib.sha256(b"con").hexdigest())
         file.write(b"tent")
         stored = file.commit()
     assert stored.path.read_bytes() == b"content"
@@ -51,7 +51,7 @@ def test_file_appears_only_when_complete(root, store):
 def test_aborted_file_leaves_no_trace(root, store):
 
     def give_up():
-        with store.incoming("job") as file:
+        with store.open_incoming_file("job") as file:
             file.write(b"content")
             raise KeyError
 
@@ -61,27 +61,27 @@ def test_aborted_file_leaves_no_trace(root, store):
 
 
 def test_equal_content_is_stored_once_until_last_release(root, store):
-    first, second = store.add("a", b"same"), store.add("b", b"same")
-    store.add("a", b"other")
+    first, second = store.add_file("a", b"same"), store.add_file("b", b"same")
+    store.add_file("a", b"other")
     assert first == second
     assert len(files_in(root)) == 2
-    store.release("a")
+    store.release_files("a")
     assert files_in(root) == [first.path]
-    store.release("a")
-    store.release("b")
+    store.release_files("a")
+    store.release_files("b")
     assert files_in(root) == []
-    assert store.add("c", b"same").path.read_bytes() == b"same"
+    assert store.add_file("c", b"same").path.read_bytes() == b"same"
 
 
 @pytest.mark.parametrize("name", ["", "../../etc/passwd", "/etc/passwd", "A" * 64, "a" * 63, "."])
 def test_store_reads_only_valid_hashes(store, name):
     with pytest.raises(NotFound):
-        store.open(name)
+        store.open_file(name)
 
 
 def test_folder_has_one_store_and_is_emptied_on_open(root):
     first = ArtifactStore(root)
-    first.add("job", b"content")
+    first.add_file("job", b"content")
     with pytest.raises(RunnerError, match="in use by another server"):
         ArtifactStore(root)
     assert len(files_in(root)) == 1
@@ -97,10 +97,10 @@ def test_folder_has_one_store_and_is_emptied_on_open(root):
 
 
 def test_release_after_close_does_nothing(root, store):
-    kept = store.add("a", b"content").path
+    kept = store.add_file("a", b"content").path
     store.close()
     assert not kept.exists()
-    store.release("a")
+    store.release_files("a")
 
 
 def test_concurrent_add_and_release_of_same_content_never_lose_file(root, store):
@@ -108,10 +108,10 @@ def test_concurrent_add_and_release_of_same_content_never_lose_file(root, store)
 
     def work(owner):
         for _ in range(100):
-            stored = store.add(owner, b"same")
+            stored = store.add_file(owner, b"same")
             if stored.path.read_bytes() != b"same":
                 failures.append(owner)
-            store.release(owner)
+            store.release_files(owner)
 
     workers = [threading.Thread(target=work, args=(str(number),)) for number in range(4)]
     for worker in workers:
@@ -136,29 +136,29 @@ class TestFarFiles:
         opened.close()
 
     def test_next_machine_gets_held_files(self, tmp_path, store, far):
-        held, other = store.add("job", b"content"), store.add("other", b"more")
+        held, other = store.add_file("job", b"content"), store.add_file("other", b"more")
         again = ArtifactStore(tmp_path / "2", {"job": [held.sha256]}, far)
-        with again.open(held.sha256) as file:
+        with again.open_file(held.sha256) as file:
             assert file.read() == b"content"
-        assert again.path(held.sha256) != held.path
-        assert not again.path(other.sha256).exists()
+        assert again.get_path(held.sha256) != held.path
+        assert not again.get_path(other.sha256).exists()
         assert list(far.files.values()) == [b"content"]
-        again.release("job")
+        again.release_files("job")
         assert far.files == {}
         again.close()
 
     def test_same_content_is_copied_once_and_stays_while_held(self, store, far):
-        store.add("first", b"content")
-        stored = store.add("second", b"content")
+        store.add_file("first", b"content")
+        stored = store.add_file("second", b"content")
         assert len(far.files) == 1
-        store.release("first")
+        store.release_files("first")
         assert list(far.files.values()) == [b"content"]
         assert stored.path.exists()
-        store.release("second")
+        store.release_files("second")
         assert far.files == {}
 
     def test_concurrent_staging_of_same_content_leaves_one_copy(self, store, far):
-        with store.incoming("first") as one, store.incoming("second") as two:
+        with store.open_incoming_file("first") as one, store.open_incoming_file("second") as two:
             one.write(b"content")
             two.write(b"content")
             copy = far.put
@@ -171,15 +171,15 @@ class TestFarFiles:
             far.put = put_after_the_other
             two.commit()
         assert len(far.files) == 1
-        store.release("first")
+        store.release_files("first")
         assert len(far.files) == 1
-        store.release("second")
+        store.release_files("second")
         assert far.files == {}
 
     def test_file_that_cannot_be_copied_is_not_added_to_store(self, root, store, far):
         far.refuses = True
         with pytest.raises(Unavailable):
-            store.add("job", b"content")
+            store.add_file("job", b"content")
         assert files_in(root) == []
         far.refuses = False
-        assert store.add("job", b"content").path.exists()
+        assert store.add_file("job", b"content").path.exists()

@@ -54,12 +54,12 @@ class StagingService(StagingServicer):
     ) -> Iterator[Any]:
         with self._track_session(context) as session:
             first = _read_answer(answers)
-            preparation = self._preparations.with_token(first.staging_token)
+            preparation = self._preparations.find_by_token(first.staging_token)
             owner = f"{preparation.preparation_id}/{secrets.token_hex(4)}"
             try:
                 yield from self._request_artifacts(session, preparation, owner, answers)
             except BaseException:
-                self._store.release(owner)
+                self._store.release_files(owner)
                 raise
 
     def _request_artifacts(
@@ -70,7 +70,7 @@ class StagingService(StagingServicer):
             self._store,
             owner,
             wire.FILE_TYPE,
-            lambda: self._preparations.touch(preparation),
+            lambda: self._preparations.renew(preparation),
         )
         with closing(steps):
             answer = None
@@ -137,6 +137,6 @@ class RetrievalService(RetrievalServicer):
         sha256 = item.source.sha256 if isinstance(item.source, FetchableArtifact) else ""
         if not sha256:
             raise NotFound(f"the artifact {item} isn't in the store: the request names no sha256")
-        with self._store.open(sha256) as file:
+        with self._store.open_file(sha256) as file:
             while chunk := file.read(_CHUNK):
                 yield wire.encode_artifact_response(chunk)

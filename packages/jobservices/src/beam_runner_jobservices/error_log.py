@@ -98,7 +98,7 @@ class ErrorLog:
         """The errors of the messages that were read."""
         return self._errors
 
-    def take(self, messages: Iterable[JobMessage]) -> JobErrors:
+    def read_messages(self, messages: Iterable[JobMessage]) -> JobErrors:
         """Reads messages, oldest first, and skips those that it has read before."""
         with self._lock:
             through, dropped = self._errors.through, self._errors.dropped
@@ -176,7 +176,7 @@ def make_failure_group(message: JobMessage, names: StepNames) -> FailureGroup:
 def collect_errors(messages: Iterable[JobMessage], names: StepNames) -> JobErrors:
     """Returns the errors and warnings among the messages of any server, whatever their ids."""
     numbered = (attrs.evolve(one, message_id=str(at)) for at, one in enumerate(messages, 1))
-    return ErrorLog(lambda: names).take(numbered)
+    return ErrorLog(lambda: names).read_messages(numbered)
 
 
 def _make_log_line(message: JobMessage) -> JobLogLine:

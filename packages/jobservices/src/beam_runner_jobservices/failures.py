@@ -81,7 +81,7 @@ def parse_error_message(
 ) -> ExceptionReport:
     """Returns the facts of an error message, from its record if it has one, otherwise from its text."""
     failed = record.failure if isinstance(record, Ending) else record
-    step, body = names.step_of(text)
+    step, body = names.split_step_name(text)
     if failed is not None:
         step = names.find(failed.step)
     elif not step and (where := _WHERE.search(body)):
@@ -113,7 +113,7 @@ def parse_error_message(
 def _find_named_step(text: str, names: StepNames) -> str:
     """Returns the step whose name begins `text`, before a quote. Names may contain quotes, too."""
     before = (text[: quote.start()] for quote in re.finditer("'", text))
-    return next((step for name in before if (step := names.named(name))), "")
+    return next((step for name in before if (step := names.find_exact(name))), "")
 
 
 def _parse_exception(before: str, trace: str) -> tuple[str, str]:

@@ -88,4 +88,4 @@ class FinishedJob:
         return JobHistory(self._limits, archive.entries, errors)
 
     def _read_archive(self) -> Archive:
-        return self._recorder.read(self._job.job_id)
+        return self._recorder.read_archive(self._job.job_id)

@@ -67,12 +67,12 @@ class JobHistory:
         """The latest state."""
         return self._states[-1]
 
-    def entries(self) -> tuple[Entry, ...]:
+    def list_entries(self) -> tuple[Entry, ...]:
         """The stored entries, oldest first."""
         with self._changed:
             return (*(event for _, event in self._dropped_states), *self._kept)
 
-    def states(self) -> tuple[StateEvent, ...]:
+    def list_states(self) -> tuple[StateEvent, ...]:
         """All states so far, oldest first."""
         with self._changed:
             return tuple(self._states)
@@ -142,17 +142,19 @@ class JobHistory:
                 self._chars -= len(entry.text)
                 self._first_message_id = int(entry.message_id) + 1
             count += 1
-        self._errors.take(one for one in self._kept[:count] if isinstance(one, JobMessage))
+        self._errors.read_messages(one for one in self._kept[:count] if isinstance(one, JobMessage))
         del self._kept[:count]
         self._dropped += count
 
-    def errors(self) -> JobErrors:
+    def collect_errors(self) -> JobErrors:
         """Returns the errors so far, including those of dropped messages."""
-        return self._errors.take(one for one in self.entries() if isinstance(one, JobMessage))
+        return self._errors.read_messages(
+            one for one in self.list_entries() if isinstance(one, JobMessage)
+        )
 
-    def logs(self, query: LogQuery) -> LogAnswer:
+    def query_logs(self, query: LogQuery) -> LogAnswer:
         """Returns a part of the stored messages."""
-        messages = [one for one in self.entries() if isinstance(one, JobMessage)]
+        messages = [one for one in self.list_entries() if isinstance(one, JobMessage)]
         dropped = int(messages[0].message_id) - 1 if messages else 0
         return select_logs(messages, query, dropped)
 
@@ -161,7 +163,7 @@ class JobHistory:
         """Returns the errors of all dropped messages, and of some stored messages."""
         return self._errors.errors
 
-    def read(self, position: int) -> tuple[list[Entry], int]:
+    def read_batch(self, position: int) -> tuple[list[Entry], int]:
         """Returns a batch of entries from number `position` on, and the number at which to continue.
 
         For dropped entries, the batch contains their states, and one message in place of the
@@ -189,14 +191,14 @@ class JobHistory:
             "0", time, Importance.WARNING, f"({missed} earlier messages were discarded)"
         )
 
-    def follow(self, gone: Callable[[], bool]) -> Iterator[Entry]:
+    def follow_entries(self, gone: Callable[[], bool]) -> Iterator[Entry]:
         """Yields all entries from the start, and new entries as they arrive, up to the terminal state.
 
-        The iteration ends early if `gone()` is true when `wake` is called.
+        The iteration ends early if `gone()` is true when `wake_readers` is called.
         """
         position = 0
         while not gone():
-            batch, position = self.read(position)
+            batch, position = self.read_batch(position)
             for entry in batch:
                 yield entry
                 if isinstance(entry, StateEvent) and entry.state.is_terminal:
@@ -204,12 +206,12 @@ class JobHistory:
             self._wait_for_entries(lambda: self._next_position, position, gone)
 
     def follow_states(self, gone: Callable[[], bool]) -> Iterator[StateEvent]:
-        """Yields the current state and every later one, up to the terminal state. See `follow` for the early end."""
+        """Yields the current state and every later one, up to the terminal state. See `follow_entries` for the early end."""
         with self._changed:
             position = len(self._states) - 1
         while not gone():
             self._wait_for_entries(lambda: len(self._states), position, gone)
-            events = self.states()[position:]
+            events = self.list_states()[position:]
             for event in events:
                 yield event
                 if event.state.is_terminal:
@@ -227,7 +229,7 @@ class JobHistory:
         with self._changed:
             return self._changed.wait_for(lambda: self.current.state.is_terminal, timeout)
 
-    def wake(self) -> None:
+    def wake_readers(self) -> None:
         """Makes all readers check whether their clients are gone."""
         with self._changed:
             self._changed.notify_all()

@@ -100,15 +100,15 @@ class Job:
             if state.is_terminal:
                 archive = Archive(
                     self.spec.pipeline,
-                    (*self.history.entries(), event),
+                    (*self.history.list_entries(), event),
                     self._metrics,
                     self.history.early_errors,
                     self._series,
                 )
-                self.kept_bytes = self._recorder.end(self.spec, archive)
+                self.kept_bytes = self._recorder.end_job(self.spec, archive)
                 self._on_end()
             else:
-                self._recorder.state(self.spec.job_id, event)
+                self._recorder.add_state(self.spec.job_id, event)
             self.history.add_state(event.state, event.time)
             if state.is_terminal and self._handle is asked:
                 self._handle = None
@@ -149,7 +149,7 @@ class Job:
         ]
         if new:
             history = self.history
-            self._recorder.messages(
+            self._recorder.add_messages(
                 self.spec.job_id, new, history.first_message_id, history.early_errors
             )
             self.history.add_messages(new)
@@ -180,7 +180,7 @@ class Job:
         with self._lock:
             self._suspended = True
             ended = self.history.current.state.is_terminal
-        self.history.wake()
+        self.history.wake_readers()
         return not ended
 
     @property
@@ -190,7 +190,9 @@ class Job:
 
     def times(self) -> JobTimes:
         """The times at which the job was submitted, started to run, and finished."""
-        return JobTimes.of(self.spec.job_id, self.history.states(), self.history.find_last_error())
+        return JobTimes.from_states(
+            self.spec.job_id, self.history.list_states(), self.history.find_last_error()
+        )
 
     def series(self) -> tuple[StageSeries, ...]:
         """Returns the history of the job's stages over the last hour, including the time under an
@@ -200,14 +202,14 @@ class Job:
         """
         return join_series(self._series, self.observer.series())
 
-    def note_series(self) -> None:
+    def record_series(self) -> None:
         """Records the history of the job's stages, if the runner reports it."""
         try:
             series = thin_series(self.series())
         except (JobRejected, NotReady):
             return
         if not self._suspended:
-            self._recorder.series(self.spec.job_id, series)
+            self._recorder.put_series(self.spec.job_id, series)
 
     @property
     def observer(self) -> JobObserver:
@@ -310,5 +312,5 @@ class Job:
             with self._lock:
                 self._metrics, self._series = metrics, series
                 if self.history.current.state.is_terminal:
-                    self._recorder.metrics(self.spec.job_id, metrics)
+                    self._recorder.replace_metrics(self.spec.job_id, metrics)
         return handle

@@ -66,7 +66,7 @@ class JobFile:
 
     Damaged data is set aside: the whole file if SQLite can't read it, otherwise a copy of the file,
     and the damaged jobs are removed. `seals` explains how missing data is noticed. `damage`
-    describes the damage. For finished jobs, only the list is read; `read` reads the rest.
+    describes the damage. For finished jobs, only the list is read; `read_archive` reads the rest.
 
     With a log, the jobs are stored in the log, and `folder`, which has no file yet, is for the
     lifetime of this server.
@@ -216,7 +216,7 @@ class JobFile:
         ).fetchone()
         return int(size) + 2 * len(options_json)
 
-    def add(self, job: UnfinishedJob) -> None:
+    def add_job(self, job: UnfinishedJob) -> None:
         spec = job.spec
         row = (
             spec.job_id,
@@ -250,7 +250,7 @@ class JobFile:
                 f"Can't start the job, because it can't be recorded in {self._path}: {error}"
             ) from error
 
-    def taken_on(self, job_id: str) -> None:
+    def mark_accepted(self, job_id: str) -> None:
 
         def write(connection: sqlite3.Connection, change: Change) -> None:
             connection.execute("UPDATE jobs SET taken_on = 1 WHERE job_id = ?", (job_id,))
@@ -259,7 +259,7 @@ class JobFile:
         with self._log_write_errors():
             self._commits.commit_with_retries(write)
 
-    def state(self, job_id: str, event: StateEvent) -> None:
+    def add_state(self, job_id: str, event: StateEvent) -> None:
 
         def write(connection: sqlite3.Connection, change: Change) -> None:
             put_state(connection, job_id, event, self._last_message_ids.get(job_id, 0))
@@ -268,7 +268,7 @@ class JobFile:
         with self._log_write_errors():
             self._commits.commit_with_retries(write)
 
-    def messages(
+    def add_messages(
         self,
         job_id: str,
         messages: Sequence[JobMessage],
@@ -291,7 +291,7 @@ class JobFile:
             self._commits.commit_without_sync(write)
         self._last_message_ids[job_id] = last
 
-    def series(self, job_id: str, series: Sequence[StageSeries]) -> None:
+    def put_series(self, job_id: str, series: Sequence[StageSeries]) -> None:
 
         def write(connection: sqlite3.Connection, _: Change) -> None:
             running = "SELECT 1 FROM jobs WHERE job_id = ? AND end IS NULL"
@@ -301,7 +301,7 @@ class JobFile:
         with self._log_write_errors():
             self._commits.commit_without_sync(write)
 
-    def end(self, spec: JobSpec, archive: Archive) -> int | None:
+    def end_job(self, spec: JobSpec, archive: Archive) -> int | None:
 
         def write(connection: sqlite3.Connection, change: Change) -> int:
             size = replace_by_archive(connection, spec.job_id, archive) + 2 * len(spec.options_json)
@@ -314,9 +314,9 @@ class JobFile:
         self._last_message_ids.pop(spec.job_id, None)
         return size
 
-    def metrics(self, job_id: str, metrics: JobMetrics) -> None:
+    def replace_metrics(self, job_id: str, metrics: JobMetrics) -> None:
         with self._log_write_errors():
-            archive = pack_archive(attrs.evolve(self.read(job_id), metrics=metrics))
+            archive = pack_archive(attrs.evolve(self.read_archive(job_id), metrics=metrics))
 
             def write(connection: sqlite3.Connection, change: Change) -> None:
                 put_content(connection, job_id, archive)
@@ -324,7 +324,7 @@ class JobFile:
 
             self._commits.commit_durably(write)
 
-    def read(self, job_id: str) -> Archive:
+    def read_archive(self, job_id: str) -> Archive:
         try:
             with self._mutex:
                 content = read_content(self._connection, job_id)
@@ -336,7 +336,7 @@ class JobFile:
                 f"the record of job {job_id} in {self._path} is damaged ({error})"
             ) from error
 
-    def forget(self, job_id: str) -> None:
+    def delete_job(self, job_id: str) -> None:
 
         def write(connection: sqlite3.Connection, change: Change) -> None:
             row = connection.execute("SELECT item FROM jobs WHERE job_id = ?", (job_id,)).fetchone()

@@ -50,8 +50,8 @@ class JobService(JobServicer):
 
     @answer_errors
     def Prepare(self, request: Any, context: grpc.ServicerContext) -> Any:
-        preparation = self._preparations.add(
-            decode_prepare_request(request), ClientConnection.of(context.peer())
+        preparation = self._preparations.add_preparation(
+            decode_prepare_request(request), ClientConnection.from_peer_name(context.peer())
         )
         return wire.encode_prepared_job(
             wire.PreparedJob(preparation.preparation_id, self._endpoint, preparation.staging_token)
@@ -59,24 +59,26 @@ class JobService(JobServicer):
 
     @answer_errors
     def Run(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.ran_message(job_id=self._registry.run(request.preparation_id, self._endpoint))
+        return wire.ran_message(
+            job_id=self._registry.run_job(request.preparation_id, self._endpoint)
+        )
 
     @answer_errors
     def GetJobs(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.encode_job_infos(job.info for job in self._registry.jobs())
+        return wire.encode_job_infos(job.info for job in self._registry.list_jobs())
 
     @answer_errors
     def GetState(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.encode_state_event(self._registry.job(request.job_id).current)
+        return wire.encode_state_event(self._registry.get_job(request.job_id).current)
 
     @answer_errors
     def GetPipeline(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.encode_pipeline(self._registry.job(request.job_id).pipeline())
+        return wire.encode_pipeline(self._registry.get_job(request.job_id).pipeline())
 
     @answer_errors
     def GetJobMetrics(self, request: Any, context: grpc.ServicerContext) -> Any:
         return wire.encode_metrics(
-            select_fitting_metrics(self._registry.job(request.job_id).metrics())
+            select_fitting_metrics(self._registry.get_job(request.job_id).metrics())
         )
 
     @answer_errors
@@ -85,24 +87,24 @@ class JobService(JobServicer):
 
     @answer_errors
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.encode_cancel_response(self._registry.job(request.job_id).cancel())
+        return wire.encode_cancel_response(self._registry.get_job(request.job_id).cancel())
 
     @answer_errors
     def Drain(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.encode_drain_response(self._registry.job(request.job_id).drain())
+        return wire.encode_drain_response(self._registry.get_job(request.job_id).drain())
 
     @answer_stream_errors
     def GetStateStream(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        job = self._registry.job(request.job_id)
+        job = self._registry.get_job(request.job_id)
         history = job.history
         for event in self._follow_entries(job, history, context, history.follow_states):
             yield wire.encode_state_event(event)
 
     @answer_stream_errors
     def GetMessageStream(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        job = self._registry.job(request.job_id)
+        job = self._registry.get_job(request.job_id)
         history = job.history
-        for entry in self._follow_entries(job, history, context, history.follow):
+        for entry in self._follow_entries(job, history, context, history.follow_entries):
             yield wire.encode_entry(entry)
 
     def _follow_entries(
@@ -114,7 +116,7 @@ class JobService(JobServicer):
     ) -> Iterator[_Entry]:
         """Yields entries up to the terminal state, or until the client disconnects or the server stops."""
         with self._count_stream():
-            context.add_callback(history.wake)
+            context.add_callback(history.wake_readers)
             for entry in entries(lambda: job.suspended or not context.is_active()):
                 yield entry
                 if isinstance(entry, StateEvent) and entry.state.is_terminal:

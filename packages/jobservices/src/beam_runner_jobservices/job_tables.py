@@ -286,7 +286,7 @@ def decode_artifacts(text: str) -> dict[str, tuple[StagedArtifact, ...]]:
 def replace_by_archive(connection: sqlite3.Connection, job_id: str, archive: Archive) -> int:
     """Replaces the rows of a job that ends by its archive; returns the archive's size in bytes."""
     states = [entry for entry in archive.entries if isinstance(entry, StateEvent)]
-    times = JobTimes.of(job_id, states, find_last_error(archive.entries))
+    times = JobTimes.from_states(job_id, states, find_last_error(archive.entries))
     connection.execute(
         "UPDATE jobs SET end = ?, end_time = ?, times = ?, artifacts = '{}' WHERE job_id = ?",
         (

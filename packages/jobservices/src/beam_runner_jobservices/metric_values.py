@@ -59,25 +59,25 @@ class PayloadReader:
         self._data = data
         self._at = 0
 
-    def varint(self) -> int:
+    def read_varint(self) -> int:
         value, self._at = decode_varint(self._data, self._at)
         return value
 
-    def double(self) -> float:
+    def read_double(self) -> float:
         (value,) = struct.unpack_from(">d", self._data, self._at)
         self._at += 8
         return float(value)
 
-    def count(self) -> int:
+    def read_count(self) -> int:
         (value,) = struct.unpack_from(">i", self._data, self._at)
         self._at += 4
         if not 0 <= value <= len(self._data):
             raise IndexError("more items than bytes")
         return int(value)
 
-    def piece(self) -> bytes:
+    def read_bytes(self) -> bytes:
         """Returns the next length-prefixed bytes."""
-        length = self.varint()
+        length = self.read_varint()
         piece = self._data[self._at : self._at + length]
         if len(piece) != length:
             raise IndexError("the data is truncated")
@@ -91,30 +91,30 @@ class PayloadReader:
 
 
 def _read_doubles(data: PayloadReader) -> tuple[float, ...]:
-    return tuple(data.double() for _ in range(data.count()))
+    return tuple(data.read_double() for _ in range(data.read_count()))
 
 
 def _read_integers(data: PayloadReader) -> tuple[float, ...]:
-    return tuple(data.varint() for _ in range(data.count()))
+    return tuple(data.read_varint() for _ in range(data.read_count()))
 
 
 _READERS: Mapping[str, Callable[[PayloadReader], MetricValue]] = {
-    urns.SUM_INT64_TYPE: PayloadReader.varint,
-    urns.SUM_DOUBLE_TYPE: PayloadReader.double,
+    urns.SUM_INT64_TYPE: PayloadReader.read_varint,
+    urns.SUM_DOUBLE_TYPE: PayloadReader.read_double,
     urns.DISTRIBUTION_INT64_TYPE: lambda data: Distribution(
-        data.varint(), data.varint(), data.varint(), data.varint()
+        data.read_varint(), data.read_varint(), data.read_varint(), data.read_varint()
     ),
     urns.DISTRIBUTION_DOUBLE_TYPE: lambda data: Distribution(
-        data.varint(), data.double(), data.double(), data.double()
+        data.read_varint(), data.read_double(), data.read_double(), data.read_double()
     ),
-    urns.LATEST_INT64_TYPE: lambda data: LatestValue(data.varint(), data.varint()),
-    urns.LATEST_DOUBLE_TYPE: lambda data: LatestValue(data.varint(), data.double()),
+    urns.LATEST_INT64_TYPE: lambda data: LatestValue(data.read_varint(), data.read_varint()),
+    urns.LATEST_DOUBLE_TYPE: lambda data: LatestValue(data.read_varint(), data.read_double()),
     urns.TOP_N_INT64_TYPE: _read_integers,
     urns.TOP_N_DOUBLE_TYPE: _read_doubles,
     urns.BOTTOM_N_INT64_TYPE: _read_integers,
     urns.BOTTOM_N_DOUBLE_TYPE: _read_doubles,
     urns.PROGRESS_TYPE: _read_doubles,
     urns.SET_STRING_TYPE: lambda data: frozenset(
-        data.piece().decode() for _ in range(data.count())
+        data.read_bytes().decode() for _ in range(data.read_count())
     ),
 }

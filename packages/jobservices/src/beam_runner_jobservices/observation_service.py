@@ -61,7 +61,7 @@ class ObservationService:
     @answer_errors
     def ListJobs(self, request: bytes, context: grpc.ServicerContext) -> Any:
         kept = self._kept_until()
-        times = (job.times() for job in self._registry.jobs())
+        times = (job.times() for job in self._registry.list_jobs())
         return {
             "jobs": [
                 attrs.evolve(one, kept_until=kept[one.job_id]) if one.job_id in kept else one
@@ -83,7 +83,7 @@ class ObservationService:
 
     @answer_errors
     def GetErrors(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        return self._find_job(request).history.errors()
+        return self._find_job(request).history.collect_errors()
 
     @answer_errors
     def GetLogs(self, request: bytes, context: grpc.ServicerContext) -> Any:
@@ -92,7 +92,7 @@ class ObservationService:
         if not isinstance(asked, Mapping):
             raise InvalidRequest("the query isn't a JSON object")
         try:
-            return job.history.logs(make_record(LogQuery, asked))
+            return job.history.query_logs(make_record(LogQuery, asked))
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidRequest(f"the query is invalid: {error}") from error
 
@@ -112,7 +112,7 @@ class ObservationService:
             job_id = str(decode_json(request)["job_id"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidRequest("the request isn't a JSON object with a job_id") from error
-        return self._registry.job(job_id)
+        return self._registry.get_job(job_id)
 
     def _find_observer(self, request: bytes) -> JobObserver:
         return self._find_job(request).observer

@@ -32,7 +32,7 @@ class ClientConnection:
     connection: str
 
     @classmethod
-    def of(cls, name: str) -> ClientConnection:
+    def from_peer_name(cls, name: str) -> ClientConnection:
         """Returns the peer for a name of gRPC, such as `ipv4:10.0.0.7:41000`."""
         return cls(name.rpartition(":")[0], name)
 
@@ -89,7 +89,7 @@ class Preparations:
         self._bytes = 0
         self._given_up: deque[str] = deque(maxlen=2 * _GIVEN_UP_REMEMBERED)
 
-    def add(self, request: PrepareRequest, peer: ClientConnection) -> Preparation:
+    def add_preparation(self, request: PrepareRequest, peer: ClientConnection) -> Preparation:
         """Gives the job a preparation id and a staging token.
 
         Raises:
@@ -116,7 +116,7 @@ class Preparations:
             while self._exceeds_limits():
                 given_up.append(self._discard_one())
         for one in given_up:
-            self._store.release(one.owner)
+            self._store.release_files(one.owner)
         return preparation
 
     def _exceeds_limits(self) -> bool:
@@ -151,7 +151,7 @@ class Preparations:
                 " job again, and run it before other jobs"
             )
 
-    def with_token(self, staging_token: str) -> Preparation:
+    def find_by_token(self, staging_token: str) -> Preparation:
         """Returns the preparation of a staging token.
 
         Raises:
@@ -166,7 +166,7 @@ class Preparations:
             raise NotFound("no prepared job has this staging token")
         return preparation
 
-    def touch(self, preparation: Preparation) -> None:
+    def renew(self, preparation: Preparation) -> None:
         """Marks the preparation as used, so that it doesn't expire yet."""
         preparation.last_use = self._clock()
 
@@ -187,9 +187,9 @@ class Preparations:
             preparation.owner = owner
             preparation.staged = staged
             preparation.last_use = self._clock()
-        self._store.release(replaced)
+        self._store.release_files(replaced)
 
-    def take(self, preparation_id: str) -> Preparation:
+    def take_preparation(self, preparation_id: str) -> Preparation:
         """Removes and returns the preparation, to run it. Its artifacts stay with its owner.
 
         Raises:
@@ -209,7 +209,7 @@ class Preparations:
             self._remove_preparation(preparation)
         return preparation
 
-    def expire(self) -> int:
+    def remove_expired(self) -> int:
         """Removes the expired preparations and their artifacts; returns their number."""
         latest = self._clock() - self._limits.preparation_ttl
         with self._lock:
@@ -217,7 +217,7 @@ class Preparations:
             for preparation in expired:
                 self._remove_preparation(preparation)
         for preparation in expired:
-            self._store.release(preparation.owner)
+            self._store.release_files(preparation.owner)
         return len(expired)
 
     def _remove_preparation(self, preparation: Preparation) -> None:

@@ -72,24 +72,24 @@ class FinishedJobSummary:
 class Recorder(Protocol):
     """A storage for jobs. Thread-safe.
 
-    A method that can't store its data logs the error, except `add`, which raises. `taken_on`,
-    `state` and `end` wait while a disk is full or a store is unavailable.
+    A method that can't store its data logs the error, except `add_job`, which raises. `mark_accepted`,
+    `add_state` and `end_job` wait while a disk is full or a store is unavailable.
     """
 
-    def add(self, job: UnfinishedJob) -> None:
+    def add_job(self, job: UnfinishedJob) -> None:
         """Stores a new job; returns when the job is durable.
 
         Raises:
             Unavailable: the job can't be stored.
         """
 
-    def taken_on(self, job_id: str) -> None:
+    def mark_accepted(self, job_id: str) -> None:
         """Stores that an executor has accepted the job; returns when that is durable."""
 
-    def state(self, job_id: str, event: StateEvent) -> None:
+    def add_state(self, job_id: str, event: StateEvent) -> None:
         """Stores the state that the job is about to enter; returns when that is durable."""
 
-    def messages(
+    def add_messages(
         self,
         job_id: str,
         messages: Sequence[JobMessage],
@@ -104,21 +104,21 @@ class Recorder(Protocol):
         crash of the machine.
         """
 
-    def series(self, job_id: str, series: Sequence[StageSeries]) -> None:
+    def put_series(self, job_id: str, series: Sequence[StageSeries]) -> None:
         """Stores the history of the stages of an unfinished job."""
 
-    def end(self, spec: JobSpec, archive: Archive) -> int | None:
+    def end_job(self, spec: JobSpec, archive: Archive) -> int | None:
         """Stores the terminal state, which is the last of the archive's entries; returns when that is
         durable.
 
-        Returns the approximate stored size in bytes; None if `read` can't return more than the job
+        Returns the approximate stored size in bytes; None if `read_archive` can't return more than the job
         list.
         """
 
-    def metrics(self, job_id: str, metrics: JobMetrics) -> None:
+    def replace_metrics(self, job_id: str, metrics: JobMetrics) -> None:
         """Replaces the final metrics of a finished job."""
 
-    def read(self, job_id: str) -> Archive:
+    def read_archive(self, job_id: str) -> Archive:
         """Returns all stored data of a finished job.
 
         Raises:
@@ -126,7 +126,7 @@ class Recorder(Protocol):
             DamagedData: the stored data is damaged.
         """
 
-    def forget(self, job_id: str) -> None:
+    def delete_job(self, job_id: str) -> None:
         """Deletes a job."""
 
 
@@ -136,13 +136,13 @@ class InMemoryRecorder:
     def __init__(self) -> None:
         self._ended: dict[str, bytes] = {}
 
-    def add(self, job: UnfinishedJob) -> None: ...
+    def add_job(self, job: UnfinishedJob) -> None: ...
 
-    def taken_on(self, job_id: str) -> None: ...
+    def mark_accepted(self, job_id: str) -> None: ...
 
-    def state(self, job_id: str, event: StateEvent) -> None: ...
+    def add_state(self, job_id: str, event: StateEvent) -> None: ...
 
-    def messages(
+    def add_messages(
         self,
         job_id: str,
         messages: Sequence[JobMessage],
@@ -150,21 +150,21 @@ class InMemoryRecorder:
         early_errors: JobErrors,
     ) -> None: ...
 
-    def series(self, job_id: str, series: Sequence[StageSeries]) -> None: ...
+    def put_series(self, job_id: str, series: Sequence[StageSeries]) -> None: ...
 
-    def end(self, spec: JobSpec, archive: Archive) -> int | None:
+    def end_job(self, spec: JobSpec, archive: Archive) -> int | None:
         packed = pack_archive(archive)
         self._ended[spec.job_id] = packed
         return len(packed) + 2 * len(spec.options_json)
 
-    def metrics(self, job_id: str, metrics: JobMetrics) -> None:
-        self._ended[job_id] = pack_archive(attrs.evolve(self.read(job_id), metrics=metrics))
+    def replace_metrics(self, job_id: str, metrics: JobMetrics) -> None:
+        self._ended[job_id] = pack_archive(attrs.evolve(self.read_archive(job_id), metrics=metrics))
 
-    def read(self, job_id: str) -> Archive:
+    def read_archive(self, job_id: str) -> Archive:
         packed = self._ended.get(job_id)
         if packed is None:
             raise NotFound(f"job {job_id!r} was removed from the list of jobs")
         return unpack_archive(packed)
 
-    def forget(self, job_id: str) -> None:
+    def delete_job(self, job_id: str) -> None:
         self._ended.pop(job_id, None)

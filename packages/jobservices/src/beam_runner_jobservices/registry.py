@@ -81,7 +81,7 @@ class JobRegistry:
         self._unfinished: list[UnfinishedJob] = []
         self._waits_told: dict[str, str] = {}
 
-    def run(self, preparation_id: str, retrieval_endpoint: str) -> str:
+    def run_job(self, preparation_id: str, retrieval_endpoint: str) -> str:
         """Records and starts the prepared job; returns the job's id, which differs from the
         preparation's id.
 
@@ -100,7 +100,7 @@ class JobRegistry:
             if start is None:
                 if self._refused.is_set():
                     raise Unavailable("the job server is shutting down and accepts no jobs")
-                preparation = self._preparations.take(preparation_id)
+                preparation = self._preparations.take_preparation(preparation_id)
                 start = _RunRequest(preparation_id, self._new_job_id(preparation), Future())
                 self._starts[preparation_id] = start
         if preparation is not None:
@@ -131,7 +131,7 @@ class JobRegistry:
             preparation.owner,
             (StateEvent(JobState.STOPPED, self._clock()),),
         )
-        self._recorder.add(kept)
+        self._recorder.add_job(kept)
         self._start_executor(self._create_job(kept, start), kept.spec)
 
     def _create_job(self, kept: UnfinishedJob, start: _RunRequest) -> Job:
@@ -174,9 +174,9 @@ class JobRegistry:
             job.state(JobState.FAILED, reason)
             raise ExecutorFailed(f"job {spec.job_id}: {reason}") from error
         if not spec.resumed:
-            self._recorder.taken_on(spec.job_id)
+            self._recorder.mark_accepted(spec.job_id)
 
-    def restore(self, jobs: Iterable[UnfinishedJob | FinishedJobSummary]) -> None:
+    def restore_jobs(self, jobs: Iterable[UnfinishedJob | FinishedJobSummary]) -> None:
         """Restores the jobs of an earlier server. Must be called before anything else."""
         ended: list[tuple[_RunRequest, FinishedJob]] = []
         for kept in jobs:
@@ -194,12 +194,12 @@ class JobRegistry:
         for start, job in sorted(ended, key=lambda item: item[1].current.time):
             self._add_finished_job(start, job.size)
 
-    def resume(self, retrieval_endpoint: str) -> None:
+    def resume_jobs(self, retrieval_endpoint: str) -> None:
         """Passes the restored unfinished jobs to the executor again.
 
         The method returns when the executor has accepted them. A job that the executor refuses is
         FAILED. If the executor can't accept a job now, the method tries again a few seconds later.
-        It stops early after `refuse`, and leaves the other jobs to the next server.
+        It stops early after `refuse_new_jobs`, and leaves the other jobs to the next server.
         """
         while self._unfinished and not self._refused.is_set():
             # Each job stays in the list until it is handled, so that an error can't leave a job
@@ -214,7 +214,7 @@ class JobRegistry:
 
     def _resume_job(self, kept: UnfinishedJob, retrieval_endpoint: str) -> bool:
         """Passes a job to the executor again; returns whether the job needs no further try."""
-        job = self.job(kept.spec.job_id)
+        job = self.get_job(kept.spec.job_id)
         if isinstance(job, FinishedJob) or job.current.state.is_terminal:
             return True
         if missing := self._find_missing_artifact(kept.spec):
@@ -252,7 +252,7 @@ class JobRegistry:
         """Returns the artifacts of a job with their current paths, which can differ from those of an earlier server."""
         return {
             environment_id: tuple(
-                attrs.evolve(one, path=str(self._store.path(one.sha256))) for one in artifacts
+                attrs.evolve(one, path=str(self._store.get_path(one.sha256))) for one in artifacts
             )
             for environment_id, artifacts in spec.artifacts.items()
         }
@@ -261,7 +261,7 @@ class JobRegistry:
         """Returns a missing artifact of the job, or empty if none is missing."""
         for artifacts in spec.artifacts.values():
             for artifact in artifacts:
-                path = self._store.path(artifact.sha256)
+                path = self._store.get_path(artifact.sha256)
                 if not path.exists() or path.stat().st_size != artifact.size:
                     return f"the artifact {artifact.file_name!r} is missing from {path}"
         return ""
@@ -269,7 +269,7 @@ class JobRegistry:
     def _release_artifacts(self, start: _RunRequest, owner: str) -> None:
         """Releases the artifacts of a finished job."""
         try:
-            self._store.release(owner)
+            self._store.release_files(owner)
         except OSError:
             _LOGGER.exception("job %s: can't remove the artifacts", start.job_id)
 
@@ -306,9 +306,9 @@ class JobRegistry:
                 del self._starts[oldest.preparation_id]
                 forgotten.append(oldest.job_id)
         for job_id in forgotten:
-            self._recorder.forget(job_id)
+            self._recorder.delete_job(job_id)
 
-    def job(self, job_id: str) -> Job | FinishedJob:
+    def get_job(self, job_id: str) -> Job | FinishedJob:
         """Returns the job with this id.
 
         Raises:
@@ -320,7 +320,7 @@ class JobRegistry:
             raise NotFound(f"no job {job_id!r} on this server")
         return job
 
-    def jobs(self) -> tuple[Job | FinishedJob, ...]:
+    def list_jobs(self) -> tuple[Job | FinishedJob, ...]:
         """Returns all jobs in memory, in the order in which they were run."""
         with self._lock:
             return tuple(self._jobs.values())
@@ -349,23 +349,25 @@ class JobRegistry:
 
     def _list_unfinished_jobs(self) -> list[Job]:
         return [
-            job for job in self.jobs() if isinstance(job, Job) and not job.current.state.is_terminal
+            job
+            for job in self.list_jobs()
+            if isinstance(job, Job) and not job.current.state.is_terminal
         ]
 
     def suspend_all(self) -> tuple[str, ...]:
         """Ignores all further reports of jobs; returns the ids of the unfinished ones."""
-        return tuple(job.info.job_id for job in self.jobs() if job.suspend())
+        return tuple(job.info.job_id for job in self.list_jobs() if job.suspend())
 
-    def note_series(self) -> None:
+    def record_series(self) -> None:
         """Records the history of the stages of running jobs, if jobs outlive the server."""
         if not isinstance(self._recorder, InMemoryRecorder):
             for job in self._list_unfinished_jobs():
                 try:
-                    job.note_series()
+                    job.record_series()
                 except Exception:
                     _LOGGER.exception("job %s: can't record the time series", job.spec.job_id)
 
-    def refuse(self) -> None:
+    def refuse_new_jobs(self) -> None:
         """Refuses all new jobs from now on."""
         with self._lock:
             self._refused.set()

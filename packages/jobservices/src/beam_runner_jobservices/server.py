@@ -145,7 +145,7 @@ class JobServer:
             executor, self._store, self._preparations, recorder, limits, clock
         )
         if self._file is not None:
-            self._registry.restore(self._file.jobs)
+            self._registry.restore_jobs(self._file.jobs)
         self._staging = StagingService(self._preparations, self._store, limits.staging_idle)
         observation = ObservationService(self._registry, kept_until, tell_story)
         self._add_services(tuple(options), limits, observation)
@@ -180,14 +180,14 @@ class JobServer:
         self._server.start()
         self._started = True
         self._resumer = start_retrying_thread(
-            partial(self._registry.resume, self.address), "beam-job-api-resuming"
+            partial(self._registry.resume_jobs, self.address), "beam-job-api-resuming"
         )
         _LOGGER.info("serving the Beam Job API at %s", self.address)
         return self.address
 
     def jobs(self) -> tuple[JobInfo, ...]:
         """Returns the jobs that were run, oldest first, with the last few hundred finished jobs."""
-        return tuple(job.info for job in self._registry.jobs())
+        return tuple(job.info for job in self._registry.list_jobs())
 
     def state(self, job_id: str) -> JobState:
         """Returns the state of one of `jobs`.
@@ -195,7 +195,7 @@ class JobServer:
         Raises:
             NotFound: the job doesn't exist.
         """
-        return self._registry.job(job_id).info.state
+        return self._registry.get_job(job_id).info.state
 
     def cancel_all(self, timeout: float) -> tuple[str, ...]:
         """Cancels all jobs, and waits up to `timeout` seconds until they have finished.
@@ -209,7 +209,7 @@ class JobServer:
 
         The method doesn't wait; `jobs` shows the progress.
         """
-        self._registry.refuse()
+        self._registry.refuse_new_jobs()
         return self._registry.drain_all()
 
     def stop(self, grace: float = 5.0) -> tuple[str, ...]:
@@ -220,10 +220,10 @@ class JobServer:
         reports of the executor, and the jobs' streams end with UNAVAILABLE. Then it waits up to 1 s
         for clients to read the rest of their streams. Returns the ids of the unfinished jobs.
         """
-        self._registry.refuse()
+        self._registry.refuse_new_jobs()
         if self._file is not None:
             self._file.hurry()
-            self._registry.note_series()
+            self._registry.record_series()
             left = self._registry.suspend_all()
         elif left := self.cancel_all(grace):
             _LOGGER.warning("Jobs that did not end within %.0f s: %s", grace, ", ".join(left))
@@ -246,9 +246,9 @@ class JobServer:
     def _run_housekeeping(self) -> None:
         while not self._stopping.wait(self._period):
             try:
-                self._preparations.expire()
+                self._preparations.remove_expired()
                 self._staging.cancel_idle()
-                self._registry.note_series()
+                self._registry.record_series()
             except Exception:
                 _LOGGER.exception("Housekeeping failed; the server will retry")
 

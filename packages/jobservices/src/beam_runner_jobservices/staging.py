@@ -155,9 +155,9 @@ def _stage_artifact(
     _check_file_name(dependency)
     if isinstance(dependency.source, EmbeddedArtifact):
         return _make_staged_artifact(
-            dependency, store.add(owner, dependency.source.data), file_type
+            dependency, store.add_file(owner, dependency.source.data), file_type
         )
-    with store.incoming(owner) as file:
+    with store.open_incoming_file(owner) as file:
         request: Request | None = ContentRequest(dependency)
         while True:
             answer = yield request

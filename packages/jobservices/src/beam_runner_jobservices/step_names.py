@@ -30,11 +30,11 @@ class StepNames:
             name = name.rpartition("/")[0]
         return ""
 
-    def named(self, name: str) -> str:
+    def find_exact(self, name: str) -> str:
         """Returns the id of the step with exactly this full name; empty if no step matches."""
         return self._by_name.get(name, "")
 
-    def step_of(self, text: str) -> tuple[str, str]:
+    def split_step_name(self, text: str) -> tuple[str, str]:
         """Returns the id of the step of a message, and the text without the step's name.
 
         The name is in brackets before the text. Brackets around anything else belong to the text.

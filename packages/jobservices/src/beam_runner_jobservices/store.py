@@ -138,7 +138,7 @@ class ArtifactStore:
             )
         for owner, hashes in (held or {}).items():
             for sha256 in hashes:
-                if self.path(sha256).exists():
+                if self.get_path(sha256).exists():
                     self._add_owner(owner, sha256)
         self._remove_unowned_files()
         self._incoming.mkdir(mode=0o700)
@@ -153,7 +153,7 @@ class ArtifactStore:
             else:
                 others.append(name)
         for sha256, name in self._copies.items():
-            path = self.path(sha256)
+            path = self.get_path(sha256)
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 far.fetch(name, path)
@@ -170,7 +170,7 @@ class ArtifactStore:
                 path.unlink()
 
     @contextmanager
-    def incoming(self, owner: str) -> Iterator[IncomingFile]:
+    def open_incoming_file(self, owner: str) -> Iterator[IncomingFile]:
         """Opens a new file for writing, which disappears at the end of the `with` block unless it was
         committed.
 
@@ -191,9 +191,9 @@ class ArtifactStore:
         finally:
             path.unlink(missing_ok=True)
 
-    def add(self, owner: str, data: bytes) -> StoredFile:
+    def add_file(self, owner: str, data: bytes) -> StoredFile:
         """Stores `data`, held by `owner`."""
-        with self.incoming(owner) as file:
+        with self.open_incoming_file(owner) as file:
             file.write(data)
             return file.commit()
 
@@ -212,7 +212,7 @@ class ArtifactStore:
     def _adopt_file(
         self, owner: str, source: Path, sha256: str, size: int, copy: str | None
     ) -> StoredFile:
-        target = self.path(sha256)
+        target = self.get_path(sha256)
         superfluous = copy
         with self._mutex:
             if sha256 not in self._owners:
@@ -238,7 +238,7 @@ class ArtifactStore:
         self._owners.setdefault(sha256, set()).add(owner)
         self._held.setdefault(owner, set()).add(sha256)
 
-    def path(self, sha256: str) -> Path:
+    def get_path(self, sha256: str) -> Path:
         """Returns the path of the file with this content, whether or not it exists.
 
         Raises:
@@ -248,21 +248,21 @@ class ArtifactStore:
             raise NotFound(f"{sha256!r} isn't a sha256 hash in lower-case hexadecimal")
         return self._complete / sha256[:2] / sha256
 
-    def open(self, sha256: str) -> BinaryIO:
+    def open_file(self, sha256: str) -> BinaryIO:
         """Opens a complete file for reading; it stays readable if it is released meanwhile.
 
         Raises:
             NotFound: the file doesn't exist.
         """
         try:
-            return open(self.path(sha256), "rb")
+            return open(self.get_path(sha256), "rb")
         except FileNotFoundError:
             raise NotFound(
                 f"no artifact with sha256 {sha256}; the server removes artifacts when"
                 " their job ends"
             ) from None
 
-    def release(self, owner: str) -> None:
+    def release_files(self, owner: str) -> None:
         """Releases the files that `owner` holds, and removes those without another owner."""
         copies = []
         with self._mutex:
@@ -271,7 +271,7 @@ class ArtifactStore:
                 owners.discard(owner)
                 if not owners:
                     del self._owners[sha256]
-                    self.path(sha256).unlink(missing_ok=True)
+                    self.get_path(sha256).unlink(missing_ok=True)
                     copies.append(self._copies.pop(sha256, None))
         self._remove_copies(copies)
 

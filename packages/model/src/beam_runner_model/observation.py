@@ -39,7 +39,7 @@ class JobTimes:
     kept_until: float | None = None
 
     @classmethod
-    def of(cls, job_id: str, states: Iterable[StateEvent], last_error: str) -> JobTimes:
+    def from_states(cls, job_id: str, states: Iterable[StateEvent], last_error: str) -> JobTimes:
         """Returns the times of a job.
 
         Args:

@@ -62,7 +62,7 @@ def create_app(settings: WebSettings, connect: Callable[[], JobClient] | None = 
         RequestGuard, settings.allowed_hosts, settings.token, read_only=settings.read_only
     )
     return Starlette(
-        routes=site.routes(),
+        routes=site.list_routes(),
         middleware=[guard],
         lifespan=site.lifespan,
         exception_handlers={
@@ -86,7 +86,7 @@ class _RequestHandlers:
         self._api = ScriptApi(self._pages)
         self._login = LoginPage(self._renderer, settings)
 
-    def routes(self) -> list[Route | Mount]:
+    def list_routes(self) -> list[Route | Mount]:
         pages = {
             f"/jobs/{{job_id}}/{name}".rstrip("/"): self._make_page_handler(name)
             for name in JOB_PAGES
@@ -98,12 +98,12 @@ class _RequestHandlers:
             "/jobs/{job_id}/stacks": self._show_stacks,
             "/jobs/{job_id}/bundle": self._show_bundle,
             "/jobs/{job_id}/report.html": self._download_report,
-            **self._api.answers(),
+            **self._api.list_handlers(),
         }
         return [
             *(Route(path, self._make_threaded_handler(answer)) for path, answer in answers.items()),
-            Route("/events", self._events.of_the_list),
-            Route("/jobs/{job_id}/events", self._events.of_a_job),
+            Route("/events", self._events.stream_job_list),
+            Route("/jobs/{job_id}/events", self._events.stream_job_page),
             Route(
                 "/jobs/{job_id}/cancel",
                 self._make_threaded_handler(self._cancel_job),
@@ -143,28 +143,32 @@ class _RequestHandlers:
         return endpoint
 
     def _render_html(self, template: str, values: Values, status: int = 200) -> HTMLResponse:
-        return HTMLResponse(self._renderer.page(template, values), status)
+        return HTMLResponse(self._renderer.render_page(template, values), status)
 
     def _show_job_list(self, request: Request) -> Response:
-        return self._render_html("jobs.html", self._pages.jobs(request.query_params))
+        return self._render_html("jobs.html", self._pages.list_jobs(request.query_params))
 
     def _make_page_handler(self, name: str) -> _Answer:
         def show(request: Request) -> Response:
-            values = self._pages.job(request.path_params["job_id"], name, request.query_params)
+            values = self._pages.show_job_page(
+                request.path_params["job_id"], name, request.query_params
+            )
             return self._render_html(JOB_PAGES[name].template, values)
 
         return show
 
     def _show_end_form(self, request: Request) -> Response:
-        values = self._pages.job(request.path_params["job_id"], "end", request.query_params)
+        values = self._pages.show_job_page(
+            request.path_params["job_id"], "end", request.query_params
+        )
         return self._render_html("end.html", values)
 
     def _show_stacks(self, request: Request) -> Response:
-        values = self._pages.stacks(request.path_params["job_id"], request.query_params)
+        values = self._pages.show_stacks(request.path_params["job_id"], request.query_params)
         return self._render_html("stacks.html", values)
 
     def _show_bundle(self, request: Request) -> Response:
-        values = self._pages.bundle(request.path_params["job_id"], request.query_params)
+        values = self._pages.show_bundle(request.path_params["job_id"], request.query_params)
         return self._render_html("bundle.html", values)
 
     def _cancel_job(self, request: Request) -> Response:
@@ -180,17 +184,17 @@ class _RequestHandlers:
             text = f"The job has already finished ({state.name}) and can't be {what}."
             raise HTTPException(409, text)
         call(job_id)
-        return RedirectResponse(self._renderer.link("/jobs/{}", job_id).unescape(), 303)
+        return RedirectResponse(self._renderer.make_link("/jobs/{}", job_id).unescape(), 303)
 
     def _download_report(self, request: Request) -> Response:
-        view = self._pages.view(request.path_params["job_id"])
+        view = self._pages.view_job(request.path_params["job_id"])
         name = "".join(c if c.isalnum() else "-" for c in view.id if c.isascii())
         disposition = {"content-disposition": f'attachment; filename="{name}.html"'}
         return HTMLResponse(render_report(self._renderer, view), headers=disposition)
 
     def _render_error(self, request: Request, status: int, title: str, text: str) -> Response:
         if request.url.path.removeprefix(self._settings.root_path).startswith("/api/"):
-            return self._api.error(status, text)
+            return self._api.make_error_response(status, text)
         values = {
             "title": title,
             "text": text,
@@ -204,7 +208,7 @@ class _RequestHandlers:
     async def job_server_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, JobApiError)
         if error.code == "NOT_FOUND" and "job_id" in request.path_params:
-            await self._run_in_thread(self._watches.forget, request.path_params["job_id"])
+            await self._run_in_thread(self._watches.close_follower, request.path_params["job_id"])
         title = {
             "NOT_FOUND": "The job doesn't exist",
             "UNAVAILABLE": "The job server doesn't respond",

@@ -187,15 +187,20 @@ def test_stack_is_shown_only_if_thread_is_unambiguous(sdk: str) -> None:
     pid = 0 if sdk else 47
     at_work = ThreadStack("node", pid, "a", (LIBRARY, HARNESS, ASK), sdk)
     elsewhere = ThreadStack("node", pid, "b", (LIBRARY, HARNESS, MAIN), sdk)
-    found = find_bundle_thread(here, [WorkerThread.of(at_work)])
+    found = find_bundle_thread(here, [WorkerThread.from_stack(at_work)])
     assert found is not None and found.own[0].place == "words.py:31 in ask"
-    assert find_bundle_thread(here, [WorkerThread.of(at_work), WorkerThread.of(elsewhere)]) is None
+    assert (
+        find_bundle_thread(
+            here, [WorkerThread.from_stack(at_work), WorkerThread.from_stack(elsewhere)]
+        )
+        is None
+    )
     assert find_bundle_thread(here, []) is None
 
 
 def test_user_threads_without_bundle_are_not_at_work() -> None:
-    main = WorkerThread.of(ThreadStack("node", 47, "MainThread", (MAIN, LIBRARY), "python"))
-    at_work = WorkerThread.of(
+    main = WorkerThread.from_stack(ThreadStack("node", 47, "MainThread", (MAIN, LIBRARY), "python"))
+    at_work = WorkerThread.from_stack(
         ThreadStack("node", 47, "t", (MAIN, HARNESS, ASK, GENERATED), "python")
     )
     assert not main.is_users

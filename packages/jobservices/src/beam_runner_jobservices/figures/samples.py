@@ -20,7 +20,7 @@ def decode_samples(info: MetricCell) -> tuple[bytes, ...]:
     """Returns the encoded elements of a metric of this URN, oldest first; none if the payload is malformed."""
     try:
         data = PayloadReader(info.payload)
-        return tuple(data.piece() for _ in range(data.count()))[-_MOST:]
+        return tuple(data.read_bytes() for _ in range(data.read_count()))[-_MOST:]
     except BROKEN:
         return ()
 
@@ -46,15 +46,15 @@ def _read_value(coder: str, data: PayloadReader) -> str:
     name, _, inner = coder.partition("<")
     match name:
         case "bytes":
-            return _format_bytes(data.piece())
+            return _format_bytes(data.read_bytes())
         case "string_utf8":
-            return repr(data.piece().decode())
+            return repr(data.read_bytes().decode())
         case "varint":
-            return str(data.varint())
+            return str(data.read_varint())
         case "bool":
-            return str(data.varint() == 1)
+            return str(data.read_varint() == 1)
         case "double":
-            return repr(data.double())
+            return repr(data.read_double())
         case "kv":
             key, value = _split_coder_pair(inner.removesuffix(">"))
             return f"{_read_value(key, data)}: {_read_value(value, data)}"

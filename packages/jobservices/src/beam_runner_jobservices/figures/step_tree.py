@@ -63,12 +63,12 @@ class StepTree:
         """Returns the id of the step that a metric or a message refers to as `name`; empty if no step matches."""
         return self.names.find(name)
 
-    def label_of(self, name: str) -> str:
+    def get_full_name(self, name: str) -> str:
         """Returns the full name of the step that `name` refers to, or `name` itself."""
         found = self.find(name)
         return self.steps[found].name if found else name
 
-    def leaves(self, step: str) -> Iterator[str]:
+    def list_leaves(self, step: str) -> Iterator[str]:
         """Returns the ids of the steps without parts in `step`, including itself."""
         pending = [step]
         while pending:
@@ -79,7 +79,7 @@ class StepTree:
             else:
                 yield key
 
-    def way_to(self, step: str) -> Iterator[str]:
+    def list_ancestors(self, step: str) -> Iterator[str]:
         """Returns the composites that contain `step`, innermost first."""
         above = self.steps[step].parent if step in self.steps else ""
         while above:

@@ -26,7 +26,7 @@ class ScriptApi:
     def __init__(self, pages: PageContents) -> None:
         self._pages = pages
 
-    def answers(self) -> Mapping[str, Callable[[Request], Response]]:
+    def list_handlers(self) -> Mapping[str, Callable[[Request], Response]]:
         """Returns the handlers by address; each of them is a blocking call."""
         return {
             "/api/v1/jobs": self._list_jobs,
@@ -37,7 +37,7 @@ class ScriptApi:
             "/healthz": self._report_health,
         }
 
-    def error(self, status: int, text: str) -> Response:
+    def make_error_response(self, status: int, text: str) -> Response:
         """Returns an error as JSON."""
         return _make_json_response({"error": text}, status)
 
@@ -47,18 +47,20 @@ class ScriptApi:
         )
 
     def _describe_job(self, request: Request) -> Response:
-        return _make_json_response(summarize_job(self._pages.view(request.path_params["job_id"])))
+        return _make_json_response(
+            summarize_job(self._pages.view_job(request.path_params["job_id"]))
+        )
 
     def _get_job_part(self, request: Request) -> Response:
         part = _PARTS.get(request.path_params["part"])
         if part is None:
-            return self.error(404, f"unknown part; expected one of {', '.join(_PARTS)}")
-        found = part(self._pages.view(request.path_params["job_id"]), request)
+            return self.make_error_response(404, f"unknown part; expected one of {', '.join(_PARTS)}")
+        found = part(self._pages.view_job(request.path_params["job_id"]), request)
         return _make_json_response({request.path_params["part"]: convert_to_json_values(found)})
 
     def _download_log(self, request: Request) -> Response:
         """Returns the log as a file, with the page's filter. Terminal escapes stay in the file."""
-        view = self._pages.view(request.path_params["job_id"])
+        view = self._pages.view_job(request.path_params["job_id"])
         lines = read_all_lines(view, _read_log_filter(request))
         text = "".join(
             f"{line.time} {line.severity} [{_find_step_name(view, line.step)}] {line.text}\n"
@@ -83,7 +85,7 @@ class ScriptApi:
             *(f'beam_jobs{{state="{s.name.lower()}"}} {counts[s]}' for s in JobState),
         ]
         running = [line.id for line in lines if not line.state.is_terminal]
-        views = [self._pages.view(job_id) for job_id in running]
+        views = [self._pages.view_job(job_id) for job_id in running]
         text += _format_prometheus_metrics(views)
         return PlainTextResponse("\n".join(text) + "\n")
 

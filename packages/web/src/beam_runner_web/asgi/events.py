@@ -43,16 +43,16 @@ class EventStreams:
         self._in_thread = in_thread
         self._open = 0
 
-    async def of_the_list(self, request: Request) -> Response:
+    async def stream_job_list(self, request: Request) -> Response:
         """Returns the stream of the list of jobs."""
 
         def render() -> _Rendered:
-            values = self._pages.jobs(request.query_params)
-            return self._renderer.live_parts("jobs.html", values), _LIST_PAUSE_SECONDS, False
+            values = self._pages.list_jobs(request.query_params)
+            return self._renderer.render_live_parts("jobs.html", values), _LIST_PAUSE_SECONDS, False
 
         return await self._open_stream(request, render)
 
-    async def of_a_job(self, request: Request) -> Response:
+    async def stream_job_page(self, request: Request) -> Response:
         """Returns the stream of one of a job's pages; the parameter `page` names it."""
         job_id = request.path_params["job_id"]
         page = request.query_params.get("page", "")
@@ -60,11 +60,11 @@ class EventStreams:
             return PlainTextResponse("The page doesn't exist.", 404)
 
         def render() -> _Rendered:
-            values = self._pages.job(job_id, page, request.query_params)
+            values = self._pages.show_job_page(job_id, page, request.query_params)
             job = values["job"]
             over = job.state.is_terminal and not job.snapshot.away
-            parts = self._renderer.live_parts(JOB_PAGES[page].template, values)
-            return parts, self._pages.watches.get(job_id).pause, over
+            parts = self._renderer.render_live_parts(JOB_PAGES[page].template, values)
+            return parts, self._pages.watches.get_follower(job_id).pause, over
 
         return await self._open_stream(request, render)
 

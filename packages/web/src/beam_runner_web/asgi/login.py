@@ -38,7 +38,7 @@ class LoginPage:
             "live": False,
             "wrong": wrong,
         }
-        return HTMLResponse(self._renderer.page("login.html", values), 403 if wrong else 200)
+        return HTMLResponse(self._renderer.render_page("login.html", values), 403 if wrong else 200)
 
     async def _check_submitted_token(self, request: Request) -> Response:
         body = b""
@@ -49,7 +49,7 @@ class LoginPage:
         shown = _read_token_field(body)
         if not tokens_match(shown, self._settings.token):
             return await self._show_form(wrong=True)
-        response = RedirectResponse(self._renderer.link("/").unescape(), 303)
+        response = RedirectResponse(self._renderer.make_link("/").unescape(), 303)
         response.set_cookie(
             COOKIE,
             shown,

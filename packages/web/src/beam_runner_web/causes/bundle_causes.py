@@ -56,8 +56,8 @@ def _make_bundle_cause(
     tree = facts.snapshot.tree
     one = max(bundles, key=lambda bundle: bundle.seconds)
     steps = [step for step in map(tree.find, one.steps) if step]
-    step = facts.hottest(steps)
-    name = facts.names(steps) or " + ".join(one.steps)
+    step = facts.find_slowest_step(steps)
+    name = facts.name_steps(steps) or " + ".join(one.steps)
     many = "one bundle" if len(bundles) == 1 else f"{format_count(len(bundles))} bundles"
     length = (
         format_duration(one.seconds)
@@ -69,7 +69,7 @@ def _make_bundle_cause(
     process = f"process {one.pid} on {one.host}{again}"
     usual = stage.bundle_msecs.mean / 1000 if stage and stage.bundle_msecs else 0.0
     straggles = 0 < usual < one.seconds / _STRAGGLES
-    grouped = straggles and stage is not None and bool(facts.grouping(stage))
+    grouped = straggles and stage is not None and bool(facts.find_grouping(stage))
     if is_stalled(one):
         still = _describe_lack_of_progress(facts, one, process)
         text = f"{name} {worked}, {still}"
@@ -114,9 +114,9 @@ def _find_old_bundles(facts: JobFacts) -> Iterator[Cause]:
         yield Cause(
             CauseKind.LONG_BUNDLE,
             CauseSeverity.WARN,
-            f"{facts.name(stage)} has processed one bundle for {age}",
-            facts.card(stage),
-            facts.step(stage),
+            f"{facts.name_stage(stage)} has processed one bundle for {age}",
+            facts.make_card_link(stage),
+            facts.find_main_step(stage),
         )
 
 

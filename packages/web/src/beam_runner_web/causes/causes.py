@@ -131,13 +131,15 @@ def _find_drain_delay(facts: JobFacts) -> Iterator[Cause]:
     standing = {one.stage for one in execution.bundles if is_stalled(one)}
     stages = [stage for stage in facts.snapshot.figures.stages if stage.id in standing]
     if stages:
-        names = " and ".join(dict.fromkeys(facts.name(stage) for stage in stages[:2]))
+        names = " and ".join(dict.fromkeys(facts.name_stage(stage) for stage in stages[:2]))
         text = (
             f"The drain waits for {names}: a bundle runs until its code returns or"
             " claims its next position, and makes no progress; if it never does, cancel"
             " the job"
         )
-        yield Cause(CauseKind.DRAIN, CauseSeverity.WARN, text, "end", facts.step(stages[0]))
+        yield Cause(
+            CauseKind.DRAIN, CauseSeverity.WARN, text, "end", facts.find_main_step(stages[0])
+        )
 
 
 def _find_growing_backlogs(facts: JobFacts) -> Iterator[Cause]:
@@ -156,10 +158,10 @@ def _find_growing_backlogs(facts: JobFacts) -> Iterator[Cause]:
             yield Cause(
                 CauseKind.BACKLOG,
                 CauseSeverity.WARN,
-                f"{facts.name(stage)} doesn't keep up: {format_size(now)} wait for it; it was"
+                f"{facts.name_stage(stage)} doesn't keep up: {format_size(now)} wait for it; it was"
                 f" {format_size(before[stage.id])} half a minute ago",
-                facts.card(stage),
-                facts.step(stage),
+                facts.make_card_link(stage),
+                facts.find_main_step(stage),
             )
 
 
@@ -173,8 +175,8 @@ def _find_retried_stages(facts: JobFacts) -> Iterator[Cause]:
     for stage in facts.snapshot.figures.stages:
         if stage.retried and not told.intersection(stage.steps):
             times = "once" if stage.retried == 1 else f"{format_count(stage.retried)} times"
-            text = f"Bundles of {facts.name(stage)} were retried {times}"
-            card, step = facts.card(stage), facts.step(stage)
+            text = f"Bundles of {facts.name_stage(stage)} were retried {times}"
+            card, step = facts.make_card_link(stage), facts.find_main_step(stage)
             yield Cause(CauseKind.RETRIED, CauseSeverity.WARN, text, card, step)
 
 
@@ -206,7 +208,9 @@ def _find_warnings(facts: JobFacts) -> Iterator[Cause]:
     if last is None:
         return
     tree = facts.snapshot.tree
-    step, text = (tree.find(last.step), last.text) if last.step else tree.names.step_of(last.text)
+    step, text = (
+        (tree.find(last.step), last.text) if last.step else tree.names.split_step_name(last.text)
+    )
     one = "A warning" if count == 1 else f"{format_count(count)} warnings, the last"
     where = f" of {tree.steps[step].name}" if step else ""
     said = f"{one}{where}: {truncate_to_line(text, 160)}"

@@ -59,15 +59,15 @@ def _explain_stage_delay(
     )
     oldest = (stage.commit_lag or 0) / 1000
     behind = f"its output is {format_duration(lag)} behind"
-    step = facts.step(stage)
+    step = facts.find_main_step(stage)
     if max(own, oldest) > lag / 2:
-        text = f"{facts.name(stage)} holds event time back: {behind}"
+        text = f"{facts.name_stage(stage)} holds event time back: {behind}"
         if oldest >= min(own, _SLOW_SECONDS):
             many = stage.open_bundles or 1
             ran = f"its oldest bundle has run for {format_duration(oldest)}"
-            text = f"{facts.name(stage)} doesn't keep up: {behind}, and {ran}"
+            text = f"{facts.name_stage(stage)} doesn't keep up: {behind}, and {ran}"
             text += f" ({many} are not done)" if many > 1 else ""
-        return Cause(CauseKind.LATE, CauseSeverity.WARN, text, facts.card(stage), step)
+        return Cause(CauseKind.LATE, CauseSeverity.WARN, text, facts.make_card_link(stage), step)
     return _explain_source_delay(facts, stage, mark, lag) if is_source else None
 
 
@@ -77,7 +77,7 @@ def _find_available_event_time(facts: JobFacts, stage: StageFigures, ahead: int)
     `ahead` is the watermark of the stage's input. Elements that wait for the stage or are in its
     bundles hold it.
     """
-    told = (one.output_watermark for one in facts.before_stage(stage))
+    told = (one.output_watermark for one in facts.list_upstream_stages(stage))
     marks = [mark for mark in told if mark is not None and not is_max_timestamp(mark)]
     return max(min(marks, default=ahead), ahead)
 
@@ -91,7 +91,7 @@ def _make_missing_watermark_cause(facts: JobFacts, stage: StageFigures) -> Cause
         f"{facts.snapshot.tree.steps[source].name} has not reported a watermark yet:"
         " windows after it can't close"
     )
-    return Cause(CauseKind.LATE, CauseSeverity.WARN, text, facts.card(stage), source)
+    return Cause(CauseKind.LATE, CauseSeverity.WARN, text, facts.make_card_link(stage), source)
 
 
 def _explain_source_delay(
@@ -108,12 +108,24 @@ def _explain_source_delay(
     behind = f"its output is {format_duration(lag)} behind"
     if moved is not None and moved > _AS_TIME_GOES:
         left = format_duration(lag / (moved - 1))
-        text = f"{facts.name(stage)} catches up: {behind}, and at this rate it needs {left}"
-        return Cause(CauseKind.LATE, CauseSeverity.NOTE, text, facts.card(stage), facts.step(stage))
+        text = f"{facts.name_stage(stage)} catches up: {behind}, and at this rate it needs {left}"
+        return Cause(
+            CauseKind.LATE,
+            CauseSeverity.NOTE,
+            text,
+            facts.make_card_link(stage),
+            facts.find_main_step(stage),
+        )
     if _is_busy(facts, stage):
         comes = ", and doesn't catch up" if moved is not None else ""
-        text = f"{facts.name(stage)} doesn't keep up with its source: {behind}{comes}"
-        return Cause(CauseKind.LATE, CauseSeverity.WARN, text, facts.card(stage), facts.step(stage))
+        text = f"{facts.name_stage(stage)} doesn't keep up with its source: {behind}{comes}"
+        return Cause(
+            CauseKind.LATE,
+            CauseSeverity.WARN,
+            text,
+            facts.make_card_link(stage),
+            facts.find_main_step(stage),
+        )
     since = next((time for time, at in points if at == mark), now)
     name = facts.snapshot.tree.steps[source].name
     if now - since >= _STANDS_SECONDS:
@@ -123,18 +135,26 @@ def _explain_source_delay(
             " windows after it can't close"
         )
         more = "A source without data must still advance its watermark"
-        return Cause(CauseKind.LATE, CauseSeverity.WARN, text, facts.card(stage), source, more)
+        return Cause(
+            CauseKind.LATE, CauseSeverity.WARN, text, facts.make_card_link(stage), source, more
+        )
     return Cause(
-        CauseKind.LATE, CauseSeverity.NOTE, f"{name} is late: {behind}", facts.card(stage), source
+        CauseKind.LATE,
+        CauseSeverity.NOTE,
+        f"{name} is late: {behind}",
+        facts.make_card_link(stage),
+        source,
     )
 
 
 def _is_busy(facts: JobFacts, stage: StageFigures) -> bool:
     """Returns whether the steps of a stage were active for most of the recent time."""
-    before = facts.before(_TREND_SECONDS)
+    before = facts.find_earlier_sample(_TREND_SECONDS)
     if before is None:
         return False
-    worked = sum(max(0, facts.wall(key) - facts.wall(key, before)) for key in stage.steps)
+    worked = sum(
+        max(0, facts.get_wall_time(key) - facts.get_wall_time(key, before)) for key in stage.steps
+    )
     return worked / 1000 > _BUSY * (facts.snapshot.taken - before.time)
 
 
@@ -151,7 +171,7 @@ def _find_dropped_data(facts: JobFacts) -> Iterator[Cause]:
     names = facts.snapshot.tree.steps
     for stage in facts.snapshot.figures.stages:
         if stage.dropped and stage.steps:
-            step = facts.grouping(stage) or stage.steps[0]
+            step = facts.find_grouping(stage) or stage.steps[0]
             values = "a value" if stage.dropped == 1 else f"{format_count(stage.dropped)} values"
             text = (
                 f"{names[step].name} has dropped {values} as late, after their windows"
@@ -161,7 +181,9 @@ def _find_dropped_data(facts: JobFacts) -> Iterator[Cause]:
                 "A longer allowed lateness keeps windows open longer; a trigger"
                 " inside Repeatedly fires again"
             )
-            yield Cause(CauseKind.DROPPED, CauseSeverity.WARN, text, facts.card(stage), step, more)
+            yield Cause(
+                CauseKind.DROPPED, CauseSeverity.WARN, text, facts.make_card_link(stage), step, more
+            )
 
 
 def _find_open_windows(facts: JobFacts) -> Iterator[Cause]:
@@ -188,16 +210,18 @@ def _find_open_windows(facts: JobFacts) -> Iterator[Cause]:
                 f"{name} collects values, and has not emitted a group yet: {open_}"
                 f" so far ({windows})"
             )
-            yield Cause(CauseKind.GATHERS, CauseSeverity.NOTE, text, facts.card(stage), key)
+            yield Cause(
+                CauseKind.GATHERS, CauseSeverity.NOTE, text, facts.make_card_link(stage), key
+            )
 
 
 def _find_grouping_step(facts: JobFacts, stage: StageFigures) -> str:
     """Returns the grouping of a stage: the GroupByKey before it, or the combine that it ends; empty if none exists."""
     tree = facts.snapshot.tree
     first = next(iter(stage.steps), "")
-    if found := facts.grouping(stage):
+    if found := facts.find_grouping(stage):
         return found
-    parts = tree.leaves(first) if first and tree.steps[first].children else ()
+    parts = tree.list_leaves(first) if first and tree.steps[first].children else ()
     return first if any(tree.steps[one].description.urn == GROUP_BY_KEY for one in parts) else ""
 
 

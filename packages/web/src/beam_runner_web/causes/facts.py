@@ -81,36 +81,36 @@ class JobFacts:
     failures: Sequence[FailureGroup]
     states: dict[str, StepState]
 
-    def name(self, stage: StageFigures) -> str:
+    def name_stage(self, stage: StageFigures) -> str:
         """Returns a name for a stage: the step that users would look at."""
-        return self.names(stage.steps) or stage.name
+        return self.name_steps(stage.steps) or stage.name
 
-    def step(self, stage: StageFigures) -> str:
+    def find_main_step(self, stage: StageFigures) -> str:
         """Returns the step of a stage that takes most of its time; without times, the last step."""
-        return self.hottest(stage.steps)
+        return self.find_slowest_step(stage.steps)
 
-    def card(self, stage: StageFigures) -> str:
+    def make_card_link(self, stage: StageFigures) -> str:
         """Returns the link to the stage's card on the page of stages."""
         return f"stages#{quote(stage.anchor, safe='')}"
 
-    def names(self, steps: Sequence[str]) -> str:
+    def name_steps(self, steps: Sequence[str]) -> str:
         """Returns the name of the step that takes most of the time; without times, the names of all candidates."""
-        if any(self.wall(key) for key in steps):
-            return self.snapshot.tree.steps[self.hottest(steps)].name
-        return self.any_of(steps)
+        if any(self.get_wall_time(key) for key in steps):
+            return self.snapshot.tree.steps[self.find_slowest_step(steps)].name
+        return self.describe_any_step(steps)
 
-    def any_of(self, steps: Sequence[str]) -> str:
+    def describe_any_step(self, steps: Sequence[str]) -> str:
         """Returns a phrase for one of these steps, with the outermost composites that contain them."""
         tree = self.snapshot.tree
         if len(steps) == 1:
             return tree.steps[steps[0]].name
-        outer = [(key, *tree.way_to(key))[-1] for key in steps]
+        outer = [(key, *tree.list_ancestors(key))[-1] for key in steps]
         found = [tree.steps[key].name for key in dict.fromkeys(outer)]
         if len(found) > _MOST_NAMES:
             return f"A step from {found[0]} to {found[-1]}"
         return " or ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
 
-    def hottest(self, steps: Sequence[str]) -> str:
+    def find_slowest_step(self, steps: Sequence[str]) -> str:
         """Returns the step that takes most time, recently if known; empty if unknown."""
         figures = self.snapshot.figures.steps
         known = [(at, key) for at, key in enumerate(steps) if key in figures]
@@ -118,10 +118,14 @@ class JobFacts:
             return ""
         return max(
             known,
-            key=lambda one: (self._compute_recent_wall_time(one[1]), self.wall(one[1]), one[0]),
+            key=lambda one: (
+                self._compute_recent_wall_time(one[1]),
+                self.get_wall_time(one[1]),
+                one[0],
+            ),
         )[1]
 
-    def grouping(self, stage: StageFigures) -> str:
+    def find_grouping(self, stage: StageFigures) -> str:
         """Returns the GroupByKey before a stage, whose work the stage's bundles do; empty if none exists."""
         tree = self.snapshot.tree
         inputs = tree.steps[stage.steps[0]].description.inputs.values() if stage.steps else ()
@@ -129,7 +133,7 @@ class JobFacts:
         groupings = (key for key in makers if tree.steps[key].description.urn == GROUP_BY_KEY)
         return next((key for key in groupings if key not in stage.steps), "")
 
-    def before_stage(self, stage: StageFigures) -> list[StageFigures]:
+    def list_upstream_stages(self, stage: StageFigures) -> list[StageFigures]:
         """Returns the stages whose output a stage reads, also through steps that no stage runs, such as groupings."""
         tree = self.snapshot.tree
         pending, seen, found = list(stage.steps), set(stage.steps), dict[str, StageFigures]()
@@ -154,17 +158,21 @@ class JobFacts:
                 found[key].append(one)
         return dict(found)
 
-    def wall(self, key: str, at: MetricSample | None = None) -> int:
+    def get_wall_time(self, key: str, at: MetricSample | None = None) -> int:
         """Returns for how many ms a step had been active, then or by now."""
         steps = (at or self.snapshot).figures.steps
         return (steps[key].wall or 0) if key in steps else 0
 
     def _compute_recent_wall_time(self, key: str) -> int:
         """Returns for how many ms a step was active recently; 0 if the samples don't reach back far enough."""
-        before = self.before(_LATELY_SECONDS)
-        return 0 if before is None else max(0, self.wall(key) - self.wall(key, before))
+        before = self.find_earlier_sample(_LATELY_SECONDS)
+        return (
+            0
+            if before is None
+            else max(0, self.get_wall_time(key) - self.get_wall_time(key, before))
+        )
 
-    def before(self, seconds: float) -> MetricSample | None:
+    def find_earlier_sample(self, seconds: float) -> MetricSample | None:
         """Returns the job as it was the given time ago or somewhat earlier; None if no sample is so old."""
         snapshot = self.snapshot
         return next(

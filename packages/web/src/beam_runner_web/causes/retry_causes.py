@@ -57,7 +57,7 @@ def _find_failed_step(facts: JobFacts, one: FailedBundle) -> str:
     tree = facts.snapshot.tree
     if one.step and (found := tree.find(one.step)):
         return found
-    return facts.hottest([step for step in map(tree.find, one.steps) if step])
+    return facts.find_slowest_step([step for step in map(tree.find, one.steps) if step])
 
 
 def _name_failed_step(facts: JobFacts, step: str, one: FailedBundle) -> str:

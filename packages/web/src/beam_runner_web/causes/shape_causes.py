@@ -61,11 +61,11 @@ def _find_small_bundles(facts: JobFacts) -> Iterator[Cause]:
         if each > _FEW_ELEMENTS or around < _MOST or times.sum / 1000 < _BUSY_SHARE * seconds:
             continue
         text = (
-            f"{facts.name(stage)} has very small bundles: {format_count(each)} elements in"
+            f"{facts.name_stage(stage)} has very small bundles: {format_count(each)} elements in"
             f" each, {format_count(times.count)} bundles so far; their start and commit took"
             f" {format_percentage(around)} of their time"
         )
-        card, step = facts.card(stage), facts.step(stage)
+        card, step = facts.make_card_link(stage), facts.find_main_step(stage)
         yield Cause(CauseKind.SMALL_BUNDLES, CauseSeverity.WARN, text, card, step)
 
 

@@ -138,9 +138,9 @@ def _make_wait_cause(facts: JobFacts, execution: Execution, wait: Wait) -> Cause
     if wait.kind is WaitKind.PROCESS:
         # The stage hasn't reported the times of its steps either.
         found = tuple(one for one in map(tree.find, wait.steps) if one)
-        who = facts.any_of(stage.steps if stage and stage.steps else found)
+        who = facts.describe_any_step(stage.steps if stage and stage.steps else found)
     text = render_record(wait, who=who, now=execution.now)
-    page = row.page or ("" if stage is None else facts.card(stage))
+    page = row.page or ("" if stage is None else facts.make_card_link(stage))
     more = row.more.format(wait=wait)
     if wait.kind is WaitKind.SLOT:
         more += f": see {execution.interface}" if execution.interface else "."
@@ -170,7 +170,7 @@ def _find_waiting_step(facts: JobFacts, wait: Wait, stage: StageFigures | None) 
     """Returns the id of the waiting step; empty if no step of the pipeline waits."""
     if len(wait.steps) == 1 and (found := facts.snapshot.tree.find(wait.steps[0])):
         return found
-    return "" if stage is None else facts.step(stage) or next(iter(stage.steps), "")
+    return "" if stage is None else facts.find_main_step(stage) or next(iter(stage.steps), "")
 
 
 def _find_stage(facts: JobFacts, wait: Wait) -> StageFigures | None:

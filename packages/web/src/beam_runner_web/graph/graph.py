@@ -49,7 +49,7 @@ def choose_open_composites(tree: StepTree, must_see: Iterable[str] = ()) -> froz
     visible and closed. A pipeline with a single outermost step is opened until several steps are
     visible.
     """
-    opened = {above for step in must_see for above in tree.way_to(step)}
+    opened = {above for step in must_see for above in tree.list_ancestors(step)}
     level = list(tree.top)
     while len(level) < 3:
         inside = [key for key in level if tree.steps[key].children]
@@ -87,7 +87,9 @@ def _find_edges(tree: StepTree, closed: frozenset[str]) -> tuple[GraphEdge, ...]
 
     def lifted(key: str) -> str:
         if key not in shown:
-            shown[key] = next((one for one in (key, *tree.way_to(key)) if one in closed), "")
+            shown[key] = next(
+                (one for one in (key, *tree.list_ancestors(key)) if one in closed), ""
+            )
         return shown[key]
 
     found: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)

@@ -99,7 +99,7 @@ def _find_warnings_by_step(job: JobView, seen: GraphView) -> dict[str, str]:
     found: dict[str, str] = {}
     for cause in job.causes:
         if cause.weight <= CauseSeverity.WARN and cause.step in job.tree.steps:
-            around = (cause.step, *job.tree.way_to(cause.step))
+            around = (cause.step, *job.tree.list_ancestors(cause.step))
             shown = next((key for key in around if key in closed), "")
             if job.states.get(shown) is not StepState.FAILED:
                 found.setdefault(shown, cause.text)

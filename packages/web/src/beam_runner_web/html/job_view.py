@@ -118,7 +118,7 @@ class JobView:
         found: dict[str, StageFigures] = {}
         for stage in self.figures.stages:
             for key in stage.steps:
-                for one in (key, *self.tree.way_to(key)):
+                for one in (key, *self.tree.list_ancestors(key)):
                     if one not in found or _get_output_watermark(stage) < _get_output_watermark(
                         found[one]
                     ):
@@ -130,7 +130,9 @@ class JobView:
         """By step, the bytes that wait for the stages that begin with the step, or with a part of it."""
         found: dict[str, int] = {}
         for stage in self.figures.stages:
-            for key in (stage.steps[0], *self.tree.way_to(stage.steps[0])) if stage.steps else ():
+            for key in (
+                (stage.steps[0], *self.tree.list_ancestors(stage.steps[0])) if stage.steps else ()
+            ):
                 found[key] = found.get(key, 0) + (stage.backlog_bytes or 0)
         return found
 

@@ -97,7 +97,7 @@ def list_filter_steps(job: JobView, chosen: LogFilter, found: LogPart) -> list[S
     steps = job.tree.steps
     if len(steps) <= _MOST_STEPS:
         return list(steps.values())
-    told = {key for one in found.steps for key in (*job.tree.way_to(one), one)}
+    told = {key for one in found.steps for key in (*job.tree.list_ancestors(one), one)}
     wanted = {*told, job.tree.find(chosen.step)}
     return [step for key, step in steps.items() if key in wanted]
 
@@ -127,7 +127,7 @@ def _query_log(job: JobView, query: LogQuery) -> LogAnswer:
 def _number_messages(job: JobView) -> Iterator[JobMessage]:
     """Returns the messages of a server without a log call, numbered here; the text names the step."""
     for number, message in enumerate(job.snapshot.messages, 1):
-        step, text = job.tree.names.step_of(message.text)
+        step, text = job.tree.names.split_step_name(message.text)
         name = message.text[1 : -len(text) - 2] if step else ""
         yield attrs.evolve(message, message_id=str(number), transform=name)
 

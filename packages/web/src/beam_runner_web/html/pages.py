@@ -123,7 +123,7 @@ class PageContents:
             "live": True,
         }
 
-    def jobs(self, query: QueryParams) -> Values:
+    def list_jobs(self, query: QueryParams) -> Values:
         """Returns the list of jobs.
 
         Raises:
@@ -143,42 +143,44 @@ class PageContents:
             "title": "Jobs",
         }
 
-    def view(self, job_id: str) -> JobView:
+    def view_job(self, job_id: str) -> JobView:
         """Returns the current state of a job.
 
         Raises:
             JobApiError: the job doesn't exist, or the server doesn't answer.
         """
-        watch = self.watches.get(job_id)
+        watch = self.watches.get_follower(job_id)
         return JobView(watch.snapshot(), watch.logs)
 
-    def stacks(self, job_id: str, query: QueryParams) -> Values:
+    def show_stacks(self, job_id: str, query: QueryParams) -> Values:
         """Returns the current stacks of a job's worker threads.
 
         Raises:
-            JobApiError: UNIMPLEMENTED if the server has no such call; otherwise as `view`.
+            JobApiError: UNIMPLEMENTED if the server has no such call; otherwise as `view_job`.
         """
         found = self.watches.client.stacks(job_id)
         everything = "all" in query
         return {
-            **self.job(job_id, "now", query),
+            **self.show_job_page(job_id, "now", query),
             "live": False,
             "all": everything,
-            "threads": [one for one in map(WorkerThread.of, found) if everything or one.is_users],
+            "threads": [
+                one for one in map(WorkerThread.from_stack, found) if everything or one.is_users
+            ],
             "total": len(found),
         }
 
-    def bundle(self, job_id: str, query: QueryParams) -> Values:
+    def show_bundle(self, job_id: str, query: QueryParams) -> Values:
         """Everything that the journal of a job says about the bundle that the address names, if it names one.
 
         Raises:
-            JobApiError: UNIMPLEMENTED where the server keeps no journal; else as `view`.
+            JobApiError: UNIMPLEMENTED where the server keeps no journal; else as `view_job`.
         """
         number = query.get("number", "").strip()
         is_number = number.isdecimal() and len(number) <= _DIGITS
         story = self.watches.client.story(job_id, int(number)) if is_number else None
         return {
-            **self.job(job_id, "stages", query),
+            **self.show_job_page(job_id, "stages", query),
             "live": False,
             "title": f"Bundle {number}" if is_number else "Bundles",
             "number": number if is_number else "",
@@ -186,9 +188,9 @@ class PageContents:
             "story": story,
         }
 
-    def job(self, job_id: str, page: str, query: QueryParams) -> Values:
-        """Returns the content of a page of a job. Raises the same errors as `view`."""
-        view = self.view(job_id)
+    def show_job_page(self, job_id: str, page: str, query: QueryParams) -> Values:
+        """Returns the content of a page of a job. Raises the same errors as `view_job`."""
+        view = self.view_job(job_id)
         return {
             **self._make_common_values(),
             "job": view,

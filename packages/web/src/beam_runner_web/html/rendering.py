@@ -41,7 +41,7 @@ class Renderer:
             path.name: _compute_file_version(path) for path in STATIC.iterdir() if path.is_file()
         }
         self._env.globals.update(
-            link=self.link,
+            link=self.make_link,
             static=lambda name: f"{root_path}/static/{name}?v={versions[name]}",
             css=lambda: Markup((STATIC / "web.css").read_text(encoding="utf-8")),
         )
@@ -63,7 +63,7 @@ class Renderer:
         self._env.filters.update(status=render_status, step=render_step, piece=render_data_piece)
         self._env.globals["ui"] = self._env.get_template("macros.html").module
 
-    def link(self, path: str, *parts: str, **query: Any) -> Markup:
+    def make_link(self, path: str, *parts: str, **query: Any) -> Markup:
         """Returns a link to a path of this server, with `parts` in place of each `{}`, and `query`
         without None values.
         """
@@ -76,11 +76,11 @@ class Renderer:
         ]
         return Markup.escape(f"{self._root}{whole}" + (f"?{urlencode(pairs)}" if pairs else ""))
 
-    def page(self, template: str, values: Mapping[str, Any]) -> str:
+    def render_page(self, template: str, values: Mapping[str, Any]) -> str:
         """Returns a complete page."""
         return self._env.get_template(template).render(values)
 
-    def live_parts(self, template: str, values: Mapping[str, Any]) -> dict[str, str]:
+    def render_live_parts(self, template: str, values: Mapping[str, Any]) -> dict[str, str]:
         """Returns the changing parts of a page by the ids of their elements."""
         parts: dict[str, str] = {}
         for name in self._list_template_chain(template):

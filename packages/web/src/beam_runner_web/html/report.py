@@ -23,4 +23,4 @@ def render_report(renderer: Renderer, view: JobView) -> str:
         "made": time.time(),
         "title": view.name,
     }
-    return renderer.page("report.html", values)
+    return renderer.render_page("report.html", values)

@@ -54,7 +54,9 @@ class StalledStacks:
     def _request_stacks(self) -> None:
         try:
             found: Sequence[ThreadStack] = self._client.stacks(self._job_id)
-            self._threads = tuple(one for one in map(WorkerThread.of, found) if one.is_users)
+            self._threads = tuple(
+                one for one in map(WorkerThread.from_stack, found) if one.is_users
+            )
         except (JobApiError, ValueError):
             # The server has no such call or is unavailable, which other calls report. Or the client
             # was closed

@@ -57,7 +57,7 @@ def compute_step_states(
             continue
         worst = next((one for one in _OF_COMPOSITES if one in children), None)
         # Steps that no stage names, such as an impulse, don't count.
-        leaves = [found[leaf] for leaf in tree.leaves(key) if leaf in told]
+        leaves = [found[leaf] for leaf in tree.list_leaves(key) if leaf in told]
         if worst is None and leaves:
             is_done = all(leaf is StepState.DONE for leaf in leaves)
             worst = StepState.DONE if is_done else StepState.IDLE

@@ -20,7 +20,7 @@ class WorkerThread:
     sdk: str = ""
 
     @staticmethod
-    def of(stack: ThreadStack) -> WorkerThread:
+    def from_stack(stack: ThreadStack) -> WorkerThread:
         """Returns the thread that a stack describes."""
         frames = tuple(
             TracebackFrame(one.file, one.line, one.function, one.code, is_user_code(one.file))

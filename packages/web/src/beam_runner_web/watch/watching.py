@@ -183,7 +183,7 @@ class JobFollower:
         execution = None if state.is_terminal else self._request_execution()
         waits = () if execution is None else execution.waits
         figures = compute_figures(self._client.metrics(self._job_id), self._tree, waits)
-        self._feed.settle(ended=state.is_terminal)
+        self._feed.wait_until_quiet(ended=state.is_terminal)
         events, messages = self._feed.read()
         now = time.time()
         self._samples.append(MetricSample(now, figures))
@@ -295,7 +295,7 @@ class _MessageFeed:
         finally:
             self._over.set()
 
-    def settle(self, *, ended: bool) -> None:
+    def wait_until_quiet(self, *, ended: bool) -> None:
         """Waits until all events so far are read: to the stream's end for a finished job, otherwise
         until no event arrives for a moment.
         """
@@ -332,7 +332,7 @@ class OpenJobs:
         self._lock = threading.Lock()
         self._watches: dict[str, JobFollower] = {}
 
-    def get(self, job_id: str) -> JobFollower:
+    def get_follower(self, job_id: str) -> JobFollower:
         """Returns the watch of a job, created if it doesn't exist.
 
         Raises:
@@ -366,7 +366,7 @@ class OpenJobs:
         for watch in closing:
             watch.close()
 
-    def forget(self, job_id: str) -> None:
+    def close_follower(self, job_id: str) -> None:
         """Closes the watch of a job that the server no longer knows."""
         with self._lock:
             watch = self._watches.pop(job_id, None)
