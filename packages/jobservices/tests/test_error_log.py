@@ -100,7 +100,9 @@ def test_message_seen_twice_is_counted_once() -> None:
 def test_error_response_stays_small_for_large_errors(character: str) -> None:
     taken = log()
     long = character * 20_000
-    found = taken.read_messages(error(n, f"{text(n)}\n{long}: {long}\n{long}") for n in range(1, 251))
+    found = taken.read_messages(
+        error(n, f"{text(n)}\n{long}: {long}\n{long}") for n in range(1, 251)
+    )
     assert found.groups and found.dropped == 250 - len(found.groups)
     assert found.groups[-1].failure.frames[0].line == 250
     sent = encode_json(found)

@@ -54,7 +54,9 @@ class ScriptApi:
     def _get_job_part(self, request: Request) -> Response:
         part = _PARTS.get(request.path_params["part"])
         if part is None:
-            return self.make_error_response(404, f"unknown part; expected one of {', '.join(_PARTS)}")
+            return self.make_error_response(
+                404, f"unknown part; expected one of {', '.join(_PARTS)}"
+            )
         found = part(self._pages.view_job(request.path_params["job_id"]), request)
         return _make_json_response({request.path_params["part"]: convert_to_json_values(found)})
 
