@@ -78,13 +78,13 @@ FORMS = collect_record_classes(
         "worker ": (stages, chunks, bundles),
     }
 )
-"""Classes that a plan, an entry or a scheduler can contain."""
+"""Classes that a plan, a journal entry or a scheduler state can contain, by persisted name."""
 
 SHARED = (
     *(cls for cls in vars(state).values() if attrs.has(cls) and cls.__module__ == state.__name__),
     *(Bundle, Data),
 )
-"""Classes of which one object can be referenced in several places."""
+"""Classes whose objects can be shared: the codec writes a shared object once."""
 
 CONSTANTS = (windows.GLOBAL_WINDOW,)
 

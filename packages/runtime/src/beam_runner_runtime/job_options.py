@@ -37,7 +37,7 @@ def is_loopback(options_json: str) -> bool:
 
 
 class BulkMode(enum.Enum):
-    """Mode of bounded work: whether Spark runs it as separate jobs, with Spark's shuffle between stages."""
+    """Setting that decides whether bounded stages run together as one Spark job, with Spark's shuffle."""
 
     AUTO = "auto"
     """Spark jobs are used if bundles on different machines share no store for data between stages."""

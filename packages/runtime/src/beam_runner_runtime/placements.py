@@ -1,4 +1,4 @@
-"""Entry point of a lane's process, for placements on other engines.
+"""Entry point of a worker process for one lane, for placements on engines other than Spark.
 
 A placement implements the ports of `driver.ports`, or extends `processes.lanes_only`.
 

@@ -10,7 +10,7 @@ import attrs
 
 @attrs.frozen
 class SchedulingConstants:
-    """Constants of scheduling. Names contain the unit, and times are elapsed times.
+    """Constants of scheduling. The field names contain the units, and all times are durations.
 
     Attributes:
         slots_per_core: Lanes that run at once per core, if Spark runs on one machine. More than one, so that a blocked or waiting lane leaves no core idle.
@@ -80,4 +80,4 @@ class SchedulingConstants:
 
 
 TUNING = SchedulingConstants()
-"""What holds on every server."""
+"""Scheduling constants, the same on every server."""

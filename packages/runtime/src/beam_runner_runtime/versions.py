@@ -11,7 +11,7 @@ import attrs
 
 @attrs.frozen
 class TestedVersions:
-    """Range of tested minor versions, from the oldest to the newest."""
+    """Range of minor versions of a package that this runner was tested with."""
 
     name: str
     oldest: tuple[int, int]

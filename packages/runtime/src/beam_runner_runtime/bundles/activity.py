@@ -15,11 +15,11 @@ _FIRST = (
     WorkerActivity.LOOP,
     WorkerActivity.ORDER,
 )
-"""Activities in order of priority: of several concurrent activities, the first in this list is reported."""
+"""Activities in order of priority. If several run at the same time, heartbeats report the first in this tuple."""
 
 
 class ActivityCounter:
-    """Counter of the concurrent activities of a process; thread-safe."""
+    """Counter of the activities that run at the same time in a worker process; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -16,7 +16,7 @@ _lock = threading.Lock()
 def bind_process(
     endpoint: Endpoint, job_id: str, at_exit: Callable[[Callable[[], None]], object]
 ) -> WorkerProcess:
-    """Returns this process, which the first call binds to the job.
+    """Binds this worker process to a job on the first call, and returns the process.
 
     Args:
         at_exit: function that registers a callback for a normal exit of this process.

@@ -62,7 +62,7 @@ from beam_runner_runtime.channel.messages import (
 
 
 class LocalBundle:
-    """Bundle in this process. One thread calls ``run``; the other methods are thread-safe.
+    """Bundle that runs in this worker process. One thread calls ``run``; other methods are thread-safe.
 
     Args:
         work: data of the stage.
@@ -167,14 +167,14 @@ class LocalBundle:
         nothing = SplitReply(SplitDone(attempt.bundle, attempt.attempt))
         joint = self._joint
         if joint is None and self._order.bundle.shard is not None:
-            return nothing  # The shards don't fit into memory together.
+            return nothing  # Only bundles whose shards fit into memory together can be split.
         try:
             if joint is None:
                 split = self._harness.split(keep, self._elements)
             else:
                 split = self._harness.split(keep, joint.group_count, joint.split_points)
         except HarnessError:
-            # The thread that runs the bundle gets the same error, and reports it.
+            # Ignore the error here: the thread that runs the bundle gets the same error and reports it.
             return nothing
         if split is None:
             return nothing
@@ -189,7 +189,7 @@ class LocalBundle:
     def _apply_sdk_split(
         self, split: BundleSplit, keep: float
     ) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
-        """Returns the retained inputs and the residuals of a split."""
+        """Applies a split of the harness, and returns the retained inputs and the residuals."""
         self._splits += 1
         name = f"{self._name}/split-{self._splits}"
         windows = self._work.windows
@@ -240,7 +240,7 @@ class LocalBundle:
         return self._build_reply(done, keyed, metrics)
 
     def _truncate_input(self) -> None:
-        """Truncates the marked restrictions of the input before any processing."""
+        """Truncates the restrictions of the input that a drain marked, before user code processes any element."""
         if any(one.truncate for one in self._inputs):
             assert self._truncation is not None
             self._truncated = True

@@ -18,7 +18,7 @@ from beam_runner_model.buffers import BufferPlan
 
 
 class RowSource(Protocol):
-    """Reader of the rows that a reference names."""
+    """Function that reads the rows of a data reference."""
 
     def __call__(self, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
         """Yields the kind and data of every row, in order. The caller trims the rows to the
@@ -39,7 +39,7 @@ class BufferWriter(Protocol):
 
     @property
     def has_rows(self) -> bool:
-        """Whether the writer has rows."""
+        """Whether at least one row was written."""
 
     def write(self, row: Row) -> None:
         """Writes a row."""
@@ -60,7 +60,7 @@ class BundleData(Protocol):
 
     @property
     def scratch(self) -> Path:
-        """Folder for files that no component needs after the bundle."""
+        """Folder for temporary files of the bundle."""
 
     def choose_first_partition(self, bundle: Bundle) -> int:
         """Returns the first partition for rebalanced output, which differs between bundles that write
@@ -104,7 +104,7 @@ class FolderData:
         return self.folder
 
     def choose_first_partition(self, bundle: Bundle) -> int:
-        """Returns the number of the bundle."""
+        """Returns the bundle number, so that successive bundles start with different partitions."""
         return bundle.number
 
     def open_writer(

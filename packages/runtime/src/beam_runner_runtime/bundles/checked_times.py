@@ -23,7 +23,7 @@ from beam_runner_model.windowed_values import TIME_BYTES, compute_hold_time, rea
 
 
 class TimestampOrderError(Exception):
-    """Error in the runner: data or a group is earlier than declared."""
+    """Error for an element or a group that is earlier than the runner declared; a defect of the runner."""
 
 
 class TimestampCheckingPort:

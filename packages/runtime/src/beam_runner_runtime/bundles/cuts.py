@@ -23,7 +23,7 @@ from beam_runner_runtime.bundles.inputs import InputWindows, find_input, read_el
 def find_unsplit_primaries(
     split: BundleSplit, inputs: Sequence[Input], rows: RowSource, windows: InputWindows
 ) -> frozenset[bytes]:
-    """Returns the primaries of a split that have the unchanged restriction of the split element.
+    """Returns the primaries of a split whose restriction wasn't split, because only the windows were.
 
     Args:
         split: the harness's split of the bundle.

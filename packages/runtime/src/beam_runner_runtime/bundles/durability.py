@@ -33,7 +33,7 @@ _STATE = "what is grouped by key, or kept by user code, lies in files between bu
 
 
 class CommittedFiles:
-    """Files that the orders and replies of a lane name; not thread-safe.
+    """Files that a lane's bundles read and write: fetched before a bundle, persisted before its reply. Not thread-safe.
 
     Args:
         cache: file cache of the job.
@@ -55,7 +55,7 @@ class CommittedFiles:
         self._in_loop = False
 
     def begin_order(self, order: RunBundle | RunLoop) -> None:
-        """Notes the files that an order names as committed.
+        """Records the state files that an order names, because these files are already committed.
 
         Raises:
             OSError: The initial state of a loop can't be fetched.

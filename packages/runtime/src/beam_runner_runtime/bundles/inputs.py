@@ -27,7 +27,7 @@ from beam_runner_runtime.bundles.bundle_data import RowSource
 
 
 def read_element_chunks(rows: RowSource, inputs: Iterable[Input]) -> Iterator[ElementChunk]:
-    """Yields the elements of all inputs, row by row, and skips rows outside of the referenced range."""
+    """Yields the elements of all inputs as one chunk per row, and skips elements outside of the referenced range."""
     for one in inputs:
         ref: RowsRef = one.data.ref
         passed = 0
@@ -96,7 +96,7 @@ def list_remaining_inputs(
 
 
 def find_input(inputs: Iterable[Input], element: int) -> Input:
-    """Returns the input that contains the element with this number.
+    """Returns the input that contains the element at index ``element`` of the bundle.
 
     Raises:
         LookupError: No input contains the element.
@@ -148,7 +148,7 @@ def split_inputs(
         inputs: inputs of the bundle, as the harness received them.
         split: the harness's split of the bundle.
         name: name of this split that is unique in the job.
-        windows: window encoding, as for `residuals_of`.
+        windows: window encoding, as for `make_residuals`.
         truncated: whether the inputs are truncated restrictions.
         uncut: the primaries whose restriction is not split.
     """

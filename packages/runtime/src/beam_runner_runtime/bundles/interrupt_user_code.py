@@ -21,7 +21,7 @@ class UserCodeInterrupter:
     def __init__(self, running: Callable[[], LocalBundle | None]) -> None:
         self._running = running
         self.has_begun = False
-        """Whether the process refuses new bundles for external SDKs."""
+        """Whether this worker process refuses new bundles of external SDK harnesses."""
 
     def refuse_new_bundles(self) -> None:
         """Refuses new bundles for external SDKs; otherwise a loop would continue with the residuals of

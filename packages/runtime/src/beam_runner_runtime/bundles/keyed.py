@@ -1,4 +1,4 @@
-"""Grouping by panes: one bundle of one key shard, and the state that it leaves behind."""
+"""Grouping of a key shard by key and window in one bundle, and the commit of the changed state."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class KeyedStore(CellStore, Protocol):
 
 
 class KeyedStoreProvider(Protocol):
-    """Source of the stores of key shards."""
+    """Provider of the state stores of key shards."""
 
     def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> KeyedStore:
-        """Returns the store of a shard whose committed state is in these segments."""
+        """Returns the state store of a shard. ``segments`` contain the committed state."""
 
 
 @attrs.frozen
@@ -60,7 +60,7 @@ class ShardCommit:
 class ShardGrouping:
     """Grouping of one bundle's input in a shard, and firing of due panes.
 
-    Exhaust ``chunks`` before you call ``commit``.
+    Read all chunks of ``read_chunks`` before you call ``commit_state``.
 
     Args:
         strategy: windowing strategy of the input.
@@ -90,7 +90,7 @@ class ShardGrouping:
     def read_chunks(
         self, runs: Iterable[Iterable[pa.RecordBatch]]
     ) -> Iterator[GroupChunk | FlushBarrier]:
-        """Yields the firing panes in firing order, run by run.
+        """Yields the panes that fire, in firing order, for one run of input after the other.
 
         Args:
             runs: input of the bundle as at least one run, which can be empty; each key is in one
@@ -102,7 +102,7 @@ class ShardGrouping:
         return iter(list(panes)) if self._asks_sdk else panes
 
     def commit_state(self, name: str) -> ShardCommit:
-        """Writes the changed state to files with this name."""
+        """Writes the shard's changed state to files named after ``name``."""
         commit = self._grouper.commit()
         state = self._store.write_commit(commit.deltas, name)
         return ShardCommit(commit.summary, state, commit.dropped)
@@ -151,7 +151,7 @@ def _merge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[_Columns]:
 
 
 def _split_by_pane(groups: Groups) -> Iterator[GroupChunk]:
-    """Yields groups in chunks of one pane each, in their order."""
+    """Yields groups in order, as chunks whose groups have the same pane info."""
     changes = [n for n in range(1, len(groups)) if groups.panes[n] != groups.panes[n - 1]]
     for first, last in pairwise((0, *changes, len(groups))):
         if first == last:

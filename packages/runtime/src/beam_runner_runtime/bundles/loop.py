@@ -14,7 +14,7 @@ journal entries, which the server commits together. The loop ends on these condi
 | the server requests the end of the loop | the loop ends as soon as possible |
 
 The work of the loop counts once the server has received it. If the loop can't report its work,
-`TaskLoop.run` raises. Then nothing counts that happened after the last progress report, and the
+`TaskLoop.run_loop` raises. Then nothing counts that happened after the last progress report, and the
 server runs the same bundles again.
 """
 
@@ -76,7 +76,7 @@ class BundleHost(Protocol):
 
 
 class TaskLoop:
-    """One loop, which hosts the job's driver in a task. Only the lane's thread calls ``run``.
+    """Loop inside a task, which runs the job's scheduler there. Only the lane's thread calls ``run_loop``.
 
     Args:
         order: the server's order, which contains the scheduler.

@@ -1,4 +1,4 @@
-"""Waits of a worker process for an unavailable neighbour, so that a bundle retains its work instead of repeating it."""
+"""Retries of a worker process while a neighbour (a store or a disk) is unavailable, so that a bundle keeps its results."""
 
 from __future__ import annotations
 

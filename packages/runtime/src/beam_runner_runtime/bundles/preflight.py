@@ -1,4 +1,4 @@
-"""Requirements of bundles on their machines, which a first task checks before any bundle runs."""
+"""Check of a machine before it runs bundles: package versions, access to the server, and access to the store."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class _SourceReports:
 
 class ProgressReporter:
     """Reporter of bundle progress, which owns a separate thread; other threads call only
-    :meth:`begins`.
+    :meth:`notify_bundle_start`.
 
     Args:
         running: function that returns the current bundle, or None.

@@ -47,9 +47,9 @@ _DUE_TOGETHER = 10_000
 
 
 class StatefulBundle:
-    """Bundle of one key shard, and the state that it leaves behind.
+    """Bundle of a stateful DoFn for one key shard, with the shard's state and timers.
 
-    Exhaust ``chunks`` before you call ``commit``.
+    Read all chunks of ``read_chunks`` before you call ``commit_state``.
 
     Args:
         plan: declarations of the transform.
@@ -120,7 +120,7 @@ class StatefulBundle:
         yield from self._process_due_work()
 
     def commit_state(self, name: str) -> ShardCommit:
-        """Writes the changed state to files with this name."""
+        """Writes the shard's changed state to files named after ``name``."""
         if self._store is None:
             return ShardCommit(EMPTY_SUMMARY, dropped=self._dropped + self._shard.dropped)
         commit = self._shard.commit()
@@ -168,7 +168,7 @@ class StatefulBundle:
         return join_elements(part.values.take(pa.array(admitted.rows)))
 
     def _process_due_work(self) -> Iterator[InputChunk]:
-        """Yields everything that is due, including timers and elements that become due meanwhile."""
+        """Yields all due timers and elements, including those that become due during this processing."""
         while due := self._shard.take_due_work(
             self._end, _DUE_TOGETHER, looks_past=self._looks_past
         ):
@@ -235,7 +235,7 @@ class StatefulBundle:
 
 
 class _EmptyCellStore:
-    """Empty store of cells."""
+    """State store without any cells, for bounded input."""
 
     def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
         return None

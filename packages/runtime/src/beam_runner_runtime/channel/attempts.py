@@ -10,7 +10,7 @@ from beam_runner_model.texts import sanitize_text
 
 @attrs.frozen
 class Attempt:
-    """Attempt at a bundle, with the numbers that the scheduler assigns."""
+    """Identity of an attempt at a bundle: bundle number and attempt number."""
 
     bundle: int
     attempt: int
@@ -23,7 +23,7 @@ class Attempt:
 
 @attrs.frozen
 class LanePlace:
-    """Lane and process that ran an attempt. The server adds this record to the journal.
+    """Lane and worker process that ran an attempt, recorded in the journal.
 
     Attributes:
         lane: number of the lane.

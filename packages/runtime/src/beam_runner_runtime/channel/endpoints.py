@@ -31,7 +31,7 @@ def make_stand_by_scope(number: int) -> str:
 
 
 class TokenIssuer:
-    """Issuer and verifier of one server's tokens."""
+    """Issuer and verifier of a server's access tokens for the channel."""
 
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)

@@ -110,7 +110,7 @@ class BundleReply:
 
 
 Entry: TypeAlias = Event | BundleReply
-"""Entry of a job's journal: an event of the engine or a commit. The order of entries matters."""
+"""Entry of a job's journal: an event of the scheduler, or the reply of a committed bundle. Replay depends on the order."""
 
 
 @attrs.frozen
@@ -174,7 +174,7 @@ class NeighbourWaitStatus:
 
 @attrs.frozen
 class SplitReply:
-    """Response to a :class:`SplitRequest`."""
+    """Response to a :class:`SplitRequest`, with the parts of the bundle."""
 
     done: SplitDone
 
@@ -219,7 +219,7 @@ class Heartbeat:
 
 @attrs.frozen
 class StackDump:
-    """Response to a :class:`DumpStacks`."""
+    """Response to a :class:`DumpStacks`, with the stacks of all threads."""
 
     request: int
     threads: tuple[ThreadStack, ...]
@@ -298,7 +298,7 @@ class RunLoop:
 
 @attrs.frozen
 class LeaveLoop:
-    """Order to leave the loop as soon as the server knows the bundle that runs in it."""
+    """Order to end the loop inside a task; the running bundle continues as a bundle of the lane."""
 
 
 @attrs.frozen
@@ -329,7 +329,7 @@ class FinalizeBundles:
 
 @attrs.frozen
 class CloseLane:
-    """Order to leave the lane once idle. The Spark task ends, and the process stays."""
+    """Order to end the lane when it is idle. The Spark task ends, and the worker process continues."""
 
 
 @attrs.frozen

@@ -18,7 +18,7 @@ class ChannelError(Unavailable):
 
 @attrs.frozen
 class ChannelAddress:
-    """Addresses of the channel.
+    """Listening address of the channel server, and the host name that executors connect to.
 
     Attributes:
         host: host name or address to listen at.

@@ -11,7 +11,7 @@ from beam_runner_runtime.channel.messages import Endpoint
 
 @attrs.frozen
 class ServeLane:
-    """Order to work for a job, starting with this lane."""
+    """Order to become a worker process of a job, and to serve this lane first."""
 
     job_id: str
     lane: int

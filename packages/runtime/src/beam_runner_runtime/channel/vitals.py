@@ -21,7 +21,7 @@ _STAGE = struct.Struct("<512s")
 
 @attrs.frozen
 class Vitals:
-    """Last data that a process wrote to its page.
+    """Latest liveness data of a worker process.
 
     Attributes:
         beats: number of heartbeats.

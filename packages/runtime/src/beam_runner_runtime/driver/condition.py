@@ -64,7 +64,7 @@ STILL_SECONDS = 5.0
 
 @attrs.frozen
 class _JobSnapshot:
-    """Observations of the last check. Metrics are computed from them on request.
+    """Job data from the latest check, from which `JobMonitor` computes metrics on request.
 
     Attributes:
         time: processing time of the check (ms); 0 before the first check.
@@ -84,7 +84,7 @@ class _JobSnapshot:
 
 
 class MonitoredProcesses(Protocol):
-    """Worker processes of a job, limited to the data that its condition depends on.
+    """Worker processes of a job, as far as the job monitor observes them.
 
     Attributes:
         begun: number of bundles that the processes started, by stage.
@@ -102,8 +102,8 @@ class MonitoredProcesses(Protocol):
 
 
 class JobMonitor:
-    """Monitor of one job. Any thread can call ``metrics``, but only the job's thread can call
-    ``look``.
+    """Monitor of one job. Any thread can call ``list_metrics``, but only the job's thread can call
+    ``check_job``.
 
     Args:
         plan: plan of the job.

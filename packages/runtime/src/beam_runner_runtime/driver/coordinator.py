@@ -80,7 +80,7 @@ class JobCoordinator:
         metrics: sum of committed and attempted metrics.
         start_lane: function that starts a lane.
         host: runner of sections.
-        on_section_end: callback, on any thread, that leads to a call of `section_ended`.
+        on_section_end: callback, on any thread, that leads to a call of `handle_section_end`.
         slots: slots of the cluster.
         settings: settings of the job.
 
@@ -154,7 +154,7 @@ class JobCoordinator:
 
     @property
     def seconds_to_alarm(self) -> float | None:
-        """Seconds until `work` must run without a new event; None if no call is necessary."""
+        """Seconds until `run_round` must run without a new event; None if no call is necessary."""
         if self._loop.is_out:
             return None
         wait = self._driver.time_until_wake(self.clock.now())
@@ -233,12 +233,13 @@ class JobCoordinator:
     def drain_job(self) -> None:
         """Drains the job: its sources end."""
         if self._loop.is_out and not self.lanes.request_loop_end():
-            # The loop starts soon and needs the open bundles. The drain waits 1 s for its end.
+            # No process runs the loop yet. Queue the loop again, because it has the open bundles.
+            # The drain waits 1 s for its end.
             self.lanes.queue_loop()
         self._waiting.append(Drain())
 
     def _end_job(self, event: Abort | Cancel) -> None:
-        """Ends the job. Waits for the loop only until the process of the loop is gone."""
+        """Ends the job. If a process runs the loop, the event waits until that process has exited."""
         if self._loop.is_out and not self.lanes.abort_loop():
             self._loop.end()
         self._waiting.append(event)
@@ -251,7 +252,7 @@ class JobCoordinator:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether a `suspend` is complete: no loop is active, and no bundle runs in a lane."""
+        """Whether a `suspend_job` is complete: no loop is active, and no bundle runs in a lane."""
         return self._suspended and not self._loop.is_out and not any(self.lanes.list_busy_lanes())
 
     def run_round(self) -> None:
@@ -404,6 +405,6 @@ class JobCoordinator:
             link, None if running is None else self.ledger.get_open_bundle(running)
         )
         self._driver.execute(commands)
-        # Include the bundles of the loop that it didn't start.
+        # Also start the bundles that the loop had queued but not started.
         open_bundles = self.ledger.open_bundles
         self.open([b for b in open_bundles if Attempt(b.number, b.attempt) != running])

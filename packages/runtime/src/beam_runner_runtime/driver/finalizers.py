@@ -10,7 +10,7 @@ from beam_runner_runtime.channel.server import WorkerLink
 
 
 class FinalizationCallbacks:
-    """Map of bundles to their processes. Only the job's thread can use it."""
+    """Map of uncommitted bundles to the processes that hold their callbacks. Only the job's thread can use it."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[WorkerLink, Attempt]] = {}

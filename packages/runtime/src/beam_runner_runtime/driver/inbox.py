@@ -10,7 +10,7 @@ from beam_runner_runtime.driver.job_events import CancelRequested, Item, Suspend
 
 
 class EventQueue:
-    """Queue of events. Any thread can call ``put``, but only the job's thread can call the other methods."""
+    """Queue of events. Any thread can call ``add_event``, but only the job's thread can call the other methods."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()

@@ -145,7 +145,7 @@ class RunningJob:
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    # Handle for the Job API.
+    # Methods that the Job API calls (``JobHandle`` and ``JobObserver``).
 
     def cancel(self) -> None:
         """Cancels the job, even during user code."""
@@ -181,7 +181,7 @@ class RunningJob:
         """Returns the current stacks of the worker processes."""
         return self._observing.collect_stacks()
 
-    # Peer for the channel.
+    # Methods that the channel server calls (``JobPeer``).
 
     def make_job_work(self) -> JobWork:
         """Returns the plan and settings of the job, for a worker process."""
@@ -362,7 +362,7 @@ class RunningJob:
                 self._life.apply_cause(StateEvent.SUSPEND_REQUESTED)
                 self._coordinator.suspend_job()
 
-    # End of the job.
+    # Methods for the end of the job.
 
     def _finish_job(self) -> None:
         end = self._ledger.end

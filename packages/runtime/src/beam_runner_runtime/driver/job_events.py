@@ -12,7 +12,7 @@ from beam_runner_runtime.sections.ends import SectionEnd
 
 @attrs.frozen
 class ProcessMessage:
-    """Message of a worker process."""
+    """Event with a message that a worker process sent."""
 
     link: WorkerLink
     message: FromWorker
@@ -35,7 +35,7 @@ class LaneEnded:
 
 @attrs.frozen
 class SectionEnded:
-    """End of a section attempt."""
+    """Event with the result of an attempt at a section."""
 
     end: SectionEnd
 

@@ -92,7 +92,7 @@ class JobFolder:
             self.delete_all_files()
 
     def delete_all_files(self) -> None:
-        """Deletes everything. Waits for the deletion in a remote store for up to 20 s."""
+        """Deletes all files of the job. Waits for the deletion in a remote store for up to 20 s."""
         if not self._in_place:
             self._work.put(self._list_files)
             self._work.put(None)

@@ -46,7 +46,7 @@ class JobRetention:
         if seconds and self._ledger.plan.is_endless and _has_ended_early(end):
             return self._mark_for_retention(seconds)
         if self._may_lack_disk_space(end) and self._owns_journal():
-            # Otherwise, the disk can be too full for the report.
+            # Free the space first, because the disk can be too full for the report of the end.
             self._settings.files.free_disk_space()
         return ""
 

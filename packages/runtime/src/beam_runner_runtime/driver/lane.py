@@ -19,7 +19,7 @@ class Lane(Slot):
 
     @property
     def is_starting(self) -> bool:
-        """Whether the lane still starts."""
+        """Whether the lane has no worker process yet."""
         return self.link is None
 
     def runs_attempt(self, attempt: Attempt) -> bool:

@@ -1,4 +1,4 @@
-"""Consecutive failures to start a lane, which decide about the next start and about the failure of the job."""
+"""Count of consecutive failures to start a lane: sets the pause before the next start, and fails the job after too many."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _PATIENCE = BlockedTimes(TUNING.blocked_seconds, TUNING.preparing_seconds, TUNIN
 
 @attrs.frozen
 class LostWork:
-    """Work that was lost with a process or a lane.
+    """Bundle or loop that was lost with its worker process or lane.
 
     Attributes:
         bundle: bundle that ran there, if any.
@@ -101,7 +101,7 @@ class LaneDispatcher:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no bundle runs or waits."""
+        """Whether no bundle and no loop runs or waits for a lane."""
         return not (
             self._waiting or self._loop_waits or any(lane.is_busy for lane in self._lanes.values())
         )
@@ -117,7 +117,7 @@ class LaneDispatcher:
         self._parallelism = attrs.evolve(self._parallelism, cores=cores, most=most)
 
     def pause_lane_starts(self, seconds: float) -> None:
-        """Starts no lane for `seconds`, because the last start failed."""
+        """Pauses the start of lanes for `seconds` after a failed start."""
         self._not_before = time.monotonic() + seconds
 
     def queue_loop(self) -> None:
@@ -210,7 +210,7 @@ class LaneDispatcher:
         return LostWork() if lane is None else self._detach_lane(lane)
 
     def list_assignments(self) -> list[tuple[WorkerLink, AssignedWork]]:
-        """Returns the bundles and loops that should run, by process."""
+        """Returns the bundle or loop that the server assigned to each process."""
         found = []
         for link, lane in self._by_link.items():
             if lane.is_busy:
@@ -258,7 +258,7 @@ class LaneDispatcher:
         return found
 
     def remove_waiting_attempts(self, attempts: Iterable[Attempt]) -> None:
-        """Removes waiting attempts. Running attempts end with the processes that `close` returns."""
+        """Removes waiting attempts. Running attempts end with the processes that `close_lanes` returns."""
         for attempt in attempts:
             self._waiting.discard(attempt.bundle, attempt.attempt)
 
@@ -288,7 +288,7 @@ class LaneDispatcher:
 
     @property
     def seconds_to_next_yield(self) -> float | None:
-        """Seconds until `take_giving_way` returns a source; None if no source must yield."""
+        """Seconds until `take_yielding_bundles` returns a source; None if no source must yield."""
         until = min(
             (self._compute_yield_time(lane) for lane in self._find_yielding_lanes()), default=None
         )
@@ -306,7 +306,7 @@ class LaneDispatcher:
         return [Attempt.of_bundle(bundle) for bundle in running]
 
     def record_failed_yield(self, attempt: Attempt) -> None:
-        """Handles a source bundle that couldn't split. The bundle gets the next request after another turn."""
+        """Handles a source bundle that couldn't split. The server requests a split again after another turn."""
         for lane in self._lanes.values():
             if lane.runs_attempt(attempt):
                 lane.giving_way = False
@@ -333,7 +333,7 @@ class LaneDispatcher:
 
     @property
     def has_only_busy_lanes(self) -> bool:
-        """Whether, after `close`, the only remaining lanes are those that run a bundle or the loop."""
+        """Whether, after `close_lanes`, the only remaining lanes are those that run a bundle or the loop."""
         return self.alive <= self._lanes.keys()
 
     def _find_lane(self, link: WorkerLink, attempt: Attempt) -> Lane | None:
@@ -359,7 +359,7 @@ class LaneDispatcher:
             self._slots.record_released_slot()
 
     def _detach_lane(self, lane: Lane) -> LostWork:
-        """Detaches a lane from its process, and returns the work of the lane."""
+        """Removes the process from a lane, and returns the bundle or loop that the lane ran."""
         loss = LostWork(lane.running, lane.loop)
         if lane.link is not None:
             self._by_link.pop(lane.link, None)
@@ -387,7 +387,7 @@ class LaneDispatcher:
         )
 
     def _count_missing_lanes(self) -> int:
-        """Returns the number of additional lanes that the waiting bundles justify."""
+        """Returns the number of lanes to start for the waiting bundles."""
         if not self._slots.can_request_lanes or time.monotonic() < self._not_before:
             return 0
         return self._parallelism.count_missing_slots(

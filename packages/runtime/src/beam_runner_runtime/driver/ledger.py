@@ -47,7 +47,7 @@ from beam_runner_runtime.sections.plan import list_stage_ids
 
 
 class JobLedger:
-    """Scheduler of a job, with the files, state and metrics of its commits.
+    """Committed state of a job: the scheduler, and the files, state and metrics of all commits.
 
     Args:
         plan: plan of the job.
@@ -92,7 +92,7 @@ class JobLedger:
         self._garbage: list[str] = []
 
     def apply_entry(self, entry: Entry) -> tuple[Command, ...]:
-        """Applies an entry, and returns the commands that follow from it.
+        """Applies a journal entry to the state, and returns the commands of the scheduler.
 
         The commit of an attempt that isn't open changes nothing.
 
@@ -281,7 +281,7 @@ class JobLedger:
         return commands
 
     def _increment_tally(self, bundle: Bundle, what: str) -> None:
-        """Increments one count in the `Tally` of each of the bundle's stages."""
+        """Increments the count ``what`` in the `Tally` of each stage of a bundle."""
         for stage in list_stage_ids(bundle):
             tally = self.tallies.get(stage, Tally())
             self.tallies[stage] = attrs.evolve(tally, **{what: getattr(tally, what) + 1})
@@ -296,7 +296,7 @@ class JobLedger:
             self._add_file_use(data)
 
     def _remove_file_use(self, data: Data) -> None:
-        """Decrements the uses of a file. Parts of a split piece were never counted."""
+        """Decrements the number of uses of a file. Data that references only a part of a file isn't counted."""
         ref = data.ref
         if not isinstance(ref, FileRows) or ref.first or ref.last is not None:
             return

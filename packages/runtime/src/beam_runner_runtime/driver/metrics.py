@@ -13,7 +13,7 @@ from beam_runner_runtime.channel.attempts import Attempt
 
 
 class MetricsTally:
-    """Sum of monitoring infos. Any thread can call the methods.
+    """Sum of the metrics of a job's bundles. Any thread can call the methods.
 
     Committed metrics contain each committed bundle exactly once. Attempted metrics also contain the
     latest values of attempts that still run or that failed.
@@ -49,7 +49,7 @@ class MetricsTally:
                 self._given_up.add(infos)
 
     def compute_totals(self) -> JobMetrics:
-        """Returns all metrics up to now."""
+        """Returns the committed and the attempted metrics of the job up to now."""
         with self._lock:
             committed = self._committed.infos()
             attempted = Totals()

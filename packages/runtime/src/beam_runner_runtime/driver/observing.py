@@ -35,7 +35,7 @@ _STACKS_SECONDS = 3.0
 
 
 class JobSnapshots:
-    """Snapshots of a running job. Only the job's thread can call ``look``; any thread can call the
+    """Snapshots of a running job. Only the job's thread can call ``take_snapshot``; any thread can call the
     other methods.
 
     Args:

@@ -18,7 +18,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @attrs.frozen
 class Outage:
-    """Outage of an external system that the complete job waits for.
+    """Outage of an external system, such as the disk of the journal, that the job waits for.
 
     Attributes:
         away: external system, with the cause of the outage.

@@ -37,7 +37,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @attrs.frozen
 class SilentProcess:
-    """Unresponsive process.
+    """Worker process that has sent no message for several seconds.
 
     Attributes:
         hello: first message of the process.
@@ -51,7 +51,7 @@ class SilentProcess:
 
 
 class JobProcesses:
-    """Worker processes of one job. All methods are thread-safe except `look`, which must always be
+    """Worker processes of one job. All methods are thread-safe except `find_silent_processes`, which must always be
     called from the same thread.
 
     Args:

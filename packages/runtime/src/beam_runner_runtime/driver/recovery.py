@@ -35,7 +35,7 @@ def recover_ledger(
         for entry in kept.decode_entries(blob):
             ledger.apply_entry(entry)
     if limits is not None and not kept.is_of_this_version:
-        # Set the limits after all entries, because the old limits applied to these entries.
+        # Set the limits only after the replay, because the entries were written under the old limits.
         ledger.limits = limits(ledger)
     ledger.apply_entry(AttemptsLost())
     journal.store_snapshot(ledger.encode_snapshot())

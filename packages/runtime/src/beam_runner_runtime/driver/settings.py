@@ -12,7 +12,7 @@ from beam_runner_runtime.tuning import TUNING
 
 @attrs.frozen
 class JobSettings:
-    """Settings of one job.
+    """Settings of a job, which don't change during the job.
 
     Attributes:
         files: files of the job.

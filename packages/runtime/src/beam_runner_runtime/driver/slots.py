@@ -43,7 +43,7 @@ class ClusterSlots:
 
 
 class JobSlots:
-    """Slots from the perspective of one job. Any thread can call the methods."""
+    """Access of one job to the slots of the cluster. Any thread can call the methods."""
 
     def __init__(self, slots: ClusterSlots, job_id: str) -> None:
         self._slots = slots
@@ -63,7 +63,7 @@ class JobSlots:
             return may_begin
 
     def started(self, lane: int) -> None:
-        """Records a request for a lane."""
+        """Records that the job requested a slot for a lane."""
         with self._slots.lock:
             self._slots.places.record_request(self._job_id, lane, time.monotonic())
 

@@ -28,7 +28,7 @@ class StageTimes:
 
 
 class StageHistory:
-    """History of the stages. Only the job's thread can call `look`; any thread can use `series` and `times`."""
+    """History of the stages. Only the job's thread can call `record_stages`; any thread can use `make_series` and `times`."""
 
     def __init__(self) -> None:
         self.times: dict[str, StageTimes] = {}

@@ -75,7 +75,7 @@ class _StoryReplay:
             )
 
     def apply_entry(self, entry: int, event: Entry) -> None:
-        """Applies an event of a journal entry."""
+        """Applies a journal entry to the ledger, and records its effect on the bundle."""
         before = self._bundle
         counts = before is not None and self._is_current_attempt(event)
         commands = self._ledger.apply_entry(event)

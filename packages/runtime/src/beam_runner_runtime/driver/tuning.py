@@ -50,7 +50,7 @@ class RetrySettings:
 
 @attrs.frozen
 class JobTuning:
-    """Division of a job into bundles and shards.
+    """Limits and policies by which the scheduler divides a job into bundles and shards.
 
     Attributes:
         shards: number of key shards of each stage.
@@ -76,7 +76,7 @@ def choose_job_tuning(
     shares_data: bool = True,
     on_cluster: bool = False,
 ) -> JobTuning:
-    """Returns the division of a new job.
+    """Returns the limits and policies for a new job.
 
     Args:
         plan: plan of the job.

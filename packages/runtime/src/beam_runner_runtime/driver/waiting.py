@@ -62,7 +62,7 @@ def is_waiting_for_clock(ledger: JobLedger, waits: Iterable[Wait]) -> bool:
 
 
 def make_neighbour_wait(outage: Outage, now: int) -> Wait:
-    """Returns the record of an outage at processing time `now` (ms)."""
+    """Returns the record of a wait for an unavailable external system, at processing time `now` (ms)."""
     moment = time.monotonic()
     return Wait(
         WaitKind.NEIGHBOUR,

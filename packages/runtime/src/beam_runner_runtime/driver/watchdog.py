@@ -36,7 +36,7 @@ class AssignedWork:
 
 
 def is_abandoned(claim: AssignedWork, moved: float, now: float) -> bool:
-    """Returns whether no process has worked on a claim for `LIMITS.watchdog_seconds`.
+    """Returns whether no process has worked on an assigned bundle or loop for `LIMITS.watchdog_seconds`.
 
     Args:
         claim: assigned bundle or loop.
@@ -58,7 +58,7 @@ def is_abandoned(claim: AssignedWork, moved: float, now: float) -> bool:
 
 @attrs.define
 class ConditionTimer:
-    """Start time of a condition that several consecutive checks observe."""
+    """Timer for a condition that must stay true over several checks."""
 
     _began: float | None = None
 
@@ -75,5 +75,5 @@ class ConditionTimer:
 def find_abandoned_work(
     claims: Sequence[tuple[Item, AssignedWork]], moved: float, now: float
 ) -> list[Item]:
-    """Returns the items whose claims no process works on."""
+    """Returns the processes that do not work on the bundle or loop that the server assigned to them."""
     return [place for place, claim in claims if is_abandoned(claim, moved, now)]

@@ -18,7 +18,7 @@ class WorkerOutages:
     def handle_wait_message(
         self, link: WorkerLink, message: NeighbourWaitStatus, now: float
     ) -> None:
-        """Handles a message of a process about the start or the end of its wait."""
+        """Handles a message of a worker process that it starts or ends to wait for an external system."""
         if not message.neighbour:
             self._awaited.pop(link, None)
             return
@@ -29,7 +29,7 @@ class WorkerOutages:
         self._awaited[link] = Outage(away, since, now)
 
     def remove_process(self, link: WorkerLink) -> None:
-        """Removes an exited process."""
+        """Removes the outage of an exited worker process."""
         self._awaited.pop(link, None)
 
     def list_outages(self) -> tuple[Outage, ...]:

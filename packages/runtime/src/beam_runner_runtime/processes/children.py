@@ -28,7 +28,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class WorkerProcesses:
-    """Client that forks, kills and watches processes by number; thread-safe.
+    """Worker processes of this machine, which a fork server starts and watches; thread-safe.
 
     If the fork server exits on its own, its workers exit too, and the client starts another fork
     server.
@@ -77,7 +77,7 @@ class WorkerProcesses:
         self._send_command(f"fork {number} {json.dumps(attrs.asdict(endpoint))}", number)
 
     def kill_worker(self, number: int) -> None:
-        """Kills a process if it exists."""
+        """Kills the worker process with this number, if it exists."""
         self._send_command(f"kill {number}")
 
     def stop(self) -> None:
@@ -107,7 +107,7 @@ class WorkerProcesses:
             return self._parent
 
     def _send_command(self, line: str, forks: int | None = None) -> None:
-        """Writes a command line.
+        """Sends a command line to the fork server.
 
         ``forks`` is the number of the process that the command starts. Its exit is reported in any
         case.
@@ -165,7 +165,7 @@ class WorkerProcesses:
         self.kill()
 
     def _mark_lost(self, why: str) -> None:
-        """Prevents the start of another fork server, so that the server stops."""
+        """Marks the fork server as lost for good, so that the job server stops."""
         self._lost = why
         self._life.apply_cause(StateEvent.LATE)
 

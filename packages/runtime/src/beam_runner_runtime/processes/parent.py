@@ -36,7 +36,7 @@ class _ForkServer:
         self._pids: dict[int, int] = {}
 
     def execute_command(self, order: str, number: int, told: str) -> None:
-        """Executes one command line."""
+        """Executes one command of the server: forks or kills a worker."""
         # Block SIGCHLD, so that the signal handler doesn't run while the table of workers changes.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         try:
@@ -53,7 +53,7 @@ class _ForkServer:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def report_exited_workers(self, signal_number: int, frame: FrameType | None) -> None:
-        """Reports the exited workers."""
+        """Reports the exited workers to the server; the handler of SIGCHLD."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = ended

@@ -93,10 +93,10 @@ class ProcessPlacement(SingleMachinePlacement):
     def kill(self) -> None:
         self._children.kill()
 
-    # Methods for jobs.
+    # Methods that `ProcessJob` calls.
 
     def start_lane(self, lane: _RequestedLane) -> None:
-        """Queues a lane, which starts as soon as a slot is free."""
+        """Queues a lane for a job. The lane starts as soon as a slot is free."""
         with self._changed:
             self._waiting.append(lane)
             self._assign_lanes()
@@ -199,7 +199,7 @@ class ProcessJob(SingleMachineJob):
 
 @attrs.define(eq=False)
 class _RequestedLane:
-    """Requested lane that hasn't ended."""
+    """Lane that a job requested and that has not ended."""
 
     job_id: str
     number: int
@@ -209,7 +209,7 @@ class _RequestedLane:
 
 @attrs.define(eq=False)
 class _Worker:
-    """Worker process.
+    """Worker process, as the placement sees it.
 
     ``begun`` is whether the process has received its lane. ``job_id`` is None while the process
     stands by. ``is_killed`` is whether the server killed the process.

@@ -49,7 +49,7 @@ def set_process_name(name: str) -> None:
 
 
 def redirect_to_null(*streams: int) -> None:
-    """Redirects these descriptors to the null device."""
+    """Redirects file descriptors to the null device."""
     null = os.open(os.devnull, os.O_RDWR)
     for stream in streams:
         os.dup2(null, stream)

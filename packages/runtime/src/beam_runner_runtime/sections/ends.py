@@ -15,7 +15,7 @@ SectionEnd: TypeAlias = BundleReply | BundleFailure | SectionRefusal
 
 @attrs.frozen
 class TaskCounts:
-    """Numbers of finished, running and known tasks."""
+    """Numbers of finished, running and known Spark tasks of sections."""
 
     done: int = 0
     running: int = 0

@@ -57,7 +57,7 @@ class ReceivedRows:
 
 
 class SectionInbox:
-    """Inbox that takes parcels in any order, and returns rows after all parcels have arrived.
+    """Received parcels (batches of rows) of a section's task; returns rows after all parcels have arrived.
 
     Args:
         path: path of the overflow file, created on demand.
@@ -80,7 +80,7 @@ class SectionInbox:
         self.replies: list[SectionReply] = []
 
     def store_parcel(self, parcel: bytes) -> None:
-        """Stores a parcel.
+        """Stores a parcel that another task sent to this task.
 
         Raises:
             ExchangeError: The parcel has arrived before.
@@ -104,7 +104,7 @@ class SectionInbox:
         self._store_parcel(head, parcel)
 
     def check_parcels(self, level: str, sources: int) -> None:
-        """Checks and orders the parcels after all of them have arrived.
+        """Compares all parcels with the declarations of their senders, and sorts the parcels.
 
         Args:
             level: names of the stages that sent the parcels.
@@ -133,7 +133,7 @@ class SectionInbox:
         return any(one.broken for one in self._told.values())
 
     def count_rows_by_stage(self) -> dict[int, ReceivedRows]:
-        """Returns the received rows by the index of the target stage."""
+        """Returns count and size of the received rows, by the index of the target stage."""
         found: dict[int, ReceivedRows] = {}
         for parcel in self._parcels:
             head = parcel.head

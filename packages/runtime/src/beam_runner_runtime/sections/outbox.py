@@ -43,7 +43,7 @@ class _PendingParcel:
 
 
 class SectionOutbox:
-    """Outbox of a task; used by one thread.
+    """Output of a section's task, sent as parcels (batches of rows) to other tasks; used by one thread.
 
     The parcels depend only on the rows and their order.
 
@@ -69,7 +69,7 @@ class SectionOutbox:
         self._digests = [xxhash.xxh3_64() for _ in range(shards)]
 
     def add_row(self, shard: int, stage: int, row: Row) -> None:
-        """Adds a row for the stage at this index of the section."""
+        """Adds a row for a later stage of the section, and sends a parcel when it is full."""
         if len(row.data) > MOST_ROW_BYTES:
             self.overflows = True
             return

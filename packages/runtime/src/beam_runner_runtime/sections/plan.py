@@ -19,7 +19,7 @@ from beam_runner_planner.plan import JobPlan, StagePlan
 
 @attrs.frozen
 class SectionStage:
-    """Stage of a section.
+    """Stage that runs in a section, with its level.
 
     Attributes:
         plan: plan of the stage.
@@ -38,7 +38,7 @@ class SectionStage:
 
 @attrs.frozen
 class SectionPlan:
-    """Stages of a section.
+    """Stages of a section by level; each level is one Spark stage.
 
     Attributes:
         levels: stages of each level, in order.
@@ -53,7 +53,7 @@ class SectionPlan:
 
     @classmethod
     def from_parts(cls, plan: JobPlan, parts: Sequence[SectionPart], shards: int) -> SectionPlan:
-        """Returns the plan of these parts; each part must come after the parts that it reads."""
+        """Returns the plan of a section; each part must come after the parts that it reads."""
         stages = [plan.stages[part.stage] for part in parts]
         written = {buffer for stage in stages for buffer in stage.outputs.values()}
         levels = _compute_levels(stages)
@@ -72,12 +72,12 @@ class SectionPlan:
         )
 
     def format_level(self, level: int) -> str:
-        """Returns the stage names of a level."""
+        """Returns the stage names of a level, separated by ``|``."""
         return " | ".join(stage.plan.spec.name for stage in self.levels[level])
 
 
 def distribute_input(plan: JobPlan, stage: SectionStage, tasks: int) -> list[list[Input]]:
-    """Returns the external input of a stage for each task.
+    """Distributes the input of a stage from outside of the section over the tasks.
 
     The data of a key shard goes to one task. Other data is distributed over all tasks, the largest
     first, so that the tasks have similar work. The order of the data within a task doesn't change.
@@ -141,7 +141,7 @@ def explain_refusal(plan: JobPlan, parts: Iterable[SectionPart]) -> str:
 
 
 def _compute_levels(stages: Sequence[StagePlan]) -> list[int]:
-    """Returns the level of each stage.
+    """Returns the level of each stage, at which its tasks run.
 
     A stage without readers in the section gets the earliest possible level. Any other stage gets
     the level just before its first reader.

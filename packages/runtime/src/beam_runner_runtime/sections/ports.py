@@ -22,7 +22,7 @@ class TaskHost(Protocol):
 
     @property
     def work(self) -> JobWork:
-        """The job."""
+        """Plan and settings of the job."""
 
     @property
     def data(self) -> FolderData:
@@ -42,7 +42,7 @@ class TaskHost(Protocol):
         """Runs a bundle in the calling thread, and returns its reply; never raises for a failure of the bundle."""
 
     def report_end(self, end: BundleFailure | SectionRefusal) -> None:
-        """Reports to the server that the section must end."""
+        """Reports to the server that the section must end, because a bundle failed or the section was refused."""
 
     def log_warning(self, text: str) -> None:
         """Logs a warning about the section for the user."""

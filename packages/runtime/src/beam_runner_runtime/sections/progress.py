@@ -21,7 +21,7 @@ from beam_runner_runtime.tuning import TUNING
 
 
 class SectionProgress:
-    """Progress of the sections in one process; thread-safe.
+    """Reporter of the progress of section bundles in one worker process; thread-safe.
 
     Args:
         send: function that sends a progress report to the server.

@@ -17,7 +17,7 @@ _LOOK_SECONDS = 0.2
 
 
 class ConsumerGoneError(Exception):
-    """Error for a pushed item that no consumer will pull."""
+    """Error in the producer after the consumer of the iterator has stopped."""
 
 
 @attrs.frozen

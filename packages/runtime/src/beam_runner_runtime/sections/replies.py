@@ -30,7 +30,7 @@ class SectionOutputs:
 
 @attrs.frozen
 class InputDigestCount:
-    """Number of tasks of a level that read the same input.
+    """Digest of the input of a level, with the number of tasks that read that input.
 
     Attributes:
         level: level of the tasks.
@@ -45,7 +45,7 @@ class InputDigestCount:
 
 @attrs.frozen
 class SectionReply:
-    """Merged reply of some tasks of a section.
+    """Merged reply of one or several tasks of a section to the server.
 
     Attributes:
         tasks: pairs of level and number of tasks.

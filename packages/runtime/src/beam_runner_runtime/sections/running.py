@@ -29,7 +29,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @attrs.define(eq=False)
 class RunningSection:
-    """Running section.
+    """Section that Spark runs for the job.
 
     ``began`` is its start time, ``changed`` is the time of its last progress, and ``places`` are
     the numbers of its slots.
@@ -42,7 +42,7 @@ class RunningSection:
 
     @property
     def attempt(self) -> Attempt:
-        """Number of the bundle and of the attempt."""
+        """Bundle number and attempt number of the section."""
         return Attempt.of_bundle(self.bundle)
 
 
@@ -98,7 +98,7 @@ class SectionRunner:
         return bool(bundle.parts) or self._plan.stages[bundle.stage].table is not None
 
     def start_sections(self, bundles: Iterable[Bundle]) -> None:
-        """Starts sections."""
+        """Starts bundles that are sections or bundles of Spark tables, each as a Spark job."""
         for bundle in bundles:
             now = time.monotonic()
             # Slot numbers of sections are negative, because lanes have the numbers from 0 on.

@@ -32,7 +32,7 @@ _WAITING_SHARE = 4
 
 @attrs.frozen
 class SectionOrder:
-    """Order to run a section.
+    """Order to a Spark task: the bundle of the section, and the number of tasks.
 
     Attributes:
         order: the bundle with its parts.
@@ -178,7 +178,7 @@ class SectionTask:
             host, bundle, self._name, inputs, data, lambda: self._wanted
         ).run_bundles()
         if reply.end is None:
-            for place in received:  # Rows for later levels
+            for place in received:  # Forward the rows for later levels.
                 for kind, count, row in inbox.read_rows(place):
                     outbox.add_row(self._source, place, Row(self._source, kind, row, count))
         return reply

@@ -115,7 +115,7 @@ class TaskBundleRunner:
         )
         reply = self._host.run_bundle(order, stores, self._data)
         if not self._is_wanted():
-            raise ConsumerGoneError  # The server doesn't need the result either.
+            raise ConsumerGoneError  # The server doesn't need the result.
         if isinstance(reply, BundleFailure):
             self._handle_failure(stage, reply)
         elif reason := self._explain_refusal(reply.done):
@@ -134,7 +134,7 @@ class TaskBundleRunner:
     def _record_reply(self, stage: SectionStage, opened: Bundle, reply: BundleReply) -> None:
         outputs = SectionOutputs(stage.place, self._data.source, reply.done.outputs)
         self._replies.append(SectionReply(outputs=(outputs,), metrics=reply.metrics))
-        # The readers of the outputs run in other tasks.
+        # Remove the outputs: other tasks read them, so this task's scheduler must not.
         done = attrs.evolve(
             reply.done, bundle=opened.number, attempt=opened.attempt, outputs=(), finalize=False
         )

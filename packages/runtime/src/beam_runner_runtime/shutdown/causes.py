@@ -1,4 +1,4 @@
-"""The messages and events that change states."""
+"""Causes of state changes during shutdown: messages of the channel, and other events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ShutdownMessage(enum.Enum):
 
 
 class StateEvent(enum.Enum):
-    """Events other than messages. The value is the meaning."""
+    """Events that change states, other than messages. The value describes the event."""
 
     BEGUN = "the process is ready"
     ASSIGNED = "the server assigns a lane of a job to the process"

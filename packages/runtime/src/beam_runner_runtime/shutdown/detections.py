@@ -14,7 +14,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @attrs.frozen
 class DetectionRule:
-    """One row of the table.
+    """Rule of failure detection: a failure, the component that detects it, and the time limit.
 
     Attributes:
         component: module that detects the failure.
@@ -38,7 +38,7 @@ class DetectionRule:
 
 
 class Detector(enum.Enum):
-    """All rows of the table."""
+    """Detectors of failed processes, each with its rule."""
 
     CHANNEL = DetectionRule(
         "channel.server",

@@ -22,7 +22,7 @@ from beam_runner_runtime.shutdown.states import (
 
 @attrs.frozen
 class KillRule:
-    """One row of the table.
+    """Kill of a process in one state, with the detectors that notice the kill.
 
     Attributes:
         state: the state of the process, or of the lane that the process serves, at the kill.
@@ -75,4 +75,4 @@ KILLS = (
     ),
     KillRule(ProgramState.WORKING, (_D.HARNESS,), "the job fails"),
 )
-"""All rows: one for each state in which a process of its kind can be killed."""
+"""Rules for all kinds of processes: one rule for each state in which a process can be killed."""

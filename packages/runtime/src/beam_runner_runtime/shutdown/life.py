@@ -24,7 +24,7 @@ class UnexpectedTransition(AssertionError):
 
 
 class StateMachine(Generic[Kind]):
-    """State that changes by the table; thread-safe.
+    """State of one process or job that changes only by the transition table; thread-safe.
 
     Args:
         state: initial state.
@@ -42,7 +42,7 @@ class StateMachine(Generic[Kind]):
         return self._state
 
     def apply_cause(self, cause: Cause) -> Kind:
-        """Changes the state because of ``cause``, and returns the previous state.
+        """Changes to the state that the table gives for ``cause``, and returns the previous state.
 
         Without a transition the state doesn't change, and the log gets an error.
 

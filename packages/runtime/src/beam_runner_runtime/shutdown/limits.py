@@ -102,4 +102,4 @@ class ShutdownLimits:
 
 
 LIMITS = ShutdownLimits()
-"""The limits of every server and its processes."""
+"""Time limits of shutdown and failure detection, for every server and its processes."""

@@ -23,7 +23,7 @@ from beam_runner_runtime.shutdown.states import (
 
 @attrs.frozen
 class StateTransition:
-    """One row of the table."""
+    """Transition from one state to another because of a cause."""
 
     before: enum.Enum
     cause: Cause
@@ -33,7 +33,7 @@ class StateTransition:
 def _make_rows(
     before: enum.Enum, *targets: tuple[Cause | Iterable[Cause], enum.Enum]
 ) -> list[StateTransition]:
-    """Returns the rows of one state; a target is one cause or several, and the next state."""
+    """Returns the transitions from one state; a target contains one or several causes, and the next state."""
     rows = []
     for causes, after in targets:
         some = (causes,) if isinstance(causes, enum.Enum) else causes
@@ -48,7 +48,7 @@ def _make_unchanged_rows(before: enum.Enum, *causes: Cause) -> list[StateTransit
 def _make_end_rows(
     before: WorkerState, *others: tuple[Cause | Iterable[Cause], enum.Enum]
 ) -> list[StateTransition]:
-    """Returns the rows of a state in which a worker process works for a job."""
+    """Returns the transitions from a state in which a worker process works for a job."""
     return _make_rows(
         before,
         *others,
@@ -193,4 +193,4 @@ TRANSITIONS: tuple[StateTransition, ...] = (
     *(*_SERVERS, *_JOBS, *_LANES, *_SECTIONS, *_WORKERS),
     *(*_HARNESSES, *_FORK_SERVERS, *_REAPERS, *_PROGRAMS),
 )
-"""All transitions, by kind in the order of ``states``."""
+"""All transitions of all kinds of processes, in the order of the module ``states``."""
