@@ -70,10 +70,10 @@ def test_documentation_examples_build_their_pipelines(monkeypatch: pytest.Monkey
     monkeypatch.setattr(beam_spark_executor, "BeamSparkRunner", Built)
     monkeypatch.setattr(Built, "pipelines", [])
     # Without this patch, the session of another test would be asked for columns of example tables.
-    monkeypatch.setattr("beam_spark_io.declared.session_here", lambda: None)
+    monkeypatch.setattr("beam_spark_io.declared.find_session", lambda: None)
     collected: list[object] = []
     session = Session()
-    monkeypatch.setattr("beam_spark_io.frames.session_here", lambda: session)
+    monkeypatch.setattr("beam_spark_io.frames.find_session", lambda: session)
     names: dict[str, Any] = {
         "SparkSession": SimpleNamespace(builder=Options()),
         "ib": SimpleNamespace(collect=collected.append),
