@@ -44,22 +44,22 @@ from tools.nox_support import (
     WHEELS,
     WITH_EXTRAS,
     WITH_RESULTS,
-    distribution,
-    group,
-    install,
-    need_chromium,
-    need_java,
-    needs,
-    results_of,
-    run_beams_suites,
+    dependency_group,
+    distribution_name,
+    ensure_chromium,
+    ensure_java,
+    install_requirements,
+    pytest_arguments,
+    run_beam_test_suites,
     run_on_a_cluster,
     run_on_plain_processes,
     run_outages,
     run_pytest,
     run_python,
     run_unit_tests,
+    sessions_to_run_first,
 )
-from tools.version_cells import NEWEST, OLDEST, install_cell, pyspark_wheels
+from tools.version_cells import NEWEST, OLDEST, build_pyspark_wheels, install_cell
 
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv|virtualenv"
@@ -104,7 +104,7 @@ def ci(session: nox.Session) -> None:
 @nox.session(default=False)
 def both_pysparks(session: nox.Session) -> None:
     """Builds wheels of the newest and the oldest pyspark in parallel, because PyPI has source distributions only."""
-    pyspark_wheels(session, NEWEST.pyspark_version, OLDEST.pyspark_version)
+    build_pyspark_wheels(session, NEWEST.pyspark_version, OLDEST.pyspark_version)
 
 
 @nox.session(default=False)
@@ -117,7 +117,7 @@ def wheels(session: nox.Session) -> None:
     for package in PACKAGES:
         with session.chdir(ROOT / "packages" / package):
             session.run("hatchling", "build", "-t", "wheel", "-d", str(WHEELS), silent=True)
-    newest = pyspark_wheels(session, NEWEST.pyspark_version)
+    newest = build_pyspark_wheels(session, NEWEST.pyspark_version)
     lines = [
         f"{wheel.name.split('-')[0].replace('_', '-')} @ {wheel.as_uri()}"
         for wheel in (*sorted(WHEELS.glob("beam_*.whl")), *newest)
@@ -128,15 +128,19 @@ def wheels(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def environment(session: nox.Session) -> None:
     """Creates the environment that sessions with pipelines on Spark share, because installing it takes seconds."""
-    need_java(session)
-    groups = (one for name in ("test", "pipelines", "validates-runner") for one in group(name))
-    install(session, f"{distribution('executor')}[stores]", *groups, compiled=True)
+    ensure_java(session)
+    groups = (
+        one for name in ("test", "pipelines", "validates-runner") for one in dependency_group(name)
+    )
+    install_requirements(
+        session, f"{distribution_name('executor')}[stores]", *groups, compiled=True
+    )
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """Checks style, likely bugs, banned names of each layer, size limits, tests without assertions, class names, sibling version bounds, and words."""
-    session.install(*group("lint"))
+    session.install(*dependency_group("lint"))
     session.run("python", "-m", "tools.siblings", env={"PYTHONPATH": ""})
     session.run("python", "tools/check_sizes.py")
     session.run("python", "tools/check_tests.py")
@@ -146,27 +150,34 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--no-cache", "--check", ".")
 
 
-@nox.session(requires=needs("both_pysparks", "wheels"))
+@nox.session(requires=sessions_to_run_first("both_pysparks", "wheels"))
 def types(session: nox.Session) -> None:
     """Checks types of all packages, tools, examples and this file, and the used APIs of each minor version of Beam and of the oldest and newest PySpark."""
-    groups = (*group("types"), *group("test"), *group("layers"), *group("api"))
-    everything = f"{distribution('executor')}[hdfs,stores,web]"
-    install(session, everything, "nox", "pip", *groups)
+    groups = (
+        *dependency_group("types"),
+        *dependency_group("test"),
+        *dependency_group("layers"),
+        *dependency_group("api"),
+    )
+    everything = f"{distribution_name('executor')}[hdfs,stores,web]"
+    install_requirements(session, everything, "nox", "pip", *groups)
     mypy = ("mypy", "--cache-dir", str(KEPT / "mypy"))
     packages = [option for name in PACKAGES.values() for option in ("--package", name)]
     session.run(*mypy, *packages)
     session.run(*mypy, "noxfile.py", "tools", "examples/wordcount.py", "examples/second_runner")
-    ends = pyspark_wheels(session, OLDEST.pyspark_version, NEWEST.pyspark_version)
+    ends = build_pyspark_wheels(session, OLDEST.pyspark_version, NEWEST.pyspark_version)
     minors = ("--minors", str(WHEELS.parent / "beam"))
     session.run("python", "-m", "tools.check_versions", *minors, *map(str, ends))
     session.run(*mypy, "tests/contracts/test_protocols.py")
     session.run(*mypy, "packages/engine/tests", "docs/engine")
 
 
-@nox.session(requires=needs("wheels"))
+@nox.session(requires=sessions_to_run_first("wheels"))
 def docs(session: nox.Session) -> None:
     """Builds the documentation site with an API reference from docstrings in .nox/site, and checks its links."""
-    install(session, distribution("executor"), *group("docs"), compiled=False)
+    install_requirements(
+        session, distribution_name("executor"), *dependency_group("docs"), compiled=False
+    )
     # Imports of Beam write messages to the standard error that are not Sphinx warnings.
     build = ("sphinx-build", "-j", "auto", "--fail-on-warning", "--keep-going", "-q", "-E")
     site = ("-c", "docs/site", ".", str(ROOT / ".nox" / "site"))
@@ -177,119 +188,132 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def layers(session: nox.Session) -> None:
     """Checks the import contracts of .importlinter."""
-    session.install(*group("layers"))
+    session.install(*dependency_group("layers"))
     session.run("lint-imports", "--no-logo", "--no-cache", env={"PYTHONPATH": SOURCES})
 
 
 @nox.session
 def api(session: nox.Session) -> None:
     """Checks that the listed public names of each package are the names in use, and that changes have release notes."""
-    session.install(*group("api"))
+    session.install(*dependency_group("api"))
     session.run("python", "-m", "tools.public_api", *session.posargs, env={"PYTHONPATH": ""})
 
 
-@nox.session(requires=needs("wheels"))
+@nox.session(requires=sessions_to_run_first("wheels"))
 @nox.parametrize("package", list(PACKAGES), ids=list(PACKAGES))
 def purity(session: nox.Session, package: str) -> None:
     """Checks each wheel alone in an empty environment: modules import, load no forbidden module, and examples run."""
-    install(session, distribution(package) + WITH_EXTRAS.get(package, ""))
+    install_requirements(session, distribution_name(package) + WITH_EXTRAS.get(package, ""))
     session.run("python", "-I", "tools/check_purity.py", PACKAGES[package])
     for example in RUNS_ALONE.get(package, ()):
         session.run("python", "-I", example)
 
 
-@nox.session(requires=needs("wheels"))
+@nox.session(requires=sessions_to_run_first("wheels"))
 @nox.parametrize("suite", SUITES, ids=SUITES)
 def tests(session: nox.Session, suite: str) -> None:
     """Runs unit tests of one package on its wheel with its declared dependencies only, or the tests between packages."""
     if suite in PACKAGES:
         run_unit_tests(session, suite)
     elif suite == "contracts":
-        packages = (distribution("executor"), distribution("web"))
-        install(session, *packages, *group("test"), *group("web"))
+        packages = (distribution_name("executor"), distribution_name("web"))
+        install_requirements(
+            session, *packages, *dependency_group("test"), *dependency_group("web")
+        )
         small = ("tests/sizes", "-m", "not slow")
         suites = ("tests/contracts", "tests/hostile", *small)
         run_pytest(session, *suites, *SIDE_BY_SIDE, *session.posargs)
     else:
         session.install(
             "nox",
-            *group("test"),
-            *group("lint"),
-            *group("layers"),
-            *group("api"),
-            *group("workflows"),
+            *dependency_group("test"),
+            *dependency_group("lint"),
+            *dependency_group("layers"),
+            *dependency_group("api"),
+            *dependency_group("workflows"),
         )
         run_pytest(session, "tests/architecture", *SIDE_BY_SIDE, *session.posargs)
 
 
-@nox.session(requires=needs("wheels"))
+@nox.session(requires=sessions_to_run_first("wheels"))
 def web(session: nox.Session) -> None:
     """Runs unit tests of the web interface on its wheel, and checks its pages for Beam's job server and, if installed, Prism."""
     run_unit_tests(session, "web")
 
 
-@nox.session(requires=needs("wheels"))
+@nox.session(requires=sessions_to_run_first("wheels"))
 def browser(session: nox.Session) -> None:
     """Tests the pages of the web interface in Chromium. The session installs Debian's Chromium if it has permission."""
-    need_chromium(session)
-    install(session, distribution("web"), *group("test"), *group("web"), *group("browser"))
+    ensure_chromium(session)
+    install_requirements(
+        session,
+        distribution_name("web"),
+        *dependency_group("test"),
+        *dependency_group("web"),
+        *dependency_group("browser"),
+    )
     run_pytest(
         session, "packages/web/tests/browser", *SIDE_BY_SIDE, "--dist=load", *session.posargs
     )
 
 
-@nox.session(requires=needs("environment"), venv_backend="none")
+@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
 def plain(session: nox.Session) -> None:
     """Runs a fixed part of ``plain_all``: slow tests of several environments run in one environment."""
-    run_on_plain_processes(session, *results_of(session, "-m", "not slow"))
+    run_on_plain_processes(session, *pytest_arguments(session, "-m", "not slow"))
 
 
-@nox.session(requires=needs("environment"), venv_backend="none")
+@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
 def pipelines_part(session: nox.Session) -> None:
     """Runs the tests of the session ``pipelines`` that depend on Spark's processes."""
-    run_pytest(session, *ON_SPARK, *SIDE_BY_SIDE, *results_of(session))
+    run_pytest(session, *ON_SPARK, *SIDE_BY_SIDE, *pytest_arguments(session))
 
 
-@nox.session(requires=needs("both_pysparks", "wheels"))
+@nox.session(requires=sessions_to_run_first("both_pysparks", "wheels"))
 def lanes(session: nox.Session) -> None:
     """Runs some embedded pipelines without the loop inside a task, on the lowest declared versions."""
-    need_java(session)
-    install_cell(session, OLDEST, *group("test"))
-    selection = ("--without-loop", *results_of(session, "-k", "embedded"))
+    ensure_java(session)
+    install_cell(session, OLDEST, *dependency_group("test"))
+    selection = ("--without-loop", *pytest_arguments(session, "-k", "embedded"))
     run_pytest(session, *ON_LANES, *SIDE_BY_SIDE, *selection)
 
 
-@nox.session(requires=needs("environment"), venv_backend="none")
+@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
 def cluster(session: nox.Session) -> None:
     """Runs some pipelines on a local cluster of three executors, also while executors and workers are killed."""
     run_on_a_cluster(session, *IN_CI_ON_A_CLUSTER)
 
 
-@nox.session(requires=needs("environment"), venv_backend="none")
+@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
 def doors(session: nox.Session) -> None:
     """Tests some ways to start the runner without a separate server, as users start it; `doors_all` runs all of them."""
     selection = session.posargs or ("-m", "not slow")
     run_pytest(session, "tests/doors", *SIDE_BY_SIDE, "--dist=load", *selection)
 
 
-@nox.session(requires=needs("environment"), venv_backend="none")
+@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
 def validates_runner(session: nox.Session) -> None:
     """Runs Beam's test suites on a server on Spark, each test in one environment; some tests also as a stream and with ``pre_optimize=none``."""
-    run_beams_suites(session, *results_of(session, "-m", "not slow"))
+    run_beam_test_suites(session, *pytest_arguments(session, "-m", "not slow"))
 
 
-@nox.session(requires=needs("environment"), venv_backend="none")
+@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
 def go(session: nox.Session) -> None:
     """Runs a fixed part of the Go SDK's integration tests, and a job of Go and Python; skipped without Go."""
     if shutil.which("go") is None:
         session.skip("Go was not found: install Go 1.26 or newer to run pipelines of its SDK")
-    run_pytest(session, "tests/go", *results_of(session))
+    run_pytest(session, "tests/go", *pytest_arguments(session))
 
 
-@nox.session(requires=needs("wheels"))
+@nox.session(requires=sessions_to_run_first("wheels"))
 def second_runner(session: nox.Session) -> None:
     """Tests the Dask runner of examples/second_runner without PySpark: words, a stateful stream, Beam's suite."""
-    install(session, distribution("server"), *group("test"), *group("second-runner"))
+    install_requirements(
+        session,
+        distribution_name("server"),
+        *dependency_group("test"),
+        *dependency_group("second-runner"),
+    )
     run_pytest(session, "tests/second_runner", *session.posargs)
 
 
@@ -302,15 +326,15 @@ def capabilities(session: nox.Session) -> None:
     session.run("python3", "tools/capabilities.py", *session.posargs, *map(str, results))
 
 
-@nox.session(requires=needs("wheels"))
+@nox.session(requires=sessions_to_run_first("wheels"))
 def wordcount(session: nox.Session) -> None:
     """Counts the words of real text on Spark. ``-- --input GLOB`` reads other text."""
-    need_java(session)
-    install(session, f"{distribution('executor')}[web]")
+    ensure_java(session)
+    install_requirements(session, f"{distribution_name('executor')}[web]")
     session.run("python", "-P", "examples/wordcount.py", *session.posargs, env={"PYTHONPATH": ""})
 
 
-@nox.session(requires=needs("environment"), venv_backend="none")
+@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
 def kills(session: nox.Session) -> None:
     """Kills workers at every step of the commit protocol, a server in a commit, and Spark, and one random process."""
     if session.posargs:
@@ -324,14 +348,14 @@ def kills(session: nox.Session) -> None:
     run_pytest(session, *which, "--seed", str(seed), *SIDE_BY_SIDE)
 
 
-@nox.session(requires=needs("environment"), venv_backend="none")
+@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
 def memory_part(session: nox.Session) -> None:
     """Runs the tests of `memory` with a tenth of the data, embedded."""
     tenth = ("--part", "0.1", "-k", "embedded and not one_key", "-s")
     run_pytest(session, "tests/memory", *(session.posargs or tenth))
 
 
-@nox.session(requires=needs("environment"), venv_backend="none")
+@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
 def differential_part(session: nox.Session) -> None:
     """Compares a few random pipelines and streams, as `differential` does; every run has different pipelines."""
     run_pytest(session, "tests/differential")
@@ -339,7 +363,7 @@ def differential_part(session: nox.Session) -> None:
     run_python(session, "tests/differential/differential.py", *(session.posargs or few))
 
 
-@nox.session(requires=needs("environment"), venv_backend="none")
+@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
 def streams_and_batches_part(session: nox.Session) -> None:
     """Compares a few random streams with batches on plain processes; every run has different streams."""
     run_pytest(session, "tests/streams_and_batches")
@@ -348,7 +372,7 @@ def streams_and_batches_part(session: nox.Session) -> None:
     run_python(session, compare, *(session.posargs or few))
 
 
-@nox.session(requires=needs("wheels"))
+@nox.session(requires=sessions_to_run_first("wheels"))
 def outages_part(session: nox.Session) -> None:
     """Runs a few of the outages of `outages` on plain processes; every run has different outages."""
     few = ("--rounds=1", "--lengths=3", "--site=data store", "--site=state store", "--site=service")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import griffe
 
-from tools.api_users import packages
+from tools.api_users import find_package_folders
 
 _LONGEST_VALUE = 80
 Blocks = dict[tuple[str, str], list[str]]
@@ -28,26 +28,28 @@ class Listing:
     problems: list[str] = field(default_factory=list)
 
 
-def listings(root: Path, users: Mapping[str, str]) -> dict[str, Listing]:
+def list_public_names(root: Path, users: Mapping[str, str]) -> dict[str, Listing]:
     """Returns the listing of each package by its import name.
 
     Args:
         root: repository folder.
         users: used names, each with one place that uses it.
     """
-    found = packages(root)
+    found = find_package_folders(root)
     loader = griffe.GriffeLoader(search_paths=[folder.parent for folder in found.values()])
     for name in found:
         loader.load(name)
     result = {name: Listing() for name in found}
     for name, place in sorted(users.items()):
-        _add(result[name.partition(".")[0]], loader.modules_collection, name, place)
+        _add_used_name(result[name.partition(".")[0]], loader.modules_collection, name, place)
     return result
 
 
-def _add(listing: Listing, modules: griffe.ModulesCollection, name: str, place: str) -> None:
+def _add_used_name(
+    listing: Listing, modules: griffe.ModulesCollection, name: str, place: str
+) -> None:
     """Adds one used name to a listing, or to its problems."""
-    module, rest = _split(modules, name)
+    module, rest = _split_full_name(modules, name)
     if any(part.startswith("_") for part in (*module.path.split("."), *rest[:1])):
         listing.problems.append(f"{place}: `{name}` is private")
         return
@@ -63,12 +65,14 @@ def _add(listing: Listing, modules: griffe.ModulesCollection, name: str, place: 
         if not (module.parent is None and rest[0] in (module.exports or ())):
             listing.problems.append(f"{place}: import `{rest[0]}` from its home, as `{home}`")
             return
-        home_module, [own] = _split(modules, home)
+        home_module, [own] = _split_full_name(modules, home)
         thing = home_module.members[own]
-    listing.blocks[module.path, rest[0]] = list(spell(rest[0], thing))
+    listing.blocks[module.path, rest[0]] = list(describe_name(rest[0], thing))
 
 
-def _split(modules: griffe.ModulesCollection, name: str) -> tuple[griffe.Module, list[str]]:
+def _split_full_name(
+    modules: griffe.ModulesCollection, name: str
+) -> tuple[griffe.Module, list[str]]:
     """Splits a full name into its module and the rest."""
     first, *rest = name.split(".")
     module = modules[first]
@@ -77,29 +81,29 @@ def _split(modules: griffe.ModulesCollection, name: str) -> tuple[griffe.Module,
     return module, rest
 
 
-def spell(name: str, thing: griffe.Object | griffe.Alias) -> Iterator[str]:
+def describe_name(name: str, thing: griffe.Object | griffe.Alias) -> Iterator[str]:
     """Yields the lines of a name: its signature, and for a class its public members."""
     if isinstance(thing, griffe.Class):
-        yield f"class {name}{_bases(thing)}"
-        for member in sorted(thing.members.values(), key=_by_kind):
+        yield f"class {name}{_base_classes(thing)}"
+        for member in sorted(thing.members.values(), key=_member_sort_key):
             if not member.is_alias and (
                 not member.name.startswith("_") or member.name == "__init__"
             ):
-                yield f"  .{_line(member.name, member)}"
+                yield f"  .{_signature_line(member.name, member)}"
     else:
-        yield _line(name, thing)
+        yield _signature_line(name, thing)
 
 
-def _bases(cls: griffe.Class) -> str:
+def _base_classes(cls: griffe.Class) -> str:
     return f"({', '.join(map(str, cls.bases))})" if cls.bases else ""
 
 
-def _by_kind(member: griffe.Object | griffe.Alias) -> tuple[bool, str]:
+def _member_sort_key(member: griffe.Object | griffe.Alias) -> tuple[bool, str]:
     """Returns a sort key: fields keep their order, because calls depend on it; methods are sorted."""
     return member.is_function, member.name if member.is_function else ""
 
 
-def _line(name: str, thing: griffe.Object | griffe.Alias) -> str:
+def _signature_line(name: str, thing: griffe.Object | griffe.Alias) -> str:
     if isinstance(thing, griffe.Function):
         return str(thing.signature())
     if isinstance(thing, griffe.TypeAlias):
@@ -115,7 +119,7 @@ def _line(name: str, thing: griffe.Object | griffe.Alias) -> str:
     return name
 
 
-def write(distribution: str, blocks: Blocks) -> str:
+def format_listing(distribution: str, blocks: Blocks) -> str:
     """Returns the text of ``public_api.txt``."""
     lines = [
         f"# The public API of {distribution}: the names that other packages, examples and documents use.",
@@ -127,8 +131,8 @@ def write(distribution: str, blocks: Blocks) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read(text: str) -> Blocks:
-    """Parses the text that `write` returns."""
+def parse_listing(text: str) -> Blocks:
+    """Parses the text that `format_listing` returns."""
     blocks: Blocks = {}
     module, name = "", ""
     for line in text.splitlines():
@@ -137,12 +141,12 @@ def read(text: str) -> Blocks:
             blocks[module, ""] = []
         elif line and not line.startswith("#"):
             if not line.startswith(" "):
-                name = _name_of(line)
+                name = _name_of_line(line)
             blocks.setdefault((module, name), []).append(line)
     return blocks
 
 
-def _name_of(line: str) -> str:
+def _name_of_line(line: str) -> str:
     words: Iterable[str] = line.removeprefix("class ").removeprefix("type ")
     return "".join(_leading_identifier(words))
 

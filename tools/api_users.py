@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.used_names import uses_in_text
+from tools.used_names import find_uses_in_text
 
 _CODE_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _NAME_IN_PROSE = re.compile(r"`(beam_(?:runner|spark)_\w+(?:\.\w+)+)")
@@ -18,12 +18,12 @@ Named = tuple[str, str]
 """A full name, such as ``beam_runner_model.waits.Wait``, and the place that uses it."""
 
 
-def packages(root: Path) -> dict[str, Path]:
+def find_package_folders(root: Path) -> dict[str, Path]:
     """Returns the folder of each package's sources by its import name."""
     return {path.name: path for path in sorted(root.glob("packages/*/src/*")) if path.is_dir()}
 
 
-def users_by_name(root: Path) -> dict[str, str]:
+def find_users_by_name(root: Path) -> dict[str, str]:
     """Returns each name that other packages use, with one place that uses it.
 
     The tests of a package may use private names. The tool counts only uses by modules for tests.
@@ -35,7 +35,7 @@ def users_by_name(root: Path) -> dict[str, str]:
 
 
 def _uses_across_packages(root: Path) -> Iterator[Named]:
-    found = packages(root)
+    found = find_package_folders(root)
     roots = frozenset(found)
     modules = frozenset(module for folder in found.values() for module in _modules_in(folder))
     for own, folder in found.items():
@@ -48,19 +48,19 @@ def _uses_across_packages(root: Path) -> Iterator[Named]:
             for use in _uses_in_code(code, place, roots - {own}):
                 if _FOR_TESTS in use[0].split("."):
                     yield use
-        yield from _entry_points(folder.parents[1] / "pyproject.toml", root)
+        yield from _entry_point_targets(folder.parents[1] / "pyproject.toml", root)
     for path in (*root.glob("examples/**/*.py"), *root.glob("docs/**/*.py")):
         place = str(path.relative_to(root))
         yield from _uses_in_code(path.read_text(encoding="utf-8"), place, roots)
-    for path in (*root.glob("docs/**/*.md"), *_readmes(root)):
+    for path in (*root.glob("docs/**/*.md"), *_readme_files(root)):
         for block in _CODE_BLOCK.findall(path.read_text(encoding="utf-8")):
             yield from _uses_in_code(block, str(path.relative_to(root)), roots)
-    for path in _readmes(root):
+    for path in _readme_files(root):
         for name in _NAME_IN_PROSE.findall(path.read_text(encoding="utf-8")):
             yield name, str(path.relative_to(root))
 
 
-def _readmes(root: Path) -> list[Path]:
+def _readme_files(root: Path) -> list[Path]:
     return [root / "README.md", *sorted(root.glob("packages/*/README.md"))]
 
 
@@ -72,7 +72,7 @@ def _modules_in(folder: Path) -> Iterator[str]:
 
 def _uses_in_code(code: str, place: str, roots: frozenset[str]) -> Iterator[Named]:
     """Yields the uses in source text. Names such as ``__doc__`` count as uses of their module."""
-    for use in uses_in_text(code, Path(place), roots):
+    for use in find_uses_in_text(code, Path(place), roots):
         yield use.name.partition(".__")[0], use.place
 
 
@@ -87,7 +87,7 @@ def _modules_in_strings(
                 yield node.value, f"{place}:{node.lineno}"
 
 
-def _entry_points(pyproject: Path, root: Path) -> Iterator[Named]:
+def _entry_point_targets(pyproject: Path, root: Path) -> Iterator[Named]:
     """Yields the targets of a package's commands and extensions."""
     if not pyproject.exists():
         return

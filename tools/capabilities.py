@@ -58,7 +58,7 @@ class Capability:
     gap: str
 
 
-def capabilities(text: str) -> list[Capability]:
+def parse_capabilities(text: str) -> list[Capability]:
     """Returns the listed capabilities in the order of the file."""
     return [
         Capability(entry["name"], tuple(entry.get("tests", ())), entry.get("gap", ""))
@@ -70,7 +70,7 @@ Outcomes = dict[str, dict[str, str]]
 """Outcome of every test in each column, by test name without environments and parameters."""
 
 
-def results(paths: Iterable[Path]) -> Outcomes:
+def read_results(paths: Iterable[Path]) -> Outcomes:
     """Returns the outcomes in the files.
 
     If a test ran several times in a column, an outcome other than a pass takes precedence. Skipped
@@ -79,16 +79,16 @@ def results(paths: Iterable[Path]) -> Outcomes:
     found: Outcomes = {}
     for path in paths:
         for case in ElementTree.parse(path).iter("testcase"):
-            outcome = _outcome(case)
+            outcome = _test_outcome(case)
             if outcome:
-                columns = found.setdefault(_name(case.attrib), {})
-                column = _column(path.stem, case.attrib["name"])
+                columns = found.setdefault(_test_name(case.attrib), {})
+                column = _environment_column(path.stem, case.attrib["name"])
                 if columns.get(column, PASSES) == PASSES:
                     columns[column] = outcome
     return found
 
 
-def _column(file: str, test: str) -> str:
+def _environment_column(file: str, test: str) -> str:
     if file in _OF_FILE:
         return _OF_FILE[file]
     parameters = test.partition("[")[2].rstrip("]").split("-")
@@ -96,7 +96,7 @@ def _column(file: str, test: str) -> str:
     return named[0] if named else COLUMNS[0]
 
 
-def _name(case: Mapping[str, str]) -> str:
+def _test_name(case: Mapping[str, str]) -> str:
     if beams := _BEAM.fullmatch(case["name"]):
         return f"{beams[1]}: {beams[2]}"
     if gos := _GO.fullmatch(case["name"]):
@@ -105,7 +105,7 @@ def _name(case: Mapping[str, str]) -> str:
     return f"{module}: {case['name'].partition('[')[0]}"
 
 
-def _outcome(case: Any) -> str:
+def _test_outcome(case: Any) -> str:
     if case.find("failure") is not None or case.find("error") is not None:
         return "fails"
     skipped = case.find("skipped")
@@ -117,7 +117,7 @@ def _outcome(case: Any) -> str:
     return reason if reason.startswith("refused") else f"differs: {reason}"
 
 
-def shown_by(capability: Capability, outcomes: Outcomes) -> Outcomes:
+def tests_of_capability(capability: Capability, outcomes: Outcomes) -> Outcomes:
     """Returns the tests of a capability with their outcomes, in the order of the patterns.
 
     Raises:
@@ -132,27 +132,27 @@ def shown_by(capability: Capability, outcomes: Outcomes) -> Outcomes:
     return shown
 
 
-def page(listed: list[Capability], outcomes: Outcomes) -> str:
+def render_page(listed: list[Capability], outcomes: Outcomes) -> str:
     """Returns the text of the page."""
     heads = ("part of the model", *COLUMNS, "else")
     table = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     details = []
     for capability in listed:
-        shown = shown_by(capability, outcomes)
+        shown = tests_of_capability(capability, outcomes)
         others = {o for columns in shown.values() for o in columns.values() if o != PASSES}
         notes = [capability.gap] if capability.gap else []
         anchor = re.sub(r"[^\w-]", "", capability.name.lower().replace(" ", "-"))
         row = (
             f"[{capability.name}](#{anchor})",
-            *(_cell(shown, column) for column in COLUMNS),
+            *(_table_cell(shown, column) for column in COLUMNS),
             "; ".join(notes + sorted(others)),
         )
         table.append(f"| {' | '.join(row)} |")
-        details.append(_details(capability.name, shown))
+        details.append(_test_details(capability.name, shown))
     return "\n".join([_INTRODUCTION, *table, "", *details])
 
 
-def _cell(shown: Outcomes, column: str) -> str:
+def _table_cell(shown: Outcomes, column: str) -> str:
     """Returns the number of passed tests, or ``passed of run``; empty if no test ran in the column."""
     ran = [columns[column] for columns in shown.values() if column in columns]
     passed = ran.count(PASSES)
@@ -161,7 +161,7 @@ def _cell(shown: Outcomes, column: str) -> str:
     return str(passed) if passed == len(ran) else f"{passed} of {len(ran)}"
 
 
-def _details(name: str, shown: Outcomes) -> str:
+def _test_details(name: str, shown: Outcomes) -> str:
     lines = [f"## {name}", ""]
     by_suite: dict[str, list[str]] = {}
     others = []
@@ -183,8 +183,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the page")
     parser.add_argument("results", nargs="+", type=Path, help="JUnit files")
     arguments = parser.parse_args()
-    listed = capabilities(LIST.read_text(encoding="utf-8"))
-    written = page(listed, results(arguments.results))
+    listed = parse_capabilities(LIST.read_text(encoding="utf-8"))
+    written = render_page(listed, read_results(arguments.results))
     if arguments.write:
         PAGE.write_text(written, encoding="utf-8")
         return

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def repeated_names(root: Path) -> Iterator[str]:
+def find_repeated_class_names(root: Path) -> Iterator[str]:
     """Yields the class names that are defined more than once, with their modules."""
     homes: dict[str, list[str]] = {}
     for path in sorted(root.glob("packages/*/src/**/*.py")):
@@ -26,6 +26,6 @@ def repeated_names(root: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    found = list(repeated_names(ROOT))
+    found = list(find_repeated_class_names(ROOT))
     print("\n".join(found) or "Every class name stands for one class.")
     sys.exit(1 if found else 0)

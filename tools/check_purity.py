@@ -45,7 +45,7 @@ def layers_below(package: str) -> set[str]:
     return below.union(*(layers_below(name.partition(".")[0]) for name in below))
 
 
-def module_names(package: str) -> list[str]:
+def list_module_names(package: str) -> list[str]:
     """Returns the names of all modules of the package from its files, without imports."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
@@ -55,7 +55,7 @@ def module_names(package: str) -> list[str]:
     return [".".join(path.parts).removesuffix(".__init__") for path in paths]
 
 
-def modules_brought_along(package: str) -> set[str]:
+def find_forbidden_modules(package: str) -> set[str]:
     """Returns the forbidden modules that an import of all modules of the package loads.
 
     A package that may import the complete standard library may load any module except other layers.
@@ -64,23 +64,25 @@ def modules_brought_along(package: str) -> set[str]:
     closed = ANYTHING not in standard_library
     for name in standard_library | third_party if closed else ():
         importlib.import_module(name)
-    names = module_names(package)
+    names = list_module_names(package)
     before = set(sys.modules)
     for name in names:
         importlib.import_module(name)
-    brought = {name for name in set(sys.modules) - before if not is_part(name, package)}
+    brought = {
+        name for name in set(sys.modules) - before if not is_same_or_nested_module(name, package)
+    }
     below = layers_below(package)
     ours = {name for name in brought if name.startswith(OURS)}
-    undue = {name for name in ours if not any(is_part(name, one) for one in below)}
+    undue = {name for name in ours if not any(is_same_or_nested_module(name, one) for one in below)}
     return undue | (brought - ours if closed else set())
 
 
-def is_part(name: str, of: str) -> bool:
+def is_same_or_nested_module(name: str, of: str) -> bool:
     """Returns True if a module is another module, or one of its submodules or parents."""
     return f"{name}.".startswith(f"{of}.") or f"{of}.".startswith(f"{name}.")
 
 
-def undue_distributions(package: str) -> set[str]:
+def find_unneeded_distributions(package: str) -> set[str]:
     """Returns the installed distributions that the package must not need."""
     below = {name.partition(".")[0] for name in layers_below(package)}
     allowed = below.union(*map(allowed_packages, (package, *below)))
@@ -91,11 +93,11 @@ def undue_distributions(package: str) -> set[str]:
     spark = set() if "pyspark" in allowed else installed & SPARK
     undue = (ours | spark) - allowed - {package}
     if "apache_beam" not in allowed:
-        undue |= installed - brought_by(allowed) - {package} - INSTALLERS
+        undue |= installed - modules_of_requirements(allowed) - {package} - INSTALLERS
     return undue
 
 
-def brought_by(distributions: set[str]) -> set[str]:
+def modules_of_requirements(distributions: set[str]) -> set[str]:
     """Returns the installed distributions that these distributions need, by the names of their modules."""
     found: set[str] = set()
     waiting = list(distributions)
@@ -114,10 +116,10 @@ def brought_by(distributions: set[str]) -> set[str]:
 
 
 def main(package: str) -> int:
-    undue = undue_distributions(package)
+    undue = find_unneeded_distributions(package)
     if undue:
         print(f"{package} brings distributions it must do without: {', '.join(sorted(undue))}")
-    brought = modules_brought_along(package)
+    brought = find_forbidden_modules(package)
     if brought:
         print(f"Importing {package} loads modules it must not: {', '.join(sorted(brought))}")
     if not (undue or brought):

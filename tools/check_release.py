@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 
-def problems(folder: Path, stem: Path) -> list[str]:
+def find_release_problems(folder: Path, stem: Path) -> list[str]:
     """Returns the problems of the two files whose names start with ``stem``."""
     source = {
         file.relative_to(folder).as_posix()
@@ -31,6 +31,6 @@ def problems(folder: Path, stem: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    found = problems(Path(sys.argv[1]), Path(sys.argv[2]))
+    found = find_release_problems(Path(sys.argv[1]), Path(sys.argv[2]))
     if found:
         sys.exit("\n".join(found))

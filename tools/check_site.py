@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 ADDRESSES = frozenset({"href", "src", "srcset"})
 
 
-class _Page(HTMLParser):
+class _AddressCollector(HTMLParser):
     """Collector of the addresses in one page."""
 
     def __init__(self) -> None:
@@ -22,9 +22,9 @@ class _Page(HTMLParser):
         self.addresses += [value for name, value in attrs if name in ADDRESSES and value]
 
 
-def broken(page: Path) -> Iterator[str]:
+def find_broken_addresses(page: Path) -> Iterator[str]:
     """Yields the local addresses of a page that lead to no file."""
-    parser = _Page()
+    parser = _AddressCollector()
     parser.feed(page.read_text("utf-8"))
     for address in parser.addresses:
         parts = urlsplit(address)
@@ -37,7 +37,11 @@ def broken(page: Path) -> Iterator[str]:
 def main(folder: Path) -> int:
     """Prints the broken addresses; returns the exit code."""
     pages = sorted(folder.rglob("*.html"))
-    found = [f"{page.relative_to(folder)}: {address}" for page in pages for address in broken(page)]
+    found = [
+        f"{page.relative_to(folder)}: {address}"
+        for page in pages
+        for address in find_broken_addresses(page)
+    ]
     if not pages:
         found = [f"{folder} has no pages"]
     print("\n".join(found) or f"All links and pictures of {len(pages)} pages lead to files.")

@@ -12,14 +12,14 @@ MOST_LINES_IN_FUNCTION = 60
 SKIPPED_FOLDERS = {"build", "dist", "__pycache__"}
 
 
-def python_files(root: Path) -> Iterator[Path]:
+def find_python_files(root: Path) -> Iterator[Path]:
     for path in sorted(root.rglob("*.py")):
         folders = path.relative_to(root).parts[:-1]
         if not any(name.startswith(".") or name in SKIPPED_FOLDERS for name in folders):
             yield path
 
 
-def excesses(path: Path) -> Iterator[str]:
+def find_size_excesses(path: Path) -> Iterator[str]:
     """Yields one line of text for each limit that the file exceeds."""
     source = path.read_text(encoding="utf-8")
     lines = len(source.splitlines())
@@ -36,7 +36,7 @@ def excesses(path: Path) -> Iterator[str]:
 
 
 def main(root: Path) -> int:
-    found = [text for path in python_files(root) for text in excesses(path)]
+    found = [text for path in find_python_files(root) for text in find_size_excesses(path)]
     print("\n".join(found) or "Every file and function is within its limits.")
     return 1 if found else 0
 

@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 
 
-def skipped_sessions(report: Path) -> list[str]:
+def find_skipped_sessions(report: Path) -> list[str]:
     """Returns the names of the skipped sessions in a file that ``nox --report`` wrote, in its order."""
     sessions = json.loads(report.read_text(encoding="utf-8"))["sessions"]
     return [session["name"] for session in sessions if session["result"] == "skipped"]
 
 
 def main(report: str) -> int:
-    skipped = skipped_sessions(Path(report))
+    skipped = find_skipped_sessions(Path(report))
     for name in skipped:
         print(f"Session {name} was skipped: install what its message asks for in this job.")
     return 1 if skipped else 0

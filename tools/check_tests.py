@@ -28,7 +28,7 @@ ASSERTIONS = frozenset(
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def test_files(root: Path) -> Iterator[Path]:
+def find_test_files(root: Path) -> Iterator[Path]:
     """Yields every Python file below a folder called ``tests``, or ``testing``, which contains helpers."""
     for path in sorted(root.rglob("*.py")):
         folders = path.relative_to(root).parts[:-1]
@@ -37,11 +37,11 @@ def test_files(root: Path) -> Iterator[Path]:
             yield path
 
 
-def functions(tree: ast.AST) -> Iterator[Function]:
+def find_functions(tree: ast.AST) -> Iterator[Function]:
     return (node for node in ast.walk(tree) if isinstance(node, Function))
 
 
-def calls(function: Function) -> set[str]:
+def called_names(function: Function) -> set[str]:
     """Returns the names of the called functions, without the objects of methods."""
     called = set()
     for node in ast.walk(function):
@@ -53,12 +53,12 @@ def calls(function: Function) -> set[str]:
     return called
 
 
-def asserts(function: Function) -> bool:
+def contains_assertion(function: Function) -> bool:
     """Returns True if a function contains an assertion."""
     return any(isinstance(node, ast.Assert) for node in ast.walk(function))
 
 
-def raises_assertion(function: Function) -> bool:
+def raises_assertion_error(function: Function) -> bool:
     """Returns True if a helper raises an AssertionError."""
     return any(
         isinstance(node, ast.Raise) and "AssertionError" in ast.unparse(node)
@@ -66,31 +66,33 @@ def raises_assertion(function: Function) -> bool:
     )
 
 
-def names_that_assert(trees: Iterable[ast.AST]) -> set[str]:
+def find_asserting_functions(trees: Iterable[ast.AST]) -> set[str]:
     """Returns the names of the functions that assert, directly or through other test functions."""
     found = set(ASSERTIONS)
     rest = []
     for tree in trees:
-        for function in functions(tree):
-            if asserts(function) or raises_assertion(function):
+        for function in find_functions(tree):
+            if contains_assertion(function) or raises_assertion_error(function):
                 found.add(function.name)
             else:
-                rest.append((function.name, calls(function)))
+                rest.append((function.name, called_names(function)))
     while grown := {name for name, called in rest if name not in found and called & found}:
         found |= grown
     return found
 
 
 def main(root: Path) -> int:
-    trees = {p: ast.parse(p.read_text(encoding="utf-8"), filename=str(p)) for p in test_files(root)}
-    assert_something = names_that_assert(trees.values())
+    trees = {
+        p: ast.parse(p.read_text(encoding="utf-8"), filename=str(p)) for p in find_test_files(root)
+    }
+    assert_something = find_asserting_functions(trees.values())
     blind = [
         f"{path}:{function.lineno}: {function.name} looks at nothing: no assertion, no exception "
         "that is expected, no helper that asserts"
         for path, tree in trees.items()
-        for function in functions(tree)
+        for function in find_functions(tree)
         if function.name.startswith("test_")
-        and not (asserts(function) or calls(function) & assert_something)
+        and not (contains_assertion(function) or called_names(function) & assert_something)
     ]
     print("\n".join(blind) or "Every test looks at something.")
     return 1 if blind else 0

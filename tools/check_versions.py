@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tools.fetch_minors import fetch
-from tools.used_names import Call, Use, uses_in
+from tools.fetch_minors import fetch_missing_wheels
+from tools.used_names import CallArguments, NameUse, find_uses_in_folder
 
 SOURCES = Path(__file__).resolve().parent.parent / "packages"
 DISTRIBUTIONS = frozenset({"apache_beam", "pyspark"})
@@ -32,7 +32,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundDefinition:
     """Definition with its module and, for a class member, its class."""
 
     node: Definition
@@ -40,11 +40,11 @@ class Found:
     owner: ast.ClassDef | None = None
 
 
-class Missing(Exception):
+class MissingNameError(Exception):
     """Raised if a name doesn't exist."""
 
 
-class Version:
+class VersionSources:
     """Sources of one version of a distribution.
 
     Args:
@@ -60,9 +60,9 @@ class Version:
         self.name = name
         self._read = read
         self._exists = exists
-        self._modules: dict[str, Module | None] = {}
+        self._modules: dict[str, ModuleNames | None] = {}
 
-    def module(self, name: str) -> Module | None:
+    def module(self, name: str) -> ModuleNames | None:
         """Returns a module; None without source text."""
         if name not in self._modules:
             path = name.replace(".", "/")
@@ -70,91 +70,103 @@ class Version:
             package = text is None
             if package:
                 text = self._read(f"{path}/__init__.py")
-            self._modules[name] = None if text is None else Module(name, text, package=package)
+            self._modules[name] = None if text is None else ModuleNames(name, text, package=package)
         return self._modules[name]
 
-    def complaint(self, use: Use) -> str | None:
+    def find_problem(self, use: NameUse) -> str | None:
         """Returns the problem of a use in this version."""
         try:
-            found = self._find(use.name)
-        except Missing as missing:
+            found = self._find_definition(use.name)
+        except MissingNameError as missing:
             return str(missing)
         if found is None or use.call is None:
             return None
-        return self._misfit(found, use.call, bound=use.bound)
+        return self._find_signature_mismatch(found, use.call, bound=use.bound)
 
-    def _find(self, name: str) -> Found | None:
+    def _find_definition(self, name: str) -> FoundDefinition | None:
         """Returns the definition of a full name; None if the name exists, or can exist, without a definition."""
         parts = name.split(".")
         for count in range(len(parts), 0, -1):
             module = self.module(".".join(parts[:count]))
             if module is not None:
-                return self._inside(module, parts[count:])
+                return self._find_in_module(module, parts[count:])
             if self._exists("/".join(parts[:count])):
                 return None  # compiled, without its source
-        raise Missing(f"no module {name}")
+        raise MissingNameError(f"no module {name}")
 
-    def _inside(self, module: Module, names: list[str], steps: int = 0) -> Found | None:
+    def _find_in_module(
+        self, module: ModuleNames, names: list[str], steps: int = 0
+    ) -> FoundDefinition | None:
         if not names or steps > _MOST_STEPS:
             return None
         first, *rest = names
         if _GENERATED in module.name:
             if first not in _ESCAPED.sub(lambda found: chr(int(found[1], 16)), module.text):
-                raise Missing(f"no {first} in {module.name}")
+                raise MissingNameError(f"no {first} in {module.name}")
             return None
         known = module.names.get(first)
         if known is None:
             inner = f"{module.name}.{first}"
             if self.module(inner) is not None:
-                return self._find(".".join((inner, *rest)))
+                return self._find_definition(".".join((inner, *rest)))
             if self._exists(inner.replace(".", "/")):
                 return None
-            return self._through_star(module, names, steps)
+            return self._find_in_star_imports(module, names, steps)
         if isinstance(known, str):
             if known.partition(".")[0] not in DISTRIBUTIONS:
                 return None
-            return self._find(".".join((known, *rest)))
+            return self._find_definition(".".join((known, *rest)))
         if isinstance(known, ast.Assign) and isinstance(known.value, ast.Attribute | ast.Name):
-            return self._inside(module, [*ast.unparse(known.value).split("."), *rest], steps + 1)
+            return self._find_in_module(
+                module, [*ast.unparse(known.value).split("."), *rest], steps + 1
+            )
         if isinstance(known, ast.ClassDef) and rest:
-            return self._member(Found(known, module.name), rest[0])
-        return Found(known, module.name) if isinstance(known, Definition) else None
+            return self._find_member(FoundDefinition(known, module.name), rest[0])
+        return FoundDefinition(known, module.name) if isinstance(known, Definition) else None
 
-    def _through_star(self, module: Module, names: list[str], steps: int) -> Found | None:
+    def _find_in_star_imports(
+        self, module: ModuleNames, names: list[str], steps: int
+    ) -> FoundDefinition | None:
         for star in module.stars:
             other = self.module(star)
             if other is None:
                 return None
             try:
-                self._inside(other, names[:1], steps + 1)
-            except Missing:
+                self._find_in_module(other, names[:1], steps + 1)
+            except MissingNameError:
                 continue
-            return self._inside(other, names, steps + 1)
+            return self._find_in_module(other, names, steps + 1)
         if module.makes_names:
             return None
-        raise Missing(f"no {names[0]} in {module.name}")
+        raise MissingNameError(f"no {names[0]} in {module.name}")
 
-    def _member(self, owner: Found, name: str, steps: int = 0) -> Found | None:
+    def _find_member(
+        self, owner: FoundDefinition, name: str, steps: int = 0
+    ) -> FoundDefinition | None:
         """Returns a member of a class or of its bases; None if a member can exist that source text doesn't show."""
         assert isinstance(owner.node, ast.ClassDef)
         if steps > _MOST_STEPS or owner.node.decorator_list or owner.node.keywords:
             return None
-        known = dict(_bindings(owner.node.body, owner.module))
+        known = dict(_iterate_bindings(owner.node.body, owner.module))
         if name in known:
             node = known[name]
-            return Found(node, owner.module, owner.node) if isinstance(node, Definition) else None
-        for base in self._bases(owner):
+            return (
+                FoundDefinition(node, owner.module, owner.node)
+                if isinstance(node, Definition)
+                else None
+            )
+        for base in self._base_classes(owner):
             if base is None:
                 return None
             try:
-                return self._member(base, name, steps + 1)
-            except Missing:
+                return self._find_member(base, name, steps + 1)
+            except MissingNameError:
                 continue
         if name.startswith("__"):
             return None  # member of object
-        raise Missing(f"no {name} in {owner.module}.{owner.node.name}")
+        raise MissingNameError(f"no {name} in {owner.module}.{owner.node.name}")
 
-    def _bases(self, owner: Found) -> Iterator[Found | None]:
+    def _base_classes(self, owner: FoundDefinition) -> Iterator[FoundDefinition | None]:
         """Yields the base classes of a class; None for each unknown base."""
         assert isinstance(owner.node, ast.ClassDef)
         module = self.module(owner.module)
@@ -164,20 +176,22 @@ class Version:
             if text == "object":
                 continue
             try:
-                found = self._inside(module, text.split("."))
-            except Missing:
+                found = self._find_in_module(module, text.split("."))
+            except MissingNameError:
                 found = None
             is_class = found is not None and isinstance(found.node, ast.ClassDef)
             yield found if is_class else None
 
-    def _misfit(self, found: Found, call: Call, *, bound: bool) -> str | None:
+    def _find_signature_mismatch(
+        self, found: FoundDefinition, call: CallArguments, *, bound: bool
+    ) -> str | None:
         """Returns why a call doesn't match a signature."""
         node, label = found.node, f"{found.module}.{found.node.name}"
         skip = bound
         if isinstance(node, ast.ClassDef):
             if node.decorator_list:
                 return None
-            init = self._member(found, "__init__")
+            init = self._find_member(found, "__init__")
             if init is None or not isinstance(init.node, ast.FunctionDef):
                 return None
             node, skip = init.node, True
@@ -187,11 +201,13 @@ class Version:
             if "property" in decorators:
                 return None
             skip = "staticmethod" not in decorators and (bound or "classmethod" in decorators)
-        problem = _misfit_of(node.args, call, skip=skip)
+        problem = _find_argument_mismatch(node.args, call, skip=skip)
         return None if problem is None else f"{label}({ast.unparse(node.args)}): {problem}"
 
 
-def _misfit_of(arguments: ast.arguments, call: Call, *, skip: bool) -> str | None:
+def _find_argument_mismatch(
+    arguments: ast.arguments, call: CallArguments, *, skip: bool
+) -> str | None:
     positional = [one.arg for one in (*arguments.posonlyargs, *arguments.args)][skip:]
     keyword_only = [one.arg for one in arguments.kwonlyargs]
     if call.positional > len(positional) and arguments.vararg is None and not call.open:
@@ -208,7 +224,7 @@ def _misfit_of(arguments: ast.arguments, call: Call, *, skip: bool) -> str | Non
     return f"is not given {', '.join(lacking)}" if lacking else None
 
 
-class Module:
+class ModuleNames:
     """Names of a module. The value is a definition, another node, or the full name of an import."""
 
     def __init__(self, name: str, text: str, *, package: bool) -> None:
@@ -219,12 +235,12 @@ class Module:
     @cached_property
     def names(self) -> dict[str, ast.AST | str]:
         """Final binding of each name."""
-        return {k: v for k, v in self._bound if k != "*"}
+        return {k: v for k, v in self._bound_names if k != "*"}
 
     @cached_property
     def stars(self) -> list[str]:
         """Modules from which all names are imported."""
-        return [value for key, value in self._bound if key == "*" and isinstance(value, str)]
+        return [value for key, value in self._bound_names if key == "*" and isinstance(value, str)]
 
     @cached_property
     def makes_names(self) -> bool:
@@ -232,12 +248,14 @@ class Module:
         return "__getattr__" in self.names or "globals()" in self.text
 
     @cached_property
-    def _bound(self) -> list[tuple[str, ast.AST | str]]:
+    def _bound_names(self) -> list[tuple[str, ast.AST | str]]:
         here = self.name if self._package else self.name.rpartition(".")[0]
-        return list(_bindings(ast.parse(self.text).body, here))
+        return list(_iterate_bindings(ast.parse(self.text).body, here))
 
 
-def _bindings(body: Iterable[ast.stmt], package: str) -> Iterator[tuple[str, ast.AST | str]]:
+def _iterate_bindings(
+    body: Iterable[ast.stmt], package: str
+) -> Iterator[tuple[str, ast.AST | str]]:
     """Yields the names that statements bind, also in branches."""
     for node in body:
         match node:
@@ -262,12 +280,12 @@ def _bindings(body: Iterable[ast.stmt], package: str) -> Iterator[tuple[str, ast
                             yield inner.id, node
             case _:
                 for field in ("body", "orelse", "finalbody"):
-                    yield from _bindings(getattr(node, field, ()), package)
+                    yield from _iterate_bindings(getattr(node, field, ()), package)
                 for handler in getattr(node, "handlers", ()):
-                    yield from _bindings(handler.body, package)
+                    yield from _iterate_bindings(handler.body, package)
 
 
-def version_of(path: Path) -> Version:
+def open_version(path: Path) -> VersionSources:
     """Returns the version at a path: a wheel, or the folder of an unpacked package."""
     if path.is_dir():
         root = path.parent
@@ -276,12 +294,12 @@ def version_of(path: Path) -> Version:
             file = root / name
             return file.read_text(encoding="utf-8") if file.is_file() else None
 
-        return Version(
+        return VersionSources(
             str(path), read, lambda place: (root / place).is_dir() or any(root.glob(f"{place}.*"))
         )
     archive = zipfile.ZipFile(path)
     names = set(archive.namelist())
-    return Version(
+    return VersionSources(
         path.name,
         lambda name: archive.read(name).decode() if name in names else None,
         lambda place: any(name.startswith((f"{place}/", f"{place}.")) for name in names),
@@ -293,7 +311,7 @@ def distribution_of(path: Path) -> str:
     return path.name.partition("-")[0]
 
 
-def _inside_of(path: Path) -> list[Path]:
+def _packages_in(path: Path) -> list[Path]:
     """Returns the packages in a site-packages folder; any other path unchanged."""
     return [found for name in sorted(DISTRIBUTIONS) if (found := path / name).is_dir()] or [path]
 
@@ -308,13 +326,16 @@ def main(arguments: list[str]) -> int:
         "--minors", metavar="FOLDER", help="fetches each minor version of Beam into it"
     )
     given = parser.parse_args(arguments)
-    paths = [*given.paths, *(map(str, fetch(Path(given.minors))) if given.minors else ())]
-    uses = set(uses_in(SOURCES, DISTRIBUTIONS)) if paths else set()
+    paths = [
+        *given.paths,
+        *(map(str, fetch_missing_wheels(Path(given.minors))) if given.minors else ()),
+    ]
+    uses = set(find_uses_in_folder(SOURCES, DISTRIBUTIONS)) if paths else set()
     wrong = 0
-    for path in (found for name in paths for found in _inside_of(Path(name))):
-        version = version_of(path)
+    for path in (found for name in paths for found in _packages_in(Path(name))):
+        version = open_version(path)
         wanted = [use for use in uses if use.name.partition(".")[0] == distribution_of(path)]
-        complaints = {(use.place, said) for use in wanted if (said := version.complaint(use))}
+        complaints = {(use.place, said) for use in wanted if (said := version.find_problem(use))}
         for place, said in sorted(complaints):
             print(f"{version.name}: {said}, used in {place}")
         print(f"{version.name}: {len({use.name for use in wanted})} names, {len(complaints)} wrong")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for a run as a script
 
-from tools.texts_of_files import Text, texts_of_markdown, texts_of_python
+from tools.texts_of_files import ReaderText, extract_markdown_texts, extract_python_texts
 
 ROOT = Path(__file__).parents[1]
 RULES = Path(__file__).with_name("words.tsv")
@@ -36,7 +36,7 @@ SCOPES: Mapping[str, frozenset[str]] = {
 
 
 @dataclass(frozen=True)
-class Rule:
+class WordRule:
     """One pattern to avoid.
 
     Attributes:
@@ -51,24 +51,26 @@ class Rule:
 
 
 @dataclass
-class Area:
+class AreaFindings:
     """Findings in one part of the project, by the mode of the rule, and the number of words read."""
 
     words: int = 0
     findings: dict[str, list[str]] = field(default_factory=lambda: {"fail": [], "count": []})
 
-    def counts(self) -> tuple[int, int]:
+    def count_findings(self) -> tuple[int, int]:
         """Returns the number of findings of `fail` rules and of `count` rules."""
         return len(self.findings["fail"]), len(self.findings["count"])
 
 
-def read_rules(text: str) -> list[Rule]:
+def parse_rules(text: str) -> list[WordRule]:
     """Parses rules: name, mode, scope and regular expression, separated by tabs."""
     rows = (line.split("\t") for line in text.splitlines() if line and not line.startswith("#"))
-    return [Rule(name, mode, SCOPES[scope], re.compile(regex)) for name, mode, scope, regex in rows]
+    return [
+        WordRule(name, mode, SCOPES[scope], re.compile(regex)) for name, mode, scope, regex in rows
+    ]
 
 
-def read_allowed(text: str) -> dict[str, tuple[int, int]]:
+def parse_allowed_counts(text: str) -> dict[str, tuple[int, int]]:
     """Parses the recorded numbers: area, findings of `fail` rules, findings of `count` rules."""
     rows = (line.split("\t") for line in text.splitlines() if line and not line.startswith("#"))
     return {area: (int(fail), int(count)) for area, fail, count in rows}
@@ -85,7 +87,9 @@ def area_of(path: str) -> str:
     return "documents" if path.endswith(".md") else "tests" if parts[0] == "tests" else "tools"
 
 
-def findings(where: str, text: Text, rules: list[Rule]) -> Iterator[tuple[str, str]]:
+def find_broken_rules(
+    where: str, text: ReaderText, rules: list[WordRule]
+) -> Iterator[tuple[str, str]]:
     """Yields the mode and the description of each rule that a text breaks."""
     for rule in rules:
         found = rule.pattern.search(text.text) if text.kind in rule.kinds else None
@@ -94,53 +98,55 @@ def findings(where: str, text: Text, rules: list[Rule]) -> Iterator[tuple[str, s
             yield rule.mode, f"{where}: {rule.name}: {text.text[begin : found.end() + 50]}"
 
 
-def _git(root: Path, *words: str) -> list[str]:
+def _run_git(root: Path, *words: str) -> list[str]:
     done = subprocess.run(
         ("git", "-C", str(root), *words), capture_output=True, text=True, check=False
     )
     return done.stdout.splitlines() if done.returncode == 0 else []
 
 
-def texts_of_files(root: Path) -> Iterator[tuple[str, Text]]:
+def iterate_file_texts(root: Path) -> Iterator[tuple[str, ReaderText]]:
     """Yields the path and text of everything in files that Git knows or would add."""
-    for path in sorted(set(_git(root, "ls-files", "-co", "--exclude-standard"))):
+    for path in sorted(set(_run_git(root, "ls-files", "-co", "--exclude-standard"))):
         file = root / path
         if not file.is_file() or path.endswith("_pb2.py"):
             continue
         if path.endswith(".md"):
-            yield from ((path, text) for text in texts_of_markdown(file.read_text("utf-8")))
+            yield from ((path, text) for text in extract_markdown_texts(file.read_text("utf-8")))
         elif path.endswith(".py"):
             is_test = "tests" in Path(path).parts
             source = file.read_text("utf-8")
-            yield from ((path, text) for text in texts_of_python(source, is_test=is_test))
+            yield from ((path, text) for text in extract_python_texts(source, is_test=is_test))
 
 
-def subjects_of_commits(root: Path) -> Iterator[tuple[str, Text]]:
+def iterate_commit_subjects(root: Path) -> Iterator[tuple[str, ReaderText]]:
     """Yields the subjects of the commits that descend from the one that added this tool."""
-    added = _git(root, "log", "--diff-filter=A", "--format=%H", "--", ADDED)
+    added = _run_git(root, "log", "--diff-filter=A", "--format=%H", "--", ADDED)
     if added:
         between = ("--ancestry-path", "--no-merges", f"{added[-1]}..HEAD")
-        for line in _git(root, "log", "--format=%h %s", *between):
+        for line in _run_git(root, "log", "--format=%h %s", *between):
             commit, _, subject = line.partition(" ")
-            yield f"commit {commit}", Text(0, "commit", subject)
+            yield f"commit {commit}", ReaderText(0, "commit", subject)
 
 
-def read_areas(root: Path, rules: list[Rule]) -> dict[str, Area]:
+def collect_area_findings(root: Path, rules: list[WordRule]) -> dict[str, AreaFindings]:
     """Returns the findings of each area of the project."""
-    areas: dict[str, Area] = defaultdict(Area)
-    for path, text in texts_of_files(root):
+    areas: dict[str, AreaFindings] = defaultdict(AreaFindings)
+    for path, text in iterate_file_texts(root):
         area = areas[area_of(path)]
         area.words += len(text.text.split())
-        for mode, finding in findings(f"{path}:{text.line}", text, rules):
+        for mode, finding in find_broken_rules(f"{path}:{text.line}", text, rules):
             area.findings[mode].append(finding)
-    for commit, text in subjects_of_commits(root):
+    for commit, text in iterate_commit_subjects(root):
         areas["commits"].words += len(text.text.split())
-        for mode, finding in findings(commit, text, rules):
+        for mode, finding in find_broken_rules(commit, text, rules):
             areas["commits"].findings[mode].append(finding)
     return dict(areas)
 
 
-def excesses(areas: Mapping[str, Area], allowed: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+def describe_excesses(
+    areas: Mapping[str, AreaFindings], allowed: Mapping[str, tuple[int, int]]
+) -> Iterator[str]:
     """Yields a line for each area and mode with more findings than allowed, and then the findings."""
     for name, area in sorted(areas.items()):
         for (mode, found), most in zip(
@@ -151,23 +157,23 @@ def excesses(areas: Mapping[str, Area], allowed: Mapping[str, tuple[int, int]]) 
                 yield from (f"  {finding}" for finding in found)
 
 
-def lowered(
-    areas: Mapping[str, Area], allowed: Mapping[str, tuple[int, int]]
+def lower_allowed_counts(
+    areas: Mapping[str, AreaFindings], allowed: Mapping[str, tuple[int, int]]
 ) -> dict[str, tuple[int, int]]:
     """Returns the numbers to record: the current ones if lower; all current ones if nothing is recorded."""
     new = {}
     for name, area in sorted(areas.items()):
-        now = area.counts()
+        now = area.count_findings()
         then = allowed.get(name, (0, 0) if allowed else now)
         new[name] = (min(now[0], then[0]), min(now[1], then[1]))
     return {name: counts for name, counts in new.items() if any(counts)}
 
 
-def figures(areas: Mapping[str, Area]) -> Iterator[str]:
+def describe_area_counts(areas: Mapping[str, AreaFindings]) -> Iterator[str]:
     """Yields the number of findings of each area and of all, and their share of 1,000 words."""
     words = findings_of_all = 0
     for name, area in sorted(areas.items()):
-        count = sum(area.counts())
+        count = sum(area.count_findings())
         words, findings_of_all = words + area.words, findings_of_all + count
         yield f"{name}: {count} findings in {area.words} words"
     yield f"all: {findings_of_all} findings in {words} words, {1000 * findings_of_all / max(words, 1):.1f} per 1,000"
@@ -179,21 +185,21 @@ def main(words: list[str], root: Path = ROOT) -> int:
     parser.add_argument("--list", metavar="AREA", help="print all findings of this area")
     parser.add_argument("--write", action="store_true", help="record the numbers that have fallen")
     options = parser.parse_args(words)
-    areas = read_areas(root, read_rules(RULES.read_text("utf-8")))
+    areas = collect_area_findings(root, parse_rules(RULES.read_text("utf-8")))
     file = root / ALLOWED
-    allowed = read_allowed(file.read_text("utf-8")) if file.exists() else {}
+    allowed = parse_allowed_counts(file.read_text("utf-8")) if file.exists() else {}
     if options.list:
-        area = areas.get(options.list, Area())
+        area = areas.get(options.list, AreaFindings())
         print("\n".join([*area.findings["fail"], *area.findings["count"]]))
         return 0
-    new = lowered(areas, allowed)
+    new = lower_allowed_counts(areas, allowed)
     if options.write:
         rows = (f"{name}\t{fail}\t{count}\n" for name, (fail, count) in new.items())
         file.write_text(HEADER + "".join(rows), encoding="utf-8")
-    print("\n".join(figures(areas)))
+    print("\n".join(describe_area_counts(areas)))
     if not options.write and new != allowed:
         print(f"Some numbers have fallen: record them with `python {ADDED} --write`.")
-    broken = list(excesses(areas, new if options.write else allowed))
+    broken = list(describe_excesses(areas, new if options.write else allowed))
     print("\n".join(broken) or "No area has more findings than allowed.")
     return 1 if broken else 0
 

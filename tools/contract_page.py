@@ -40,17 +40,17 @@ _FORBIDDEN = """\
 """
 
 
-def _items(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _code(text: str) -> str:
-    return ", ".join(f"`{item}`" for item in _items(text))
+    return ", ".join(f"`{item}`" for item in _split_lines(text))
 
 
 def _only_row(contract: configparser.SectionProxy) -> str:
     """Returns the table row of a contract that lists the allowed imports of a package."""
-    library = _items(contract.get("standard_library", ""))
+    library = _split_lines(contract.get("standard_library", ""))
     words = "complete" if library == ["*"] else "pure" if library else "none"
     modules = _code(contract.get("third_party", "")) or "none"
     return f"| `{contract['package']}` | {words} | {modules} |"
@@ -62,7 +62,7 @@ def _forbidden_row(contract: configparser.SectionProxy) -> str:
     return f"| {contract['name']} | " + " | ".join(modules) + " |"
 
 
-def page() -> str:
+def render_page() -> str:
     """Returns the page as it must be."""
     parser = configparser.ConfigParser()
     parser.read_string((ROOT / ".importlinter").read_text("utf-8"))
@@ -74,7 +74,7 @@ def page() -> str:
     lines = [
         *(_only_row(contract) for contract in kinds["only"]),
         _LAYERS.format(
-            layers="\n".join(_items(packages["layers"])),
+            layers="\n".join(_split_lines(packages["layers"])),
             packages=", ".join(f"`{contract['containers'].strip()}`" for contract in inner),
         ),
         _FORBIDDEN.rstrip("\n"),
@@ -86,9 +86,9 @@ def page() -> str:
 def main(words: list[str]) -> int:
     """Writes or checks the page; returns the exit code."""
     if "--write" in words:
-        PAGE.write_text(page(), encoding="utf-8")
+        PAGE.write_text(render_page(), encoding="utf-8")
         return 0
-    current = PAGE.exists() and PAGE.read_text("utf-8") == page()
+    current = PAGE.exists() and PAGE.read_text("utf-8") == render_page()
     print("The page is current." if current else f"The page isn't current: run `{COMMAND}`.")
     return 0 if current else 1
 

@@ -16,7 +16,7 @@ PYPROJECT = Path(__file__).resolve().parent.parent / "packages" / "executor" / "
 PIP = (sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet")
 
 
-def minors() -> list[str]:
+def allowed_minor_versions() -> list[str]:
     """Returns the allowed minor versions of Beam, such as ``2.72``."""
     needed = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["dependencies"]
     (bounds,) = (text for text in needed if text.startswith("apache-beam"))
@@ -24,9 +24,13 @@ def minors() -> list[str]:
     return [f"{major}.{minor}" for minor in range(first, after)]
 
 
-def fetch(folder: Path) -> list[Path]:
+def fetch_missing_wheels(folder: Path) -> list[Path]:
     """Downloads missing wheels and returns all wheels of the folder."""
-    lacking = [minor for minor in minors() if not list(folder.glob(f"apache_beam-{minor}.*"))]
+    lacking = [
+        minor
+        for minor in allowed_minor_versions()
+        if not list(folder.glob(f"apache_beam-{minor}.*"))
+    ]
 
     def download(minor: str) -> None:
         subprocess.run([*PIP, "--dest", str(folder), f"apache-beam=={minor}.*"], check=True)

@@ -64,10 +64,10 @@ class OnlyContract(Contract):
     third_party: Any = fields.SetField(fields.StringField(), required=False, default=set())
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
-        problems = self._undue_declarations()
+        problems = self._unlisted_declarations()
         for importer in sorted(self._own_modules(graph)):
             for imported in sorted(graph.find_modules_directly_imported_by(importer)):
-                reason = self._objection(imported)
+                reason = self._reason_not_allowed(imported)
                 if reason:
                     for detail in graph.get_import_details(importer=importer, imported=imported):
                         line, text = detail["line_number"], detail["line_contents"]
@@ -88,14 +88,14 @@ class OnlyContract(Contract):
         roots = {name.partition(".")[0] for name in self.third_party}
         return set(map(distribution_of, roots))
 
-    def _undue_declarations(self) -> list[str]:
+    def _unlisted_declarations(self) -> list[str]:
         undue = declared_distributions(Path(self.pyproject)) - self._distributions()
         return [
             f"{self.pyproject}: declares `{name}`, on which {self.package} may not depend"
             for name in sorted(undue)
         ]
 
-    def _objection(self, imported: str) -> str:
+    def _reason_not_allowed(self, imported: str) -> str:
         """Returns why ``imported`` is not allowed; empty if it is allowed."""
         root = imported.partition(".")[0]
         if root in (self.package, "__future__"):

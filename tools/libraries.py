@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Library:
+class ThirdPartyLibrary:
     """Third-party library whose tests run on the server.
 
     Attributes:
@@ -22,12 +22,12 @@ class Library:
 
 _PYTEST = ("pytest", "pytest-timeout", "pandas<3")
 LIBRARIES = (
-    Library(
+    ThirdPartyLibrary(
         "xarray-beam",
         (*_PYTEST, "xarray-beam[tests]==0.11.*", "scipy"),
         ("--pyargs", "xarray_beam", "-o", "python_files=*_test.py"),
     ),
-    Library(
+    ThirdPartyLibrary(
         "cubed",
         (
             *_PYTEST,

@@ -9,21 +9,21 @@ import shutil
 import nox
 from nox.command import CommandFailed
 
-from tools.libraries import LEFT_OUT, LIBRARIES, Library
+from tools.libraries import LEFT_OUT, LIBRARIES, ThirdPartyLibrary
 from tools.nox_support import (
     MORE_FOR_TESTS,
     ROOT,
-    distribution,
-    group,
-    install,
-    need_java,
-    need_machines,
-    need_maven,
-    needs,
+    dependency_group,
+    distribution_name,
+    ensure_java,
+    ensure_machines,
+    install_requirements,
+    require_maven,
     run_on_machines,
     run_pytest,
+    sessions_to_run_first,
 )
-from tools.version_tables import OUTCOMES, PAGE, rows_of_clients, write_row
+from tools.version_tables import OUTCOMES, PAGE, client_rows, replace_row
 
 
 @nox.session(requires=["wheels"], default=False)
@@ -32,10 +32,10 @@ def clusters(session: nox.Session) -> None:
     run_on_machines(session, "tests/clusters", "-s", *session.posargs)
 
 
-@nox.session(requires=needs("wheels"))
+@nox.session(requires=sessions_to_run_first("wheels"))
 def clusters_part(session: nox.Session) -> None:
     """Runs embedded pipelines on the machines of `clusters`: bounded jobs through Spark's shuffle, a stream through moto's S3 server."""
-    need_machines(session)
+    ensure_machines(session)
     selection = ("-k", "(exactly_once_on_a_cluster and embedded) or small or started_on_one")
     tests = ("tests/clusters/test_pipelines.py", "--store=moto", *selection)
     run_pytest(session, *tests, *session.posargs)
@@ -44,10 +44,10 @@ def clusters_part(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def hdfs(session: nox.Session) -> None:
     """Tests Hadoop's servers: store contract, refusals, faults; then `clusters` with HDFS instead of S3. Needs Maven, and root for the second part."""
-    need_maven(session)
-    need_java(session)
-    tests = (*group("test"), *group(MORE_FOR_TESTS["executor"]))
-    install(session, f"{distribution('executor')}[hdfs,stores]", *tests)
+    require_maven(session)
+    ensure_java(session)
+    tests = (*dependency_group("test"), *dependency_group(MORE_FOR_TESTS["executor"]))
+    install_requirements(session, f"{distribution_name('executor')}[hdfs,stores]", *tests)
     run_pytest(session, "tests/hdfs", "-s")
     run_pytest(session, "tests/clusters", "-s", "--store=hdfs", *session.posargs)
 
@@ -55,17 +55,27 @@ def hdfs(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def kafka(session: nox.Session) -> None:
     """Reads a Kafka topic while workers, Java, the server and the broker are killed; tests refusals. Needs Maven. ``-- --rounds N --seed S`` for more."""
-    need_maven(session)
-    need_java(session)
-    install(session, distribution("executor"), *group("test"), *group("kafka"))
+    require_maven(session)
+    ensure_java(session)
+    install_requirements(
+        session,
+        distribution_name("executor"),
+        *dependency_group("test"),
+        *dependency_group("kafka"),
+    )
     run_pytest(session, "tests/kafka", "-s", *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
 def airflow(session: nox.Session) -> None:
     """Runs a program with Airflow's Beam operator, which finds the runner by name; installs some 250 packages."""
-    need_java(session)
-    install(session, distribution("executor"), *group("test"), *group("airflow"))
+    ensure_java(session)
+    install_requirements(
+        session,
+        distribution_name("executor"),
+        *dependency_group("test"),
+        *dependency_group("airflow"),
+    )
     run_pytest(session, "tests/doors/test_airflow.py", *session.posargs)
 
 
@@ -74,7 +84,12 @@ def java(session: nox.Session) -> None:
     """Runs pipelines of the Java SDK, Python pipelines with Java transforms, and a part of Java's runner tests. Needs Maven."""
     if shutil.which("mvn") is None or shutil.which("javac") is None:
         session.skip("NOT RUN: a JDK and Maven were not found: install openjdk-17-jdk and maven")
-    install(session, distribution("executor"), *group("test"), *group("kafka"))
+    install_requirements(
+        session,
+        distribution_name("executor"),
+        *dependency_group("test"),
+        *dependency_group("kafka"),
+    )
     try:
         fetch = ("mvn", "-q", "-B", "-f", "tests/java/pom.xml", "dependency:go-offline")
         session.run(*fetch, external=True)
@@ -86,8 +101,8 @@ def java(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def clients(session: nox.Session) -> None:
     """Tests clients with other versions of the Python and Go SDKs in each environment; writes the second table of docs/reference/versions.md."""
-    need_java(session)
-    install(session, distribution("executor"), "uv", *group("test"))
+    ensure_java(session)
+    install_requirements(session, distribution_name("executor"), "uv", *dependency_group("test"))
     kept = ROOT / ".nox" / "sdks"
     results = OUTCOMES / "clients.xml"
     results.unlink(missing_ok=True)
@@ -95,19 +110,19 @@ def clients(session: nox.Session) -> None:
     try:
         run_pytest(session, *command, *session.posargs)
     finally:
-        for row in rows_of_clients(results):
+        for row in client_rows(results):
             session.log(", ".join(row))
-            write_row(PAGE, "clients", row, keys=2)
+            replace_row(PAGE, "clients", row, keys=2)
 
 
 @nox.session(requires=["wheels"], default=False)
 @nox.parametrize("library", [nox.param(one, id=one.name) for one in LIBRARIES])
-def thirdparty(session: nox.Session, library: Library) -> None:
+def thirdparty(session: nox.Session, library: ThirdPartyLibrary) -> None:
     """Runs the tests of a third-party library on the server. ``-- --oracle`` runs them on Beam's own runners."""
-    need_java(session)
+    ensure_java(session)
     for name, reason in LEFT_OUT.items():
         session.warn(f"NOT RUN: {name}: {reason}")
-    install(session, distribution("executor"), *library.needed)
+    install_requirements(session, distribution_name("executor"), *library.needed)
     folder = ROOT / "tests" / "thirdparty"
     command = ("-c", str(folder / "pytest.ini"), "-p", "on_the_server", *library.tests, "-rfEs")
     with session.chdir(str(session.virtualenv.location)):  # files may stay in this folder

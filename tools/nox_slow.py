@@ -25,28 +25,28 @@ from tools.nox_support import (
     SIDE_BY_SIDE,
     STREAMS,
     WITHOUT_A_STORE,
-    distribution,
-    group,
-    install,
-    need_chromium,
-    need_java,
-    project,
-    run_beams_suites,
-    run_bench,
+    dependency_group,
+    distribution_name,
+    ensure_chromium,
+    ensure_java,
+    install_requirements,
+    read_project_table,
+    run_beam_test_suites,
+    run_benchmark,
     run_on_a_cluster,
     run_on_plain_processes,
     run_outages,
     run_pytest,
     run_python,
 )
-from tools.version_cells import CELLS, CHECKS, HEADS, Cell, install_cell, versions_of
-from tools.version_tables import OUTCOMES, PAGE, outcome, write_row
+from tools.version_cells import CELLS, CHECKS, HEADS, VersionCell, install_cell, installed_versions
+from tools.version_tables import OUTCOMES, PAGE, outcome_cell, replace_row
 
 
 @nox.session(requires=["wheels"], default=False)
 def damages(session: nox.Session) -> None:
     """Damages the journal and job list of a closed or killed server 1,200 times each; no damage may pass silently. CI runs a part."""
-    install(session, distribution("executor"), *group("test"))
+    install_requirements(session, distribution_name("executor"), *dependency_group("test"))
     count = os.environ.get("BEAM_DAMAGES", "1200")
     suites = ("runtime/tests/driver/test_damage.py", "jobservices/tests/test_damages.py")
     tests = (*(f"packages/{suite}" for suite in suites), "-s", *session.posargs)
@@ -85,7 +85,7 @@ def bulk(session: nox.Session) -> None:
     parts: tuple[Callable[[], object], ...] = (
         lambda: run_pytest(session, *side_by_side, "--bulk=always", *session.posargs),
         lambda: run_pytest(session, *WITHOUT_A_STORE, *SIDE_BY_SIDE, *spanned, "--data-dir=none"),
-        lambda: run_beams_suites(
+        lambda: run_beam_test_suites(
             session, "-k", "default and not other_client_options", "--bulk=always"
         ),
         lambda: run_python(session, *random, "--pipelines=300", "--streams=0"),
@@ -103,7 +103,7 @@ def bulk(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def hostile(session: nox.Session) -> None:
     """Sends 20,000 mutated pipelines and 100,000 hostile requests; CI sends a part. ``-- --requests N --seed S --hypothesis-seed=N`` changes them."""
-    install(session, distribution("executor"), *group("test"))
+    install_requirements(session, distribution_name("executor"), *dependency_group("test"))
     examples = os.environ.get("BEAM_HOSTILE_EXAMPLES", "20000")
     tests = ("tests/hostile", "-s")
     count = () if "--requests" in session.posargs else ("--requests=100000",)
@@ -114,18 +114,18 @@ def hostile(session: nox.Session) -> None:
 @nox.session(default=False)
 def release_files(session: nox.Session) -> None:
     """Writes and checks release notes, source distributions and wheels in .nox/distributions. ``-- --write`` moves the fragments into CHANGELOG.md."""
-    session.install(*group("release"))
+    session.install(*dependency_group("release"))
     shutil.rmtree(RELEASE, ignore_errors=True)
     for package in PACKAGES:
         folder = ROOT / "packages" / package
-        version = str(project(package)["version"])
+        version = str(read_project_table(package)["version"])
         notes = ("towncrier", "build", "--config", str(ROOT / "pyproject.toml"))
         how = "--yes" if "--write" in session.posargs else "--draft"
         session.run(*notes, f"--dir={folder}", f"--version={version}", how)
         # Build the wheel from the source distribution, so that a file missing from the distribution
         # is found.
         session.run("python", "-m", "build", "-n", "-o", str(RELEASE), str(folder), silent=True)
-        name = f"{distribution(package).replace('-', '_')}-{version}"
+        name = f"{distribution_name(package).replace('-', '_')}-{version}"
         session.run("python", "-m", "tools.check_release", str(folder), str(RELEASE / name))
     session.run("twine", "check", "--strict", *map(str, sorted(RELEASE.iterdir())))
 
@@ -133,7 +133,7 @@ def release_files(session: nox.Session) -> None:
 @nox.session(requires=["wheels", "release_files"], default=False)
 def release(session: nox.Session) -> None:
     """Installs the released packages alone in an environment and runs a pipeline of the README."""
-    need_java(session)
+    ensure_java(session)
     pyspark = [line for line in CONSTRAINTS.read_text().splitlines() if line.startswith("pyspark")]
     constraints = Path(session.create_tmp()) / "constraints.txt"
     constraints.write_text("\n".join(pyspark))
@@ -152,23 +152,27 @@ def release(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def sizes(session: nox.Session) -> None:
     """Tests the limits of docs/appendix/limits.md that need no Spark, at full size; CI has small sizes. ``-- -k chain`` selects one limit."""
-    install(session, distribution("executor"), *group("test"))
+    install_requirements(session, distribution_name("executor"), *dependency_group("test"))
     run_pytest(session, "tests/sizes", "-s", *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
 def web_pictures(session: nox.Session) -> None:
     """Takes the pictures of docs/how-to/web-interface.md from real jobs."""
-    need_java(session)
-    need_chromium(session)
-    install(session, f"{distribution('executor')}[web]", *group("browser"))
+    ensure_java(session)
+    ensure_chromium(session)
+    install_requirements(
+        session, f"{distribution_name('executor')}[web]", *dependency_group("browser")
+    )
     session.run("python", "-P", "tests/pictures/take.py", "docs/web", env={"PYTHONPATH": ""})
 
 
 @nox.session(requires=["wheels"])
 def engine_long(session: nox.Session) -> None:
     """Runs the engine's random tests 10,000 times each, for at least half an hour. ``-- --hypothesis-seed=N`` repeats a seed."""
-    install(session, distribution("engine"), *group("test"), *group("oracle"))
+    install_requirements(
+        session, distribution_name("engine"), *dependency_group("test"), *dependency_group("oracle")
+    )
     arguments = list(session.posargs)
     if not any(argument.startswith("--hypothesis-seed") for argument in arguments):
         arguments.append(f"--hypothesis-seed={secrets.randbelow(2**32)}")
@@ -181,7 +185,7 @@ def engine_long(session: nox.Session) -> None:
 @nox.session(requires=["wheels"])
 def engine_cost(session: nox.Session) -> None:
     """Writes the figures of docs/engine/cost.md; fails if an event or a grouping costs more than its limit."""
-    install(session, distribution("engine"))
+    install_requirements(session, distribution_name("engine"))
     page = ROOT / "docs" / "engine" / "cost.md"
     text = page.read_text(encoding="utf-8")
     for half in ("scheduler", "keyed"):
@@ -199,7 +203,13 @@ def engine_cost(session: nox.Session) -> None:
 @nox.session(requires=["wheels"])
 def engine_coverage(session: nox.Session) -> None:
     """Measures the line coverage of the engine by its own tests; fails below 95 %."""
-    install(session, distribution("engine"), "coverage>=7", *group("test"), *group("oracle"))
+    install_requirements(
+        session,
+        distribution_name("engine"),
+        "coverage>=7",
+        *dependency_group("test"),
+        *dependency_group("oracle"),
+    )
     data = {"COVERAGE_FILE": str(Path(session.create_tmp()) / "coverage"), "PYTHONPATH": ""}
     measure = ("python", "-P", "-m", "coverage")
     run = ("run", "--source=beam_runner_engine", "-m", "pytest", "packages/engine/tests")
@@ -216,41 +226,43 @@ def cluster_all(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def doors_all(session: nox.Session) -> None:
     """Tests all ways to start the runner: tutorial, notebook, YAML, ``spark-submit``, Prism's client and suite, PostgreSQL, killed parent processes."""
-    need_java(session)
-    packages = (distribution("executor"), distribution("web"))
+    ensure_java(session)
+    packages = (distribution_name("executor"), distribution_name("web"))
     groups = ("test", "notebook", "postgresql", "validates-runner", "yaml")
-    install(session, *packages, *(one for name in groups for one in group(name)))
+    install_requirements(
+        session, *packages, *(one for name in groups for one in dependency_group(name))
+    )
     run_pytest(session, "tests/doors", *session.posargs)
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def validates_runner_all(session: nox.Session) -> None:
     """Runs Beam's test suites on a server on Spark, each test in both environments, also as a stream and with ``pre_optimize=none``."""
-    run_beams_suites(session, *session.posargs)
+    run_beam_test_suites(session, *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
 def bench(session: nox.Session) -> None:
     """Compares this runner with FnApiRunner and, if installed, Prism. ``-- --write`` writes the table; ``-- --pages`` compares runs with and without web pages."""
-    run_bench(session, "bench", "[web]")
+    run_benchmark(session, "bench", "[web]")
 
 
 @nox.session(requires=["wheels"], default=False)
 def bench_starts(session: nox.Session) -> None:
     """Measures a new program's first pipeline on several runners, and a pipeline in a warm program. ``-- --prism PATH`` adds Prism."""
-    run_bench(session, "starts")
+    run_benchmark(session, "starts")
 
 
 @nox.session(requires=["wheels"], default=False)
 def bench_streams(session: nox.Session) -> None:
     """Compares stream latency and throughput with Spark's transformWithState and, if installed, Prism. ``-- --write`` writes the table."""
-    run_bench(session, "streams")
+    run_benchmark(session, "streams")
 
 
 @nox.session(requires=["wheels"], default=False)
 def bench_tables(session: nox.Session) -> None:
     """Reads five million rows of Parquet with Spark's readers in a pipeline, with Beam's, and by hand. ``-- --rows N`` changes the number."""
-    run_bench(session, "tables")
+    run_benchmark(session, "tables")
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
@@ -286,9 +298,11 @@ def memory(session: nox.Session) -> None:
 def soak(session: nox.Session) -> None:
     """Runs three streams and a batch every minute for an hour, with kills in the second half, then 1,000 jobs. ``-- --minutes N --jobs N`` for less."""
     names = ("soak", "many_small_jobs", "restart_of_streams", "quiet_jobs")
-    need_java(session)
+    ensure_java(session)
     # Beam's client runs pip to list installed packages, and warns if pip is missing.
-    install(session, f"{distribution('executor')}[stores]", "pip", *group("test"))
+    install_requirements(
+        session, f"{distribution_name('executor')}[stores]", "pip", *dependency_group("test")
+    )
     tests = (f"tests/kills/test_{name}.py" for name in names)
     run_pytest(session, *tests, "-s", *session.posargs)
 
@@ -316,27 +330,27 @@ def outages(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def standby(session: nox.Session) -> None:
     """Loses active servers under three streams until a standby server has taken over. ``-- --rounds N --seed S --losses N -k kill`` for more."""
-    install(session, *group("test"), *group("executor"))
+    install_requirements(session, *dependency_group("test"), *dependency_group("executor"))
     run_pytest(session, "tests/standby", "-s", *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
 @nox.parametrize("python,cell", [nox.param(cell.python, cell, id=cell.name) for cell in CELLS])
-def versions(session: nox.Session, cell: Cell) -> None:
+def versions(session: nox.Session, cell: VersionCell) -> None:
     """Tests the server with one pair of version bounds, and with all lowest versions; writes a row of docs/reference/versions.md each."""
-    need_java(session)
-    install_cell(session, cell, *group("test"), *group("pipelines"))
-    row = list(versions_of(session))
+    ensure_java(session)
+    install_cell(session, cell, *dependency_group("test"), *dependency_group("pipelines"))
+    row = list(installed_versions(session))
     row[0] += ", lowest of all" if cell.lowest else ""
     for column, selection in CHECKS.items():
         results = OUTCOMES / f"{cell.name}-{column.split()[0].strip(',')}.xml"
         results.unlink(missing_ok=True)
         command = ("python", "-P", "-m", "pytest", *selection, f"--junitxml={results}")
         session.run(*command, *session.posargs, env={"PYTHONPATH": ""}, success_codes=range(6))
-        row.append(outcome(results))
+        row.append(outcome_cell(results))
     session.log(
         ", ".join(f"{name}: {value}" for name, value in zip((*HEADS, *CHECKS), row, strict=True))
     )
-    write_row(PAGE, "versions", tuple(row), len(HEADS))
+    replace_row(PAGE, "versions", tuple(row), len(HEADS))
     if not all(value.isdigit() for value in row[len(HEADS) :]):
         session.error("not all of it works with these versions")

@@ -12,7 +12,7 @@ from typing import Any, cast
 import nox
 from nox.command import CommandFailed
 
-from tools.siblings import oldest_releases, unpack
+from tools.siblings import find_oldest_releases, unpack_release
 from tools.side_by_side import PREPARED
 from tools.side_by_side import PROCESSES as PROCESSES_OF_A_SESSION
 
@@ -159,27 +159,27 @@ ONLY_ON_LANES = (
 )
 
 
-def needs(*sessions: str) -> list[str]:
+def sessions_to_run_first(*sessions: str) -> list[str]:
     """Returns the sessions that must run before another session. The list is empty if they have run already."""
     return [] if os.environ.get(PREPARED) else list(sessions)
 
 
-def group(name: str) -> tuple[str, ...]:
+def dependency_group(name: str) -> tuple[str, ...]:
     """Returns the requirements of a dependency group of the root's ``pyproject.toml``."""
     return nox.project.dependency_groups(nox.project.load_toml(ROOT / "pyproject.toml"), name)
 
 
-def project(package: str) -> dict[str, Any]:
-    """Returns the table ``project`` of a package's ``pyproject.toml``."""
+def read_project_table(package: str) -> dict[str, Any]:
+    """Returns the table ``read_project_table`` of a package's ``pyproject.toml``."""
     pyproject = nox.project.load_toml(ROOT / "packages" / package / "pyproject.toml")
     return cast("dict[str, Any]", pyproject["project"])
 
 
-def distribution(package: str) -> str:
-    return str(project(package)["name"])
+def distribution_name(package: str) -> str:
+    return str(read_project_table(package)["name"])
 
 
-def install(session: nox.Session, *requirements: str, compiled: bool = False) -> None:
+def install_requirements(session: nox.Session, *requirements: str, compiled: bool = False) -> None:
     """Installs requirements. Our packages and pyspark come from the wheels that `wheels` built.
 
     Args:
@@ -192,12 +192,12 @@ def install(session: nox.Session, *requirements: str, compiled: bool = False) ->
     session.install(*requirements, "--constraint", str(CONSTRAINTS), env=environment)
 
 
-def need_java(session: nox.Session) -> None:
+def ensure_java(session: nox.Session) -> None:
     """Installs a Java if the machine has none. Fails the session if Spark can't run on the installed Java."""
     home = os.environ.get("JAVA_HOME")
     command = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
     if not home and command is None:
-        session.install(*project("executor")["optional-dependencies"]["java"])
+        session.install(*read_project_table("executor")["optional-dependencies"]["java"])
         return
     found = f"JAVA_HOME={home} holds none"
     if command:
@@ -212,30 +212,30 @@ def need_java(session: nox.Session) -> None:
     )
 
 
-def need_maven(session: nox.Session) -> None:
+def require_maven(session: nox.Session) -> None:
     """Skips the session if Maven is missing."""
     if shutil.which("mvn") is None:
         session.skip("NOT RUN: Maven was not found: install maven")
 
 
-def need_chromium(session: nox.Session) -> None:
+def ensure_chromium(session: nox.Session) -> None:
     """Installs Debian's Chromium if it is missing and the user may install it; otherwise skips the session."""
-    if _chromium():
+    if _find_chromium():
         return
     asked = () if os.geteuid() == 0 else ("sudo", "--non-interactive")
     if all(shutil.which(tool) for tool in ("apt-get", *asked[:1])):
         apt = (*asked, "apt-get", "--quiet", "--yes")
         for step in (("update",), ("install", "--no-install-recommends", "chromium")):
             session.run(*apt, *step, external=True, silent=True, success_codes=range(256))
-    if not _chromium():
+    if not _find_chromium():
         session.skip("NOT RUN: there is no chromium, and `apt-get install chromium` can't be done")
 
 
-def _chromium() -> str | None:
+def _find_chromium() -> str | None:
     return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-def why_no_machines(*tools: str) -> str:
+def reason_without_machines(*tools: str) -> str:
     """Returns why the tests can't create machines from namespaces, or which tool is missing; empty if they can."""
     if os.geteuid() != 0:
         return "only root may make the namespaces that stand for machines"
@@ -243,18 +243,18 @@ def why_no_machines(*tools: str) -> str:
     return f"there is no {', '.join(missing)}" if missing else ""
 
 
-def need_machines(session: nox.Session, *tools: str) -> None:
+def ensure_machines(session: nox.Session, *tools: str) -> None:
     """Installs the needs of tests on namespace machines; skips the session if namespaces are not available."""
-    if reason := why_no_machines(*tools):
+    if reason := reason_without_machines(*tools):
         session.skip(f"NOT RUN: {reason}")
-    need_java(session)
-    tests = (*group("test"), *group(MORE_FOR_TESTS["executor"]))
-    install(session, f"{distribution('executor')}[stores]", *tests)
+    ensure_java(session)
+    tests = (*dependency_group("test"), *dependency_group(MORE_FOR_TESTS["executor"]))
+    install_requirements(session, f"{distribution_name('executor')}[stores]", *tests)
 
 
 def run_on_machines(session: nox.Session, *arguments: str) -> None:
     """Runs tests on machines made of namespaces, with an S3 server; skips the session if namespaces are not available."""
-    need_machines(session, "go")
+    ensure_machines(session, "go")
     try:
         # Avoid nox's temporary folder: the names of Java's sockets would be too long.
         fetch = ("go", "install", S3_SERVER)
@@ -264,7 +264,7 @@ def run_on_machines(session: nox.Session, *arguments: str) -> None:
     run_pytest(session, *arguments)
 
 
-def results_of(session: nox.Session, *selection: str) -> tuple[str, ...]:
+def pytest_arguments(session: nox.Session, *selection: str) -> tuple[str, ...]:
     """Returns the arguments of pytest: the session's selection with stored results, or the arguments of the command line."""
     results = f"--junitxml={RESULTS / f'{session.name}.xml'}"
     return tuple(session.posargs) or (*selection, results)
@@ -296,8 +296,8 @@ def run_python(session: nox.Session, *arguments: str, **environment: str) -> Non
 
 def run_unit_tests(session: nox.Session, package: str) -> None:
     """Runs the unit tests of a package on its wheel with its declared dependencies only, then again with the oldest allowed siblings."""
-    more = group(MORE_FOR_TESTS[package]) if package in MORE_FOR_TESTS else ()
-    install(session, distribution(package), *group("test"), *more)
+    more = dependency_group(MORE_FOR_TESTS[package]) if package in MORE_FOR_TESTS else ()
+    install_requirements(session, distribution_name(package), *dependency_group("test"), *more)
     processes = () if package in IN_ONE_PROCESS else SIDE_BY_SIDE
     run_pytest(session, f"packages/{package}/tests", *processes, *session.posargs)
     if install_oldest_siblings(session, package):
@@ -310,23 +310,23 @@ def install_oldest_siblings(session: nox.Session, package: str) -> bool:
     Returns:
         Whether a release older than the repository exists.
     """
-    releases = oldest_releases(ROOT, package)
+    releases = find_oldest_releases(ROOT, package)
     if not releases:
         session.log(f"{package}: no sibling has an older release, so its oldest is the current one")
         return False
     wheels = Path(session.create_tmp()).absolute() / "siblings"
     session.install("hatchling")
     for sibling, tag in releases.items():
-        with session.chdir(unpack(ROOT, sibling, tag, wheels / tag)):
+        with session.chdir(unpack_release(ROOT, sibling, tag, wheels / tag)):
             session.run("hatchling", "build", "-t", "wheel", "-d", str(wheels), silent=True)
     session.install(*map(str, sorted(wheels.glob("*.whl"))))
     return True
 
 
-def run_bench(session: nox.Session, name: str, extra: str = "") -> None:
+def run_benchmark(session: nox.Session, name: str, extra: str = "") -> None:
     """Runs a program of tests/bench with an extra of the executor's wheel."""
-    need_java(session)
-    install(session, distribution("executor") + extra, compiled=True)
+    ensure_java(session)
+    install_requirements(session, distribution_name("executor") + extra, compiled=True)
     session.run("python", f"tests/bench/{name}.py", *session.posargs, env={"PYTHONPATH": ""})
 
 
@@ -343,10 +343,10 @@ def run_on_a_cluster(session: nox.Session, *files: str) -> None:
     """Runs tests with executors apart from the server. They share only a data store, which is a folder."""
     master = "--spark-master-url=local-cluster[3,1,1024]"
     store = f"--data-dir=file://{Path(session.create_tmp()).absolute()}/store"
-    run_pytest(session, CLUSTER, *files, master, store, *results_of(session))
+    run_pytest(session, CLUSTER, *files, master, store, *pytest_arguments(session))
 
 
-def run_beams_suites(session: nox.Session, *arguments: str) -> None:
+def run_beam_test_suites(session: nox.Session, *arguments: str) -> None:
     run_pytest(session, "tests/validates_runner", *SIDE_BY_SIDE, "--dist=load", *arguments)
 
 
@@ -357,6 +357,6 @@ OUTAGES_BEYOND_THE_LIMIT = "tests/outages/test_outage_limit.py"
 def run_outages(session: nox.Session, *arguments: str) -> None:
     """Takes away services that a server depends on, such as an S3 server."""
     if "--spark" in arguments:
-        need_java(session)
-    install(session, *group("test"), *group("executor"))
+        ensure_java(session)
+    install_requirements(session, *dependency_group("test"), *dependency_group("executor"))
     run_python(session, "tests/outages/outages.py", *arguments)

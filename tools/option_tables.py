@@ -30,11 +30,11 @@ All flags of the servers, all options of a pipeline, and all environment variabl
 _HEAD = ("| option | meaning |", "|---|---|")
 
 
-def _cell(text: str) -> str:
+def _table_cell(text: str) -> str:
     return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()
 
 
-def _rows(parser: argparse.ArgumentParser, *, skipped: frozenset[str]) -> Iterator[str]:
+def _option_rows(parser: argparse.ArgumentParser, *, skipped: frozenset[str]) -> Iterator[str]:
     """Yields a row for each option of a parser that isn't skipped."""
     formatter = parser._get_formatter()
     for action in parser._actions:
@@ -43,16 +43,16 @@ def _rows(parser: argparse.ArgumentParser, *, skipped: frozenset[str]) -> Iterat
             continue
         value = formatter._format_args(action, str(action.metavar or action.dest.upper()))
         shown = " ".join(filter(None, (name, value)))
-        yield f"| `{_cell(shown)}` | {_cell(formatter._expand_help(action) if action.help else '')} |"
+        yield f"| `{_table_cell(shown)}` | {_table_cell(formatter._expand_help(action) if action.help else '')} |"
 
 
-def _names(parser: argparse.ArgumentParser) -> frozenset[str]:
+def _option_names(parser: argparse.ArgumentParser) -> frozenset[str]:
     return frozenset(
         action.option_strings[-1] for action in parser._actions if action.option_strings
     )
 
 
-def variables(root: Path) -> dict[str, str]:
+def find_environment_variables(root: Path) -> dict[str, str]:
     """Returns the environment variables that the sources name in constants, with the docstring of each constant.
 
     Raises:
@@ -73,10 +73,10 @@ def variables(root: Path) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def page() -> str:
+def render_page() -> str:
     """Returns the page as it must be."""
     spark, plain = _make_parser(SparkProgram()), _make_parser(PlainProgram())
-    common = _names(spark) & _names(plain)
+    common = _option_names(spark) & _option_names(plain)
     web = argparse.ArgumentParser(add_help=False)
     for extension in find_extensions():
         extension.add_flags(web)
@@ -84,29 +84,36 @@ def page() -> str:
     BeamSparkOptions._add_argparse_args(pipeline)
     shared = describe_command.COMMAND.parser(spark.prog)
     tables = (
-        ("Flags of both servers", spark, _names(spark) - common | {"--help"}),
+        ("Flags of both servers", spark, _option_names(spark) - common | {"--help"}),
         ("Flags of `beam-spark-jobserver` only", spark, common),
         ("Flags of `beam-runner-jobserver` only", plain, common),
         ("Flags of the web interface", web, frozenset[str]()),
         ("Options of a pipeline", pipeline, frozenset[str]()),
         ("Arguments of all commands for jobs", shared, frozenset({"--help"})),
         *(
-            (f"Arguments of the command `{one.name}`", one.parser(spark.prog), _names(shared))
+            (
+                f"Arguments of the command `{one.name}`",
+                one.parser(spark.prog),
+                _option_names(shared),
+            )
             for one in commands.ALL
             if one.name not in ("jobs", "describe")
         ),
     )
     lines: list[str] = []
     for title, parser, skipped in tables:
-        lines += [f"## {title}", "", *_HEAD, *_rows(parser, skipped=skipped), ""]
+        lines += [f"## {title}", "", *_HEAD, *_option_rows(parser, skipped=skipped), ""]
     lines += ["## Environment variables", "", "| variable | meaning |", "|---|---|"]
-    lines += [f"| `{name}` | {_cell(text)} |" for name, text in variables(ROOT).items()]
+    lines += [
+        f"| `{name}` | {_table_cell(text)} |"
+        for name, text in find_environment_variables(ROOT).items()
+    ]
     return _ABOUT + "\n".join(lines) + "\n"
 
 
 def main(words: list[str]) -> int:
     """Writes or checks the page; returns the exit code."""
-    new = page()
+    new = render_page()
     if "--write" in words:
         PAGE.write_text(new, encoding="utf-8")
         return 0

@@ -17,14 +17,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.api_listing import Blocks, listings, read, write
-from tools.api_users import packages, users_by_name
+from tools.api_listing import Blocks, format_listing, list_public_names, parse_listing
+from tools.api_users import find_package_folders, find_users_by_name
 
 ROOT = Path(__file__).resolve().parent.parent
 LISTING = "public_api.txt"
 
 
-def differences(listed: Blocks, used: Blocks, users: dict[str, str]) -> Iterator[str]:
+def find_differences(listed: Blocks, used: Blocks, users: dict[str, str]) -> Iterator[str]:
     """Yields the differences between a listing and the names in use.
 
     Args:
@@ -46,55 +46,55 @@ def differences(listed: Blocks, used: Blocks, users: dict[str, str]) -> Iterator
             yield f"the signature of `{'.'.join(key)}` differs from the listed one"
 
 
-def complaints(root: Path, *, rewrite: bool = False) -> Iterator[str]:
+def find_listing_problems(root: Path, *, rewrite: bool = False) -> Iterator[str]:
     """Yields the problems of the listings of all packages.
 
     Args:
         root: repository folder.
         rewrite: whether to write the listings; then only uses of private names are problems.
     """
-    users = dict(users_by_name(root))
-    folders = packages(root)
-    for name, listing in listings(root, users).items():
+    users = dict(find_users_by_name(root))
+    folders = find_package_folders(root)
+    for name, listing in list_public_names(root, users).items():
         yield from listing.problems
         path = folders[name].parents[1] / LISTING
         if rewrite:
-            text = write(name.replace("_", "-"), listing.blocks)
+            text = format_listing(name.replace("_", "-"), listing.blocks)
             path.write_text(text, encoding="utf-8")
             continue
-        listed = read(path.read_text(encoding="utf-8")) if path.exists() else {}
-        for said in differences(listed, listing.blocks, users):
+        listed = parse_listing(path.read_text(encoding="utf-8")) if path.exists() else {}
+        for said in find_differences(listed, listing.blocks, users):
             yield f"{path.relative_to(root)}: {said}"
 
 
-def lacking_notes(root: Path, since: str) -> Iterator[str]:
+def packages_without_release_notes(root: Path, since: str) -> Iterator[str]:
     """Yields the packages whose listing changed since a commit without a change of their release notes."""
-    for folder in packages(root).values():
+    for folder in find_package_folders(root).values():
         package = folder.parents[1].relative_to(root)
-        if _changed(root, since, package / LISTING) and not _changed(
+        if _have_files_changed(root, since, package / LISTING) and not _have_files_changed(
             root, since, package / "changes", package / "CHANGELOG.md"
         ):
             yield f"{package / LISTING} has changed since {since}: say how in a file {package}/changes/+NAME.KIND.md"
 
 
-def _changed(root: Path, since: str, *paths: Path) -> bool:
+def _have_files_changed(root: Path, since: str, *paths: Path) -> bool:
     """Returns True if files differ from the files of a commit, or are new."""
     changed = ("diff", "--name-only", "--diff-filter=AM", since, "--")
     new = ("ls-files", "--others", "--exclude-standard", "--")
-    return any(_git(root, *command, *map(str, paths)) for command in (changed, new))
+    return any(_run_git(root, *command, *map(str, paths)) for command in (changed, new))
 
 
-def base_commit(root: Path) -> str:
+def find_base_commit(root: Path) -> str:
     """Returns the commit at which the branch left main; on main, the parent of HEAD; empty without a history."""
-    head = _git(root, "rev-parse", "HEAD")
+    head = _run_git(root, "rev-parse", "HEAD")
     for main in ("origin/main", "main"):
-        base = _git(root, "merge-base", "HEAD", main)
+        base = _run_git(root, "merge-base", "HEAD", main)
         if base not in ("", head):
             return base
-    return _git(root, "rev-parse", "--verify", "--quiet", "HEAD^")
+    return _run_git(root, "rev-parse", "--verify", "--quiet", "HEAD^")
 
 
-def _git(root: Path, *arguments: str) -> str:
+def _run_git(root: Path, *arguments: str) -> str:
     """Returns the output of git; empty if git fails."""
     command = ("git", "-C", str(root), *arguments)
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
@@ -106,9 +106,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--write", action="store_true", help="write the listings")
     parser.add_argument("--since", metavar="COMMIT", help="compare release notes with this commit")
     given = parser.parse_args(arguments)
-    found = list(complaints(ROOT, rewrite=given.write))
-    if since := given.since or base_commit(ROOT):
-        found += lacking_notes(ROOT, since)
+    found = list(find_listing_problems(ROOT, rewrite=given.write))
+    if since := given.since or find_base_commit(ROOT):
+        found += packages_without_release_notes(ROOT, since)
     for line in found:
         print(line)
     if found and not given.write:

@@ -57,73 +57,73 @@ only the tested detector can cause the outcome.
 """
 
 
-def page() -> str:
+def render_page() -> str:
     """Returns the text of the page."""
     parts = [
         _HEAD,
         _DETECTIONS,
-        _table(
+        _render_table(
             ("detector", "component", "failure", "within", "reaction", "logged"),
-            _detections(Detector),
+            _detection_rows(Detector),
         ),
         "## Detection of failures of Spark\n",
-        _table(
+        _render_table(
             ("detector", "component", "failure", "within", "reaction"),
-            (row[:-1] for row in _detections(spark.SparkDetector)),
+            (row[:-1] for row in _detection_rows(spark.SparkDetector)),
         ),
         _KILLS,
-        _table(("killed", "state", "detectors", "outcome"), _kills()),
+        _render_table(("killed", "state", "detectors", "outcome"), _kill_rows()),
         "## Messages\n",
-        _table(("message", "meaning"), ((f"`{m.name}`", m.value) for m in ShutdownMessage)),
+        _render_table(("message", "meaning"), ((f"`{m.name}`", m.value) for m in ShutdownMessage)),
         "## Events\n",
-        _table(("event", "meaning"), ((f"`{e.name}`", e.value) for e in StateEvent)),
+        _render_table(("event", "meaning"), ((f"`{e.name}`", e.value) for e in StateEvent)),
         "## Limits\n",
-        _limits(LIMITS),
+        _render_limits(LIMITS),
         "## Limits of Spark's processes\n",
-        _limits(spark.SPARK_LIMITS),
+        _render_limits(spark.SPARK_LIMITS),
         "## States and transitions\n",
-        *(_states(kind, TRANSITIONS) for kind in _KINDS),
+        *(_render_states(kind, TRANSITIONS) for kind in _KINDS),
         "## States and transitions of Spark's processes\n",
-        *(_states(kind, spark.SPARK_TRANSITIONS) for kind in _SPARK_KINDS),
+        *(_render_states(kind, spark.SPARK_TRANSITIONS) for kind in _SPARK_KINDS),
     ]
     return "\n".join(parts)
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def _render_table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [head, ("---",) * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _within(seconds: float, names: tuple[str, ...]) -> str:
+def _render_time_limit(seconds: float, names: tuple[str, ...]) -> str:
     if not names:
         return "at once"
     return f"{seconds:g} s: {' + '.join(f'`{name}`' for name in names)}"
 
 
-def _detections(detectors: Iterable[enum.Enum]) -> Iterator[tuple[str, ...]]:
+def _detection_rows(detectors: Iterable[enum.Enum]) -> Iterator[tuple[str, ...]]:
     for one in detectors:
         row = one.value
-        within, logged = _within(row.seconds, row.limits), "yes" if row.is_logged else ""
+        within, logged = _render_time_limit(row.seconds, row.limits), "yes" if row.is_logged else ""
         yield (f"`{one.name}`", row.component, row.failure, within, row.reaction, logged)
 
 
-def _kills() -> Iterator[tuple[str, ...]]:
+def _kill_rows() -> Iterator[tuple[str, ...]]:
     for row in KILLS:
         detectors = ", ".join(f"`{one.name}`" for one in row.detectors)
-        yield (_title(type(row.state)), row.state.name, detectors, row.outcome)
+        yield (_state_kind_title(type(row.state)), row.state.name, detectors, row.outcome)
 
 
-def _limits(limits: attrs.AttrsInstance) -> str:
+def _render_limits(limits: attrs.AttrsInstance) -> str:
     """Returns the table of a record of limits, which describes its fields in its docstring."""
     said = dict(re.findall(r"^ {8}(\w+): (.*)$", str(type(limits).__doc__), re.MULTILINE))
     rows = (
         (f"`{name}`", f"{value:g}{' s' if name.endswith('_seconds') else ''}", said[name])
         for name, value in attrs.asdict(limits).items()
     )
-    return _table(("limit", "value", "meaning"), rows)
+    return _render_table(("limit", "value", "meaning"), rows)
 
 
-def _states(kind: type[enum.Enum], transitions: tuple[StateTransition, ...]) -> str:
+def _render_states(kind: type[enum.Enum], transitions: tuple[StateTransition, ...]) -> str:
     """Returns the section of a kind: each state, its meaning, and the states that follow."""
     rows = []
     for state in kind:
@@ -134,12 +134,13 @@ def _states(kind: type[enum.Enum], transitions: tuple[StateTransition, ...]) -> 
         then = "; ".join(f"{', '.join(causes)} → {after}" for after, causes in follow.items())
         rows.append((state.name, str(state.value), then))
     doc = str(kind.__doc__).partition("\n")[0]
-    return f"### {_title(kind)}\n\nThis table lists the {doc[0].lower()}{doc[1:]}\n\n" + _table(
-        ("state", "meaning", "causes → next state"), rows
+    return (
+        f"### {_state_kind_title(kind)}\n\nThis table lists the {doc[0].lower()}{doc[1:]}\n\n"
+        + _render_table(("state", "meaning", "causes → next state"), rows)
     )
 
 
-def _title(kind: type[enum.Enum]) -> str:
+def _state_kind_title(kind: type[enum.Enum]) -> str:
     name = kind.__name__.removesuffix("State").removesuffix("Phase")
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).capitalize()
 
@@ -149,9 +150,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="write the page")
     if parser.parse_args().write:
-        PAGE.write_text(page())
+        PAGE.write_text(render_page())
         return 0
-    if PAGE.read_text() != page():
+    if PAGE.read_text() != render_page():
         print(f"{PAGE} differs from the tables: run python tools/shutdown_page.py --write")
         return 1
     return 0

@@ -25,7 +25,7 @@ _PYTHON = "Programming Language :: Python :: 3"
 
 
 @dataclass(frozen=True)
-class Package:
+class RepositoryPackage:
     """Package of this repository.
 
     Attributes:
@@ -52,26 +52,28 @@ class Package:
         return [Requirement(text) for text in texts]
 
 
-def read_packages(root: Path) -> dict[str, Package]:
+def read_packages(root: Path) -> dict[str, RepositoryPackage]:
     """Returns our packages by the names of their distributions."""
-    found: dict[str, Package] = {}
+    found: dict[str, RepositoryPackage] = {}
     for path in sorted(root.glob("packages/*/pyproject.toml")):
         project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
-        found[project["name"]] = Package(path.parent.name, project)
+        found[project["name"]] = RepositoryPackage(path.parent.name, project)
     return found
 
 
-def problems(root: Path) -> Iterator[str]:
+def find_metadata_problems(root: Path) -> Iterator[str]:
     """Yields the bounds and other metadata of packages that contradict each other."""
     packages = read_packages(root)
     for package in packages.values():
         for needed in package.requirements:
             if needed.name in packages and not needed.extras:
-                yield from _wrong_bounds(package, needed, packages[needed.name].version)
-        yield from _wrong_metadata(root, package, next(iter(packages.values())))
+                yield from _find_wrong_bounds(package, needed, packages[needed.name].version)
+        yield from _find_differing_metadata(root, package, next(iter(packages.values())))
 
 
-def _wrong_bounds(package: Package, needed: Requirement, version: Version) -> Iterator[str]:
+def _find_wrong_bounds(
+    package: RepositoryPackage, needed: Requirement, version: Version
+) -> Iterator[str]:
     """Yields the problems of the sibling versions that a package allows.
 
     A minor version is compatible with older releases of the same minor version, so the minor
@@ -88,7 +90,9 @@ def _wrong_bounds(package: Package, needed: Requirement, version: Version) -> It
         yield f"{place}: `{needed}` allows versions from {most} on, which may be incompatible"
 
 
-def _wrong_metadata(root: Path, package: Package, first: Package) -> Iterator[str]:
+def _find_differing_metadata(
+    root: Path, package: RepositoryPackage, first: RepositoryPackage
+) -> Iterator[str]:
     """Yields the metadata that differs between a package and the first package."""
     place = f"packages/{package.name}/pyproject.toml"
     for key in _SHARED:
@@ -106,13 +110,13 @@ def _wrong_metadata(root: Path, package: Package, first: Package) -> Iterator[st
             yield f"packages/{package.name}/{name} is no copy of {name}"
 
 
-def oldest_releases(root: Path, name: str) -> dict[str, str]:
+def find_oldest_releases(root: Path, name: str) -> dict[str, str]:
     """Returns the tag of the oldest release of each sibling that a package allows, indirect ones included.
 
     Siblings without such a release are left out: their current version is the oldest one.
     """
     packages = read_packages(root)
-    tags = _git(root, "tag", "--list").decode().split()
+    tags = _run_git(root, "tag", "--list").decode().split()
     (package,) = (one for one in packages.values() if one.name == name)
     found: dict[str, str] = {}
     for sibling, bounds in _needed_siblings(package, packages).items():
@@ -125,7 +129,7 @@ def oldest_releases(root: Path, name: str) -> dict[str, str]:
 
 
 def _needed_siblings(
-    package: Package, packages: dict[str, Package]
+    package: RepositoryPackage, packages: dict[str, RepositoryPackage]
 ) -> dict[str, list[Requirement]]:
     """Returns the version bounds of each sibling that a package needs, directly or indirectly."""
     found: dict[str, list[Requirement]] = {}
@@ -141,20 +145,20 @@ def _needed_siblings(
     return found
 
 
-def unpack(root: Path, name: str, tag: str, into: Path) -> Path:
+def unpack_release(root: Path, name: str, tag: str, into: Path) -> Path:
     """Writes the released files of a package's folder; returns the folder."""
-    packed = _git(root, "archive", "--format=tar", tag, f"packages/{name}", "LICENSE")
+    packed = _run_git(root, "archive", "--format=tar", tag, f"packages/{name}", "LICENSE")
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(into, filter="data")
     return into / "packages" / name
 
 
-def _git(root: Path, *arguments: str) -> bytes:
+def _run_git(root: Path, *arguments: str) -> bytes:
     command = ("git", "-C", str(root), *arguments)
     return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
 
 
 if __name__ == "__main__":
-    said = list(problems(ROOT))
+    said = list(find_metadata_problems(ROOT))
     print(*said, sep="\n", end="\n" if said else "")
     sys.exit(1 if said else 0)

@@ -26,7 +26,7 @@ PROCESSES = "BEAM_TEST_PROCESSES"
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedSession:
     """Session that has exited.
 
     Attributes:
@@ -44,7 +44,7 @@ class Ended:
     output: str
 
 
-def run_session(name: str, environment: Mapping[str, str]) -> Ended:
+def run_session(name: str, environment: Mapping[str, str]) -> EndedSession:
     """Runs a session in a separate nox process, and prints its output after its exit."""
     command = (sys.executable, "-m", "nox", "-f", str(ROOT / "noxfile.py"), "-s", name)
     began = time.monotonic()
@@ -63,13 +63,13 @@ def run_session(name: str, environment: Mapping[str, str]) -> Ended:
         file.seek(0)
         output = file.read().decode("utf-8", "replace")
     cpu = used.ru_utime + used.ru_stime
-    ended = Ended(name, process.returncode, time.monotonic() - began, cpu, output)
-    sys.stdout.write(f"{ended.output}{told(ended)}\n")
+    ended = EndedSession(name, process.returncode, time.monotonic() - began, cpu, output)
+    sys.stdout.write(f"{ended.output}{describe_outcome(ended)}\n")
     sys.stdout.flush()
     return ended
 
 
-def told(ended: Ended) -> str:
+def describe_outcome(ended: EndedSession) -> str:
     """Returns a line with the outcome of a session."""
     result = "failed" if ended.code else "ended well"
     taken = f"{ended.seconds:.0f} s, {ended.cpu:.0f} s of CPU"
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ended = list(runs)
     print(f"side by side > {len(ended)} sessions took {time.monotonic() - began:.0f} s:")
     for one in ended:
-        print(told(one))
+        print(describe_outcome(one))
     return 1 if any(one.code for one in ended) else 0
 
 

@@ -20,7 +20,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
-class Text:
+class ReaderText:
     """One text that a person reads.
 
     Attributes:
@@ -34,27 +34,29 @@ class Text:
     text: str
 
 
-def _plain(text: str) -> str:
+def _plain_text(text: str) -> str:
     """Returns the text on one line, with `X` in place of each piece of code."""
     return re.sub(r"\s+", " ", CODE_SPAN.sub("X", text)).strip()
 
 
-def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
+def _iterate_paragraphs(text: str) -> Iterator[tuple[int, str]]:
     """Yields the offset in lines and the text of each paragraph, list item and table cell."""
     begin, lines = 0, list[str]()
     for number, line in enumerate([*text.splitlines(), ""]):
         row = line.lstrip().startswith("|")
         if lines and (row or not line.strip() or LIST_ITEM.match(line)):
-            yield begin, _plain("\n".join(lines))
+            yield begin, _plain_text("\n".join(lines))
             lines = []
         if row:
-            yield from ((number, _plain(cell)) for cell in line.strip().strip("|").split(" | "))
+            yield from (
+                (number, _plain_text(cell)) for cell in line.strip().strip("|").split(" | ")
+            )
         elif line.strip():
             begin = begin if lines else number
             lines.append(LIST_ITEM.sub("", line, count=1) if not lines else line)
 
 
-def texts_of_markdown(source: str) -> Iterator[Text]:
+def extract_markdown_texts(source: str) -> Iterator[ReaderText]:
     """Yields the paragraphs of a page, without code blocks, comments and addresses of links."""
     without_comments = HTML_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), source)
     lines, fence = list[str](), ""
@@ -69,12 +71,12 @@ def texts_of_markdown(source: str) -> Iterator[Text]:
             heading = re.sub(r"^#+ (.*)$", r"\n\1\n", line)
             lines.append(LINK.sub(r"\1", line if heading == line else heading.strip() + "\n"))
     text = re.sub(r"(?m)^[|:\- ]+$", "", "\n".join(lines))
-    for offset, paragraph in _paragraphs(text):
+    for offset, paragraph in _iterate_paragraphs(text):
         if paragraph:
-            yield Text(offset + 1, "document", paragraph)
+            yield ReaderText(offset + 1, "document", paragraph)
 
 
-def _literal(node: ast.expr) -> str | None:
+def _string_literal(node: ast.expr) -> str | None:
     """Returns the text of a string, with `{}` for each value in it, or None for another expression."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
@@ -82,19 +84,19 @@ def _literal(node: ast.expr) -> str | None:
         parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
         return "".join(str(part) for part in parts)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = _literal(node.left), _literal(node.right)
+        left, right = _string_literal(node.left), _string_literal(node.right)
         return None if left is None and right is None else f"{left or '{}'}{right or '{}'}"
     return None
 
 
-def _first_literals(values: Iterable[ast.expr], kind: str) -> Iterator[Text]:
+def _first_literals(values: Iterable[ast.expr], kind: str) -> Iterator[ReaderText]:
     for value in values:
-        text = _literal(value)
+        text = _string_literal(value)
         if text is not None and (" " in text or not text):
-            yield Text(value.lineno, kind, re.sub(r"\s+", " ", text))
+            yield ReaderText(value.lineno, kind, re.sub(r"\s+", " ", text))
 
 
-def _docstring(node: ast.AST, *, is_test: bool) -> Iterator[Text]:
+def _docstring_texts(node: ast.AST, *, is_test: bool) -> Iterator[ReaderText]:
     if not isinstance(node, ast.Module | ast.ClassDef | Function):
         return
     text = ast.get_docstring(node)
@@ -107,20 +109,20 @@ def _docstring(node: ast.AST, *, is_test: bool) -> Iterator[Text]:
         else ""
     )
     called = isinstance(node, Function) and not re.search(r"property|fixture|setter", decorators)
-    for index, (offset, paragraph) in enumerate(_paragraphs(text)):
+    for index, (offset, paragraph) in enumerate(_iterate_paragraphs(text)):
         first = "function" if called and not is_test else "docstring"
-        yield Text(line + offset, "paragraph" if index else first, paragraph)
+        yield ReaderText(line + offset, "paragraph" if index else first, paragraph)
 
 
-def _name(node: ast.AST, file_classes: frozenset[ast.AST]) -> Iterator[Text]:
+def _name_texts(node: ast.AST, file_classes: frozenset[ast.AST]) -> Iterator[ReaderText]:
     if isinstance(node, ast.ClassDef | Function) and not node.name.startswith("__"):
         if isinstance(node, Function) and node.name.startswith("test_"):
-            yield Text(node.lineno, "test", node.name)
+            yield ReaderText(node.lineno, "test", node.name)
         elif not (node.name == "tell" and node in file_classes):
-            yield Text(node.lineno, "name", node.name)
+            yield ReaderText(node.lineno, "name", node.name)
 
 
-def _methods_of_files(tree: ast.AST) -> frozenset[ast.AST]:
+def _file_class_methods(tree: ast.AST) -> frozenset[ast.AST]:
     """Returns all methods of classes that behave like files, whose `tell` has a fixed name."""
     found = set[ast.AST]()
     for node in ast.walk(tree):
@@ -131,7 +133,7 @@ def _methods_of_files(tree: ast.AST) -> frozenset[ast.AST]:
     return frozenset(found)
 
 
-def _comments(source: str) -> Iterator[Text]:
+def _comment_texts(source: str) -> Iterator[ReaderText]:
     """Yields comments; consecutive lines are one comment."""
     begin, last, words = 0, -1, list[str]()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -139,22 +141,22 @@ def _comments(source: str) -> Iterator[Text]:
             continue
         line = token.start[0]
         if words and line != last + 1:
-            yield Text(begin, "comment", _plain(" ".join(words)))
+            yield ReaderText(begin, "comment", _plain_text(" ".join(words)))
             words = []
         begin = begin if words else line
         words.append(re.sub(r"\s*#\s*(?:noqa|type:).*$", "", token.string).lstrip("#: "))
         last = line
     if words:
-        yield Text(begin, "comment", _plain(" ".join(words)))
+        yield ReaderText(begin, "comment", _plain_text(" ".join(words)))
 
 
-def texts_of_python(source: str, *, is_test: bool = False) -> Iterator[Text]:
+def extract_python_texts(source: str, *, is_test: bool = False) -> Iterator[ReaderText]:
     """Yields docstrings, comments, texts of errors and log records, help texts, and names."""
     tree = ast.parse(source)
-    file_classes = _methods_of_files(tree)
+    file_classes = _file_class_methods(tree)
     for node in ast.walk(tree):
-        yield from _docstring(node, is_test=is_test)
-        yield from _name(node, file_classes)
+        yield from _docstring_texts(node, is_test=is_test)
+        yield from _name_texts(node, file_classes)
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             yield from _first_literals(node.exc.args, "error")
         if isinstance(node, ast.Call):
@@ -162,4 +164,4 @@ def texts_of_python(source: str, *, is_test: bool = False) -> Iterator[Text]:
             helps = [pair.value for pair in node.keywords if pair.arg == "help"]
             logged = node.args[:2] if method in LOG_METHODS else []
             yield from _first_literals([*logged, *helps], "log")
-    yield from _comments(source)
+    yield from _comment_texts(source)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Call:
+class CallArguments:
     """Arguments of a call. A call with ``*`` or ``**`` can have any number of additional arguments."""
 
     positional: int
@@ -17,7 +17,7 @@ class Call:
     open: bool
 
     @classmethod
-    def of(cls, node: ast.Call) -> Call:
+    def from_call_node(cls, node: ast.Call) -> CallArguments:
         """Returns the arguments of a call node."""
         starred = any(isinstance(argument, ast.Starred) for argument in node.args)
         named = frozenset(keyword.arg for keyword in node.keywords if keyword.arg is not None)
@@ -26,7 +26,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Use:
+class NameUse:
     """Place that uses a name.
 
     Attributes:
@@ -38,11 +38,11 @@ class Use:
 
     name: str
     place: str
-    call: Call | None = None
+    call: CallArguments | None = None
     bound: bool = False
 
 
-def uses_in(folder: Path, distributions: frozenset[str]) -> Iterator[Use]:
+def find_uses_in_folder(folder: Path, distributions: frozenset[str]) -> Iterator[NameUse]:
     """Returns all uses of these import names in the sources below a folder, also through reexports of our modules."""
     trees = {
         path: ast.parse(path.read_text(encoding="utf-8"), str(path))
@@ -58,18 +58,18 @@ def uses_in(folder: Path, distributions: frozenset[str]) -> Iterator[Use]:
             for alias in node.names
         }
     for path, tree in trees.items():
-        yield from _uses_in_tree(tree, path, distributions, handed_on)
+        yield from _find_uses_in_tree(tree, path, distributions, handed_on)
 
 
-def uses_in_text(text: str, path: Path, distributions: frozenset[str]) -> Iterator[Use]:
+def find_uses_in_text(text: str, path: Path, distributions: frozenset[str]) -> Iterator[NameUse]:
     """Yields all uses of these import names in the source text of a file."""
-    yield from _uses_in_tree(ast.parse(text, str(path)), path, distributions, {})
+    yield from _find_uses_in_tree(ast.parse(text, str(path)), path, distributions, {})
 
 
-def _uses_in_tree(
+def _find_uses_in_tree(
     tree: ast.Module, path: Path, distributions: frozenset[str], handed_on: Mapping[str, str]
-) -> Iterator[Use]:
-    reader = _Reader(path, distributions, handed_on)
+) -> Iterator[NameUse]:
+    reader = _UseCollector(path, distributions, handed_on)
     reader.visit(tree)
     yield from reader.uses
 
@@ -80,13 +80,13 @@ def _module_name(path: Path) -> str:
     return ".".join(parts[len(parts) - parts[::-1].index("src") :]).removesuffix(".__init__")
 
 
-class _Reader(ast.NodeVisitor):
+class _UseCollector(ast.NodeVisitor):
     """Visitor of one file. Names that a function binds again are not imported names in the function."""
 
     def __init__(
         self, path: Path, distributions: frozenset[str], handed_on: Mapping[str, str]
     ) -> None:
-        self.uses: list[Use] = []
+        self.uses: list[NameUse] = []
         self._path = path
         self._distributions = distributions
         self._handed_on = handed_on
@@ -99,7 +99,7 @@ class _Reader(ast.NodeVisitor):
             if alias.name.partition(".")[0] in self._distributions:
                 target = alias.name if alias.asname else alias.name.partition(".")[0]
                 self._imported[alias.asname or target] = target
-                self._note(alias.name, node)
+                self._record_use(alias.name, node)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         if node.level:
@@ -110,11 +110,11 @@ class _Reader(ast.NodeVisitor):
             if name.partition(".")[0] not in self._distributions:
                 continue
             self._imported[alias.asname or alias.name] = name
-            self._note(name, node)
+            self._record_use(name, node)
 
     def visit_With(self, node: ast.With) -> None:
         """Ignores imports with a suppressed ImportError, which can be missing in some versions."""
-        if not any(_lets_imports_fail(item.context_expr) for item in node.items):
+        if not any(_suppresses_import_errors(item.context_expr) for item in node.items):
             self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.Lambda) -> None:
@@ -133,31 +133,33 @@ class _Reader(ast.NodeVisitor):
     visit_Lambda = visit_FunctionDef
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._bases.append([name for base in node.bases if (name := self._name(base))])
+        self._bases.append([name for base in node.bases if (name := self._full_name(base))])
         self.generic_visit(node)
         self._bases.pop()
 
     def visit_Call(self, node: ast.Call) -> None:
-        name = self._name(node.func)
+        name = self._full_name(node.func)
         if name is not None:
-            self._note(name, node, Call.of(node))
-        elif (method := _of_super(node.func)) is not None and self._bases:
+            self._record_use(name, node, CallArguments.from_call_node(node))
+        elif (method := _super_method_name(node.func)) is not None and self._bases:
             bases = self._bases[-1]
             if len(bases) == 1:
-                self._note(f"{bases[0]}.{method}", node, Call.of(node), bound=True)
+                self._record_use(
+                    f"{bases[0]}.{method}", node, CallArguments.from_call_node(node), bound=True
+                )
         else:
             self.visit(node.func)
         for child in (*node.args, *(keyword.value for keyword in node.keywords)):
             self.visit(child)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        name = self._name(node)
+        name = self._full_name(node)
         if name is None:
             self.generic_visit(node)
         else:
-            self._note(name, node)
+            self._record_use(name, node)
 
-    def _name(self, node: ast.expr) -> str | None:
+    def _full_name(self, node: ast.expr) -> str | None:
         """Returns the full name of an imported name; None for other expressions."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
@@ -168,13 +170,18 @@ class _Reader(ast.NodeVisitor):
         root = self._imported.get(node.id)
         return None if root is None else ".".join((root, *reversed(parts)))
 
-    def _note(
-        self, name: str, node: ast.stmt | ast.expr, call: Call | None = None, *, bound: bool = False
+    def _record_use(
+        self,
+        name: str,
+        node: ast.stmt | ast.expr,
+        call: CallArguments | None = None,
+        *,
+        bound: bool = False,
     ) -> None:
-        self.uses.append(Use(name, f"{self._path}:{node.lineno}", call, bound))
+        self.uses.append(NameUse(name, f"{self._path}:{node.lineno}", call, bound))
 
 
-def _lets_imports_fail(node: ast.expr) -> bool:
+def _suppresses_import_errors(node: ast.expr) -> bool:
     return (
         isinstance(node, ast.Call)
         and ast.unparse(node.func).rpartition(".")[2] == "suppress"
@@ -182,7 +189,7 @@ def _lets_imports_fail(node: ast.expr) -> bool:
     )
 
 
-def _of_super(node: ast.expr) -> str | None:
+def _super_method_name(node: ast.expr) -> str | None:
     """Returns the name of the method in ``super().method``."""
     if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Call):
         return None

@@ -9,13 +9,13 @@ import nox
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from tools.nox_support import PACKAGES, WHEELS, project
+from tools.nox_support import PACKAGES, WHEELS, read_project_table
 
 HEADS = ("PySpark", "Beam", "Python")
 
 
 @dataclass(frozen=True)
-class Cell:
+class VersionCell:
     """Versions that run together.
 
     Attributes:
@@ -38,20 +38,20 @@ class Cell:
     @property
     def pyspark_version(self) -> str:
         """PySpark version in the syntax of a requirement."""
-        return lowest()["pyspark"] if self.lowest else f"{self.pyspark}.*"
+        return lowest_versions()["pyspark"] if self.lowest else f"{self.pyspark}.*"
 
 
 # The cells pair each bound of PySpark, Beam and Python with each bound of the others. The lowest
 # versions form the oldest pair.
 CELLS = (
-    Cell("3.5", "2.72", "3.11", lowest=True),
-    Cell("3.5", "2.72", "3.11"),
-    Cell("3.5", "2.77", "3.13"),
-    Cell("4.0", "2.72", "3.13"),
-    Cell("4.0", "2.77", "3.11"),
-    Cell("4.3", "2.72", "3.11"),
-    Cell("4.3", "2.77", "3.13"),
-    Cell("4.3", "2.77", "3.11"),
+    VersionCell("3.5", "2.72", "3.11", lowest=True),
+    VersionCell("3.5", "2.72", "3.11"),
+    VersionCell("3.5", "2.77", "3.13"),
+    VersionCell("4.0", "2.72", "3.13"),
+    VersionCell("4.0", "2.77", "3.11"),
+    VersionCell("4.3", "2.72", "3.11"),
+    VersionCell("4.3", "2.77", "3.13"),
+    VersionCell("4.3", "2.77", "3.11"),
 )
 OLDEST, NEWEST = CELLS[0], CELLS[-1]
 
@@ -75,11 +75,11 @@ CHECKS = {
 """Checks of a cell: table column -> arguments of pytest."""
 
 
-def lowest() -> dict[str, str]:
+def lowest_versions() -> dict[str, str]:
     """Returns the lowest version of each distribution that all of our packages allow."""
     found: dict[str, Version] = {}
     for package in PACKAGES:
-        for text in project(package)["dependencies"]:
+        for text in read_project_table(package)["dependencies"]:
             needed = Requirement(text)
             bounds = [Version(one.version) for one in needed.specifier if one.operator == ">="]
             here = needed.marker is None or needed.marker.evaluate()
@@ -88,30 +88,32 @@ def lowest() -> dict[str, str]:
     return {name: str(version) for name, version in found.items()}
 
 
-def install_cell(session: nox.Session, cell: Cell, *more: str) -> None:
+def install_cell(session: nox.Session, cell: VersionCell, *more: str) -> None:
     """Installs our wheels with the versions of a cell, and additional requirements."""
-    needed = lowest() if cell.lowest else {"apache-beam": f"{cell.beam}.*"}
+    needed = lowest_versions() if cell.lowest else {"apache-beam": f"{cell.beam}.*"}
     others = [f"{name}=={version}" for name, version in needed.items() if name != "pyspark"]
-    wheels = [*WHEELS.glob("beam_*.whl"), *pyspark_wheels(session, cell.pyspark_version)]
+    wheels = [*WHEELS.glob("beam_*.whl"), *build_pyspark_wheels(session, cell.pyspark_version)]
     session.install(*map(str, wheels), *others, *more)
 
 
-def pyspark_wheels(session: nox.Session, *versions: str) -> list[Path]:
+def build_pyspark_wheels(session: nox.Session, *versions: str) -> list[Path]:
     """Returns the wheel of each version of PySpark, such as ``3.5.9`` or ``4.3.*``; builds missing wheels."""
-    missing = [f"pyspark=={version}" for version in versions if not _wheels_of_pyspark(version)]
+    missing = [
+        f"pyspark=={version}" for version in versions if not _existing_pyspark_wheels(version)
+    ]
     if missing:
         session.install("pip", "setuptools", "wheel")
         session.run("python", "tools/pyspark_wheels.py", str(WHEELS), *missing)
-    return [_wheels_of_pyspark(version)[-1] for version in versions]
+    return [_existing_pyspark_wheels(version)[-1] for version in versions]
 
 
-def _wheels_of_pyspark(version: str) -> list[Path]:
+def _existing_pyspark_wheels(version: str) -> list[Path]:
     """Returns the existing wheels of a version, oldest first."""
     found = WHEELS.glob(f"pyspark-{version.removesuffix('*')}*-*.whl")
     return sorted(found, key=lambda wheel: Version(wheel.name.split("-")[1]))
 
 
-def versions_of(session: nox.Session) -> tuple[str, ...]:
+def installed_versions(session: nox.Session) -> tuple[str, ...]:
     """Returns the installed versions in the order of the table's first columns."""
     ask = (
         "import sys, importlib.metadata as m; "

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tools.check_release import problems
+from tools.check_release import find_release_problems
 
 NEEDED = (
     "README.md",
@@ -60,4 +60,4 @@ def test_release_wheel_and_sdist_are_compared_with_the_source(
     with zipfile.ZipFile(tmp_path / "names-1-py3-none-any.whl", "w") as wheel:
         for name in in_wheel:
             wheel.writestr(name, "")
-    assert problems(tmp_path / "package", tmp_path / "names-1") == expected
+    assert find_release_problems(tmp_path / "package", tmp_path / "names-1") == expected

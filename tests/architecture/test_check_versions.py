@@ -9,8 +9,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tools.check_versions import Version
-from tools.used_names import uses_in
+from tools.check_versions import VersionSources
+from tools.used_names import find_uses_in_folder
 
 BEAM = {
     "apache_beam/__init__.py": "from apache_beam.core import *\n",
@@ -41,11 +41,11 @@ def complaints(tmp_path: Path, code: str, **more: str) -> list[str]:
     folder.mkdir(parents=True)
     for name, text in {"module": code, **more}.items():
         (folder / f"{name}.py").write_text(text)
-    version = Version(
+    version = VersionSources(
         "2.0", BEAM.get, lambda p: any(name.startswith((f"{p}/", f"{p}.")) for name in BEAM)
     )
-    uses = uses_in(tmp_path, frozenset({"apache_beam"}))
-    return sorted({said for use in uses if (said := version.complaint(use)) is not None})
+    uses = find_uses_in_folder(tmp_path, frozenset({"apache_beam"}))
+    return sorted({said for use in uses if (said := version.find_problem(use)) is not None})
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,17 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tools import check_words
-from tools.check_words import ALLOWED, RULES, Area, Rule, main, read_allowed, read_areas, read_rules
-from tools.texts_of_files import texts_of_markdown, texts_of_python
+from tools.check_words import (
+    ALLOWED,
+    RULES,
+    AreaFindings,
+    WordRule,
+    collect_area_findings,
+    main,
+    parse_allowed_counts,
+    parse_rules,
+)
+from tools.texts_of_files import extract_markdown_texts, extract_python_texts
 
 SOURCE = '''
 """The module."""
@@ -40,11 +49,11 @@ def test_reader_at_end_returns_nothing():
 
 
 def texts(kind: str) -> list[str]:
-    return [text.text for text in texts_of_python(SOURCE) if text.kind == kind]
+    return [text.text for text in extract_python_texts(SOURCE) if text.kind == kind]
 
 
 def rules_for(kind: str, text: str) -> set[str]:
-    rules = read_rules(RULES.read_text("utf-8"))
+    rules = parse_rules(RULES.read_text("utf-8"))
     return {rule.name for rule in rules if kind in rule.kinds and rule.pattern.search(text)}
 
 
@@ -64,7 +73,7 @@ def test_method_tell_of_a_file_class_is_exempt() -> None:
 
 def test_markdown_page_yields_paragraphs_items_and_cells_without_code() -> None:
     page = "# Title\nA line\nof [text](told.md).\n\n- One `told`\n  item\n- two 1. * x\n\n| a | b |\n|---|---|\n| c | d |\n\n```sh\ntold\n```\nEnd <!-- told -->\n"
-    found = [(text.line, text.text) for text in texts_of_markdown(page)]
+    found = [(text.line, text.text) for text in extract_markdown_texts(page)]
     assert [text for _, text in found] == [
         "Title",
         "A line of text.",
@@ -134,7 +143,7 @@ def project(tmp_path: Path) -> Path:
 def test_first_write_records_the_current_numbers(project: Path) -> None:
     assert main([], project) == 1
     assert main(["--write"], project) == 0
-    assert read_allowed((project / ALLOWED).read_text()) == {"documents": (1, 0)}
+    assert parse_allowed_counts((project / ALLOWED).read_text()) == {"documents": (1, 0)}
 
 
 def test_more_findings_than_recorded_fail_and_are_not_recorded(
@@ -144,7 +153,7 @@ def test_more_findings_than_recorded_fail_and_are_not_recorded(
     (project / "SECURITY.md").write_text("Nobody is told.\n")
     assert main(["--write"], project) == 1
     assert "SECURITY.md:1: nobody: Nobody" in capsys.readouterr().out
-    assert read_allowed((project / ALLOWED).read_text()) == {"documents": (1, 0)}
+    assert parse_allowed_counts((project / ALLOWED).read_text()) == {"documents": (1, 0)}
 
 
 def test_fewer_findings_pass_and_write_lowers_the_number(
@@ -155,7 +164,7 @@ def test_fewer_findings_pass_and_write_lowers_the_number(
     assert main([], project) == 0
     assert "--write" in capsys.readouterr().out
     main(["--write"], project)
-    assert read_allowed((project / ALLOWED).read_text()) == {}
+    assert parse_allowed_counts((project / ALLOWED).read_text()) == {}
 
 
 def test_area_without_record_may_have_no_finding(project: Path) -> None:
@@ -169,20 +178,20 @@ def test_subjects_are_checked_from_the_commit_after_the_linter(project: Path) ->
     main(["--write"], project)
     assert main([], project) == 0
     git(project, "commit", "-q", "--allow-empty", "-m", "Linter: check")
-    areas = read_areas(project, read_rules(RULES.read_text("utf-8")))
+    areas = collect_area_findings(project, parse_rules(RULES.read_text("utf-8")))
     assert [len(areas["commits"].findings[mode]) for mode in ("fail", "count")] == [1, 0]
     assert main([], project) == 1
 
 
 def test_figures_give_the_share_of_a_thousand_words() -> None:
-    area = Area(words=500, findings={"fail": ["a"], "count": ["b"]})
+    area = AreaFindings(words=500, findings={"fail": ["a"], "count": ["b"]})
     assert (
-        list(check_words.figures({"documents": area}))[-1]
+        list(check_words.describe_area_counts({"documents": area}))[-1]
         == "all: 2 findings in 500 words, 4.0 per 1,000"
     )
 
 
 def test_every_rule_is_complete() -> None:
-    rules = read_rules(RULES.read_text("utf-8"))
+    rules = parse_rules(RULES.read_text("utf-8"))
     assert len({rule.name for rule in rules}) == len(rules) > 20
-    assert all(isinstance(rule, Rule) and rule.mode in {"fail", "count"} for rule in rules)
+    assert all(isinstance(rule, WordRule) and rule.mode in {"fail", "count"} for rule in rules)

@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tools import check_site, contract_page
-from tools.texts_of_files import texts_of_markdown
+from tools.texts_of_files import extract_markdown_texts
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -106,7 +106,7 @@ def test_broken_links_and_pictures_are_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_page_has_at_most_1500_words(page: Path) -> None:
-    words = sum(len(text.text.split()) for text in texts_of_markdown(page.read_text("utf-8")))
+    words = sum(len(text.text.split()) for text in extract_markdown_texts(page.read_text("utf-8")))
     assert words <= MOST_WORDS or name_of(page) in GENERATED
 
 
@@ -153,7 +153,9 @@ def test_site_navigation_has_every_page() -> None:
 
 
 def test_page_of_import_contracts_is_current() -> None:
-    assert contract_page.PAGE.read_text("utf-8") == contract_page.page(), contract_page.COMMAND
+    assert contract_page.PAGE.read_text("utf-8") == contract_page.render_page(), (
+        contract_page.COMMAND
+    )
 
 
 def test_missing_files_of_the_site_are_found(

@@ -10,8 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tools.api_listing import read, write
-from tools.public_api import complaints, lacking_notes
+from tools.api_listing import format_listing, parse_listing
+from tools.public_api import find_listing_problems, packages_without_release_notes
 
 ROOT = Path(__file__).parents[2]
 LOWER = "packages/model/src/beam_runner_model"
@@ -43,7 +43,7 @@ def root(tmp_path: Path) -> Path:
     """Returns a repository of two packages with their listings."""
     for name, text in FILES.items():
         put(tmp_path, name, text)
-    assert list(complaints(tmp_path, rewrite=True)) == []
+    assert list(find_listing_problems(tmp_path, rewrite=True)) == []
     return tmp_path
 
 
@@ -67,14 +67,14 @@ def test_api_listing_of_used_names_has_their_signatures(root: Path) -> None:
         "  .__init__() -> None",
         "  .ends(*, at: int) -> bool",
     ]
-    assert list(complaints(root)) == []
+    assert list(find_listing_problems(root)) == []
 
 
 def test_api_listing_round_trips_through_read_and_write() -> None:
     for path in sorted(ROOT.glob("packages/*/public_api.txt")):
         text = path.read_text(encoding="utf-8")
         distribution = text.partition(":")[0].rpartition(" ")[2]
-        assert write(distribution, read(text)) == text
+        assert format_listing(distribution, parse_listing(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -131,12 +131,14 @@ def test_api_listing_that_differs_from_use_is_reported(
     root: Path, file: str, text: str, said: str
 ) -> None:
     put(root, file, text)
-    assert any(said in line for line in complaints(root)), list(complaints(root))
+    assert any(said in line for line in find_listing_problems(root)), list(
+        find_listing_problems(root)
+    )
 
 
 def test_private_names_may_be_used_by_tests(root: Path) -> None:
     put(root, "packages/engine/tests/test_run.py", "from beam_runner_model._secret import KEY\n")
-    assert list(complaints(root)) == []
+    assert list(find_listing_problems(root)) == []
 
 
 def test_front_module_exports_each_listed_name(root: Path) -> None:
@@ -147,7 +149,7 @@ def test_front_module_exports_each_listed_name(root: Path) -> None:
     )
     put(root, f"{LOWER}/__init__.py", lazy)
     put(root, f"{UPPER}/more.py", "from beam_runner_model import LIMIT, later\n")
-    found = list(complaints(root, rewrite=True))
+    found = list(find_listing_problems(root, rewrite=True))
     assert [line.partition(": ")[2] for line in found] == [
         "import `LIMIT` from its home, as `beam_runner_model.times.LIMIT`"
     ]
@@ -158,11 +160,11 @@ def test_api_listing_changed_without_release_notes_is_refused(root: Path) -> Non
     identity = ("-c", "user.name=A", "-c", "user.email=a@example.com")
     for command in (("init", "-q"), ("add", "."), (*identity, "commit", "-q", "-m", "Begin")):
         subprocess.run(["git", "-C", str(root), *command], check=True)
-    assert list(lacking_notes(root, "HEAD")) == []
+    assert list(packages_without_release_notes(root, "HEAD")) == []
     put(root, LISTING, "[beam_runner_model.times]\n")
-    (said,) = lacking_notes(root, "HEAD")
+    (said,) = packages_without_release_notes(root, "HEAD")
     assert f"{LISTING} has changed since HEAD" in said
     put(root, "packages/engine/changes/+other.added.md", "Of another package.\n")
-    assert list(lacking_notes(root, "HEAD")) == [said]
+    assert list(packages_without_release_notes(root, "HEAD")) == [said]
     put(root, "packages/model/changes/+times.removed.md", "`Wait` is gone.\n")
-    assert list(lacking_notes(root, "HEAD")) == []
+    assert list(packages_without_release_notes(root, "HEAD")) == []

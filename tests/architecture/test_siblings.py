@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tools.siblings import oldest_releases, problems, unpack
+from tools.siblings import find_metadata_problems, find_oldest_releases, unpack_release
 
 ROOT = Path(__file__).parents[2]
 IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@example.com")
@@ -29,7 +29,7 @@ def put(root: Path, name: str, version: str, *needed: str, more: str = "") -> No
 
 
 def test_sibling_bounds_of_this_repository_agree() -> None:
-    assert list(problems(ROOT)) == []
+    assert list(find_metadata_problems(ROOT)) == []
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_sibling_bounds_outside_its_version_are_refused(
 ) -> None:
     put(tmp_path, "model", "0.2.1")
     put(tmp_path, "engine", "0.2.0", bound)
-    (found,) = problems(tmp_path)
+    (found,) = find_metadata_problems(tmp_path)
     assert found.startswith("packages/engine/pyproject.toml: `beam-runner-model")
     assert said in found
 
@@ -56,7 +56,7 @@ def test_sibling_bounds_of_an_extra_are_compared(tmp_path: Path) -> None:
     put(tmp_path, "model", "0.2.1")
     extra = '[project.optional-dependencies]\nmore = ["beam-runner-model>=0.1,<0.2"]\n'
     put(tmp_path, "engine", "0.2.0", more=extra)
-    (found,) = problems(tmp_path)
+    (found,) = find_metadata_problems(tmp_path)
     assert "refuses 0.2.1" in found
 
 
@@ -72,14 +72,16 @@ def test_metadata_that_differs_between_packages_is_reported(
 ) -> None:
     put(tmp_path, "engine", "0.1.0")
     put(tmp_path, "model", "0.1.0", more=more)
-    (found,) = problems(tmp_path)
+    (found,) = find_metadata_problems(tmp_path)
     assert said in found
 
 
 def test_license_that_differs_from_the_root_license_is_reported(tmp_path: Path) -> None:
     put(tmp_path, "model", "0.1.0")
     (tmp_path / "packages/model/LICENSE").write_text("Other terms\n")
-    assert list(problems(tmp_path)) == ["packages/model/LICENSE is no copy of LICENSE"]
+    assert list(find_metadata_problems(tmp_path)) == [
+        "packages/model/LICENSE is no copy of LICENSE"
+    ]
 
 
 def git(root: Path, *arguments: str) -> None:
@@ -107,18 +109,18 @@ def released(tmp_path: Path) -> Path:
 
 
 def test_oldest_release_within_all_bounds_is_selected(released: Path) -> None:
-    assert oldest_releases(released, "model") == {"urns": "urns-v0.2.9"}
+    assert find_oldest_releases(released, "model") == {"urns": "urns-v0.2.9"}
     put(released, "engine", "0.2.0", "model>=0.2,<0.3", "urns>=0.2.10,<0.3")
-    assert oldest_releases(released, "engine") == {"urns": "urns-v0.2.10"}
+    assert find_oldest_releases(released, "engine") == {"urns": "urns-v0.2.10"}
 
 
 def test_sibling_without_an_older_release_is_left_out(released: Path) -> None:
-    assert oldest_releases(released, "urns") == {}
+    assert find_oldest_releases(released, "urns") == {}
     put(released, "urns", "0.2.9")
-    assert oldest_releases(released, "engine") == {}
+    assert find_oldest_releases(released, "engine") == {}
 
 
 def test_release_is_unpacked_with_its_original_files(released: Path, tmp_path: Path) -> None:
-    folder = unpack(released, "urns", "urns-v0.2.9", tmp_path / "unpacked")
+    folder = unpack_release(released, "urns", "urns-v0.2.9", tmp_path / "unpacked")
     assert 'version = "0.2.9"' in (folder / "pyproject.toml").read_text()
     assert (folder / "LICENSE").exists()

@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tools import side_by_side
-from tools.side_by_side import Ended
+from tools.side_by_side import EndedSession
 
 
 @pytest.mark.parametrize(("failing", "code"), [((), 0), (("b",), 1)])
@@ -21,9 +21,9 @@ def test_parallel_sessions_all_run_and_failures_are_reported(
     failing: tuple[str, ...],
     code: int,
 ) -> None:
-    def run(name: str, environment: Mapping[str, str]) -> Ended:
+    def run(name: str, environment: Mapping[str, str]) -> EndedSession:
         assert environment[side_by_side.PREPARED] == "1"
-        return Ended(name, int(name in failing), 7, 9, "")
+        return EndedSession(name, int(name in failing), 7, 9, "")
 
     monkeypatch.setattr(side_by_side, "run_session", run)
     assert side_by_side.main(["a", "b", "c"]) == code
@@ -40,4 +40,4 @@ def test_parallel_session_is_run_by_nox_and_its_output_is_stored(
     ended = side_by_side.run_session("no_such_session", {"NOX_SCRIPT_MODE": "none"})
     assert ended.code != 0
     assert "no_such_session" in ended.output
-    assert capsys.readouterr().out.endswith(f"{side_by_side.told(ended)}\n")
+    assert capsys.readouterr().out.endswith(f"{side_by_side.describe_outcome(ended)}\n")

@@ -10,9 +10,9 @@ from packaging.requirements import Requirement
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tools.nox_support import project
-from tools.version_cells import CELLS, Cell, lowest
-from tools.version_tables import NOT_RUN, outcome, rows_of_clients, write_row
+from tools.nox_support import read_project_table
+from tools.version_cells import CELLS, VersionCell, lowest_versions
+from tools.version_tables import NOT_RUN, client_rows, outcome_cell, replace_row
 
 PAGE = """# Page
 
@@ -39,7 +39,7 @@ def junit(folder: Path, cases: dict[str, str]) -> Path:
 
 @pytest.mark.parametrize(("name", "attribute"), [("apache-beam", "beam"), ("pyspark", "pyspark")])
 def test_version_cells_are_the_ends_of_the_ranges(name: str, attribute: str) -> None:
-    needed = map(Requirement, project("executor")["dependencies"])
+    needed = map(Requirement, read_project_table("executor")["dependencies"])
     (allowed,) = (one.specifier for one in needed if one.name == name)
     versions = {tuple(map(int, getattr(cell, attribute).split("."))) for cell in CELLS}
     for version, step, is_in in ((min(versions), -1, False), (max(versions), 1, False)):
@@ -56,18 +56,18 @@ def test_version_cells_pair_each_end_with_each_end_of_the_others() -> None:
 
 
 def test_lowest_version_cell_is_the_oldest_pair() -> None:
-    found = lowest()
+    found = lowest_versions()
     (cell,) = (cell for cell in CELLS if cell.lowest)
     assert found["pyspark"].startswith(cell.pyspark) and found["apache-beam"] == cell.beam
     assert found["protobuf"] == "5.26.1"
-    assert Cell("3.5", "2.72", "3.11", lowest=True).pyspark_version == found["pyspark"]
+    assert VersionCell("3.5", "2.72", "3.11", lowest=True).pyspark_version == found["pyspark"]
 
 
 def test_version_table_row_replaces_the_previous_row(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE)
-    write_row(page, "one", ("3.9.1", "x", "new"), keys=2)
-    write_row(page, "one", ("3.11", "x", "more"), keys=2)
+    replace_row(page, "one", ("3.9.1", "x", "new"), keys=2)
+    replace_row(page, "one", ("3.11", "x", "more"), keys=2)
     rows = "| 3.9.1 | x | new |\n| 3.10 | x | kept |\n| 3.11 | x | more |\n"
     assert page.read_text() == PAGE.replace("| 3.9 | x | old |\n| 3.10 | x | kept |\n", rows)
 
@@ -75,17 +75,17 @@ def test_version_table_row_replaces_the_previous_row(tmp_path: Path) -> None:
 def test_version_table_row_that_did_not_run_is_unchanged(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE)
-    write_row(page, "one", ("3.9", "x", NOT_RUN), keys=2)
+    replace_row(page, "one", ("3.9", "x", NOT_RUN), keys=2)
     assert page.read_text() == PAGE
-    write_row(page, "one", ("3.11", "x", NOT_RUN), keys=2)
+    replace_row(page, "one", ("3.11", "x", NOT_RUN), keys=2)
     assert f"| 3.11 | x | {NOT_RUN} |" in page.read_text()
 
 
 def test_version_table_cell_that_did_not_run_is_not_a_pass(tmp_path: Path) -> None:
-    assert outcome(tmp_path / "nothing.xml") == NOT_RUN
-    assert outcome(junit(tmp_path, {"a": "skipped"})) == NOT_RUN
-    assert outcome(junit(tmp_path, {"a": "", "b": "skipped"})) == "1"
-    assert outcome(junit(tmp_path, {"a": "", "b": "failure", "c": "error"})) == "**1 of 3**"
+    assert outcome_cell(tmp_path / "nothing.xml") == NOT_RUN
+    assert outcome_cell(junit(tmp_path, {"a": "skipped"})) == NOT_RUN
+    assert outcome_cell(junit(tmp_path, {"a": "", "b": "skipped"})) == "1"
+    assert outcome_cell(junit(tmp_path, {"a": "", "b": "failure", "c": "error"})) == "**1 of 3**"
 
 
 def test_client_row_has_a_cell_for_each_environment(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_client_row_has_a_cell_for_each_environment(tmp_path: Path) -> None:
         "test_python_client_completes_or_is_refused_by_version[2.70-3.13-LOOPBACK]": "skipped",
         "test_go_client_completes_or_is_refused_by_version[2.77-EXTERNAL]": "",
     }
-    assert list(rows_of_clients(junit(tmp_path, cases))) == [
+    assert list(client_rows(junit(tmp_path, cases))) == [
         ("Python 2.60", "3.12", "refused", "right", "**fails**", NOT_RUN),
         ("Go 2.77", "", NOT_RUN, NOT_RUN, NOT_RUN, "right"),
     ]
-    assert list(rows_of_clients(tmp_path / "nothing.xml")) == []
+    assert list(client_rows(tmp_path / "nothing.xml")) == []

@@ -63,7 +63,7 @@ def test_skip_check_fails_for_a_skipped_session(tmp_path: Path, result: str, sta
     sessions = [{"name": "lint", "result": "success"}, {"name": "go", "result": result}]
     report.write_text(json.dumps({"result": 1, "sessions": sessions}))
     assert check_skips.main(str(report)) == status
-    assert check_skips.skipped_sessions(report) == ["go"] * status
+    assert check_skips.find_skipped_sessions(report) == ["go"] * status
 
 
 def test_release_workflow_has_a_tag_for_each_package() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from processes import marked
+from processes import find_marked_processes
 
 _MARK = "BEAM_BENCH_PROGRAM"
 _LOOK_SECONDS = 0.2
@@ -36,7 +36,7 @@ def cost_of(command: Sequence[str], environment: Mapping[str, str]) -> tuple[flo
     began = time.perf_counter()
     program = subprocess.Popen(command, env={**os.environ, **environment, _MARK: mark})
     wall = 0.0
-    while left := list(marked(_MARK, mark)):
+    while left := list(find_marked_processes(_MARK, mark)):
         for pid in left:
             _note(pid, used)
         if not wall and program.poll() is not None:

@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from free_ports import free_ports
+from free_ports import find_free_ports
 from processes import cpu_seconds
 from targets import Outcome, Target, portable, server_process
 
@@ -100,7 +100,7 @@ def targets_of_pages(environment: str, flags: tuple[str, ...]) -> Iterator[list[
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench")))
-        ports = free_ports(2)
+        ports = find_free_ports(2)
         servers = {
             title: stack.enter_context(server_process((*flags, own)))
             for title, own in (

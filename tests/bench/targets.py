@@ -22,7 +22,7 @@ import attrs
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from free_ports import free_ports
+from free_ports import find_free_ports
 from job_server import UNCHECKED, JobServerProcess
 
 _START_SECONDS = 60.0
@@ -192,7 +192,7 @@ def server_process(flags: tuple[str, ...]) -> Iterator[JobServerProcess]:
 
 @contextmanager
 def prism_process(binary: str) -> Iterator[str]:
-    (port,) = free_ports(1)
+    (port,) = find_free_ports(1)
     command = [binary, f"--job_port={port}", "--serve_http=false", "--log_level=error"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

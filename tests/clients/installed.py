@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from services import serving
+from services import run_service
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE)}
@@ -65,7 +65,7 @@ def worker_pool(*command: str) -> AbstractContextManager[str]:
     """Runs a worker pool of a client for the block, and yields its address."""
     # Beam's pool starts its workers by the name "python".
     path = f"{Path(command[0]).parent}{os.pathsep}{os.environ['PATH']}"
-    return serving(command, "--service_port=", {**ENVIRONMENT, "PATH": path})
+    return run_service(command, "--service_port=", {**ENVIRONMENT, "PATH": path})
 
 
 def _run(*command: str, cwd: Path = HERE) -> subprocess.CompletedProcess[str]:

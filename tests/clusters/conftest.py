@@ -23,7 +23,7 @@ import victims
 from cluster_site import PREFIX, Site, Store
 from harness_commands import boot_command
 from hdfs_machine import hdfs_machine
-from job_server import ServerEnded, unmarked
+from job_server import ServerEnded, without_store_mark
 from jobs import Pipelines, pickle_by_value
 from lives import Lives, lives
 from machines import Layout, Network, network, reason_not_to
@@ -73,7 +73,7 @@ def layout(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layo
     """Returns the file layout of the machines; skips the tests if machines can't be created."""
     reason = reason_not_to()
     if not reason and kind == "hdfs":
-        reason = java_servers.reason_not_to()
+        reason = java_servers.reason_not_to_run()
     elif not reason and kind == "s3" and shutil.which("versitygw") is None:
         reason = "there is no versitygw, a server of S3's protocol"
     if reason:
@@ -135,7 +135,9 @@ def running(site: Site) -> Iterator[Lives]:
             yield made
             print(f"KILLED {dict(made.kills)}", flush=True)
             wait_until(
-                lambda: not unmarked(site.store.names(f"{PREFIX}/")), 60, "data of jobs goes"
+                lambda: not without_store_mark(site.store.names(f"{PREFIX}/")),
+                60,
+                "data of jobs goes",
             )
             made.server.stop()
     except ServerEnded:

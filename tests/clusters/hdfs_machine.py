@@ -8,8 +8,8 @@ from pathlib import Path
 
 from beam_runner_storage.stores.ports import StoreError
 from beam_runner_storage.stores.spec import StoreSpec
-from hdfs_servers import DATA_NODE, NAMENODE, POM, java, settings, write_settings
-from java_servers import class_path
+from hdfs_servers import DATA_NODE, NAMENODE, POM, hadoop_command, hadoop_settings, write_settings
+from java_servers import fetch_class_path
 from machines import Layout, Network
 from waiting import wait_until
 
@@ -31,9 +31,11 @@ class HdfsMachine:
         self._url = f"hdfs://{self.machine.address}:{_PORT}"
         conf = folder / "conf"
         disk = layout.private / "hdfs"
-        write_settings(conf, settings(self.machine.address, _PORT, _PAGES, disk))
-        classes = class_path(POM, folder)
-        namenode, data_node = (" ".join(java(classes, conf, it)) for it in (NAMENODE, DATA_NODE))
+        write_settings(conf, hadoop_settings(self.machine.address, _PORT, _PAGES, disk))
+        classes = fetch_class_path(POM, folder)
+        namenode, data_node = (
+            " ".join(hadoop_command(classes, conf, it)) for it in (NAMENODE, DATA_NODE)
+        )
         script = f"[ -e {disk} ] || {namenode} -format -nonInteractive; {namenode} & {data_node}"
         self._command = ("sh", "-c", script)
         self.environment = {"HADOOP_CONF_DIR": str(conf)}

@@ -15,7 +15,7 @@ from pathlib import Path
 from beam_runner_jobservices.channels import Credentials
 from beam_runner_jobservices.relay import Relay
 from cluster_site import Site
-from free_ports import free_ports
+from free_ports import find_free_ports
 from job_server import PROGRAM
 from spark_machines import QUICK_JAVA
 from waiting import wait_until
@@ -47,7 +47,7 @@ class MovingServer:
         self._token = folder / "token"
         self._token.write_text(secrets.token_hex())
         self._relay = ExitStack()
-        self._relay_port = free_ports(1)[0]
+        self._relay_port = find_free_ports(1)[0]
         self.address = f"localhost:{self._relay_port}"
         self.lives = 0
         self.go_on()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
-from job_server import files_in
+from job_server import list_files
 
 
 @attrs.frozen
@@ -27,4 +27,4 @@ class SharedFolder:
 
     def names(self, prefix: str) -> list[str]:
         """Returns all files below a subfolder."""
-        return [str(path) for path in files_in(self.folder / prefix)]
+        return [str(path) for path in list_files(self.folder / prefix)]

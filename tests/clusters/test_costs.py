@@ -20,7 +20,7 @@ import pytest
 from cluster_site import Site
 from job_server import UNCHECKED, job_server
 from jobs import Pipelines
-from processes import cpu_seconds, marked
+from processes import cpu_seconds, find_marked_processes
 
 pytestmark = pytest.mark.usefixtures("of_s3")
 _MARK = "BEAM_TEST_BY_HAND"
@@ -87,7 +87,7 @@ def _by_hand(site: Site) -> Iterator[tuple[Run, Callable[[], dict[int, str]]]]:
         return first, second
 
     try:
-        yield run, lambda: marked(_MARK, str(site.layout.private))
+        yield run, lambda: find_marked_processes(_MARK, str(site.layout.private))
         asks.close()
         assert process.wait(120) == 0
     finally:

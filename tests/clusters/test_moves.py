@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from cluster_site import Site
-from job_server import unmarked
+from job_server import without_store_mark
 from moving_server import MovingServer
 from struck_jobs import check_struck, each_way
 from victims import Victim
@@ -27,7 +27,9 @@ def moving(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mov
     try:
         yield made
         print(f"{made.lives} servers, each on a machine of its own", flush=True)
-        wait_until(lambda: not unmarked(site.store.names(f"{_PREFIX}/")), 60, "data of jobs goes")
+        wait_until(
+            lambda: not without_store_mark(site.store.names(f"{_PREFIX}/")), 60, "data of jobs goes"
+        )
         made.stop()
     finally:
         made.close()

@@ -14,11 +14,13 @@ from tools import option_tables  # noqa: E402 - the repository's tools are in no
 
 
 def test_options_page_is_current() -> None:
-    assert option_tables.PAGE.read_text("utf-8") == option_tables.page(), option_tables.COMMAND
+    assert option_tables.PAGE.read_text("utf-8") == option_tables.render_page(), (
+        option_tables.COMMAND
+    )
 
 
 def test_page_names_flags_options_and_variables() -> None:
-    page = option_tables.page()
+    page = option_tables.render_page()
     for name in (
         "--state-dir",
         "--spark-conf",
@@ -43,7 +45,9 @@ def test_variable_without_docstring_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "packages/a/src/a/b.py"
     source.parent.mkdir(parents=True)
     source.write_text('NAME = "BEAM_RUNNER_X"\n"""What it is for."""\n')
-    assert option_tables.variables(tmp_path) == {"BEAM_RUNNER_X": "What it is for."}
+    assert option_tables.find_environment_variables(tmp_path) == {
+        "BEAM_RUNNER_X": "What it is for."
+    }
     source.write_text('NAME = "BEAM_RUNNER_X"\nOTHER = 1\n')
     with pytest.raises(ValueError, match="BEAM_RUNNER_X has no docstring"):
-        option_tables.variables(tmp_path)
+        option_tables.find_environment_variables(tmp_path)

@@ -24,7 +24,7 @@ from beam_runner_model.stages import OutputEdge, OutputKind
 from beam_runner_model.window_coders import WindowCoder, encode_window
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow
 from beam_runner_planner.plan import JobPlan
-from plans import plan_of
+from plans import make_plan
 
 SHARDS = 4
 EARLIEST = 1234
@@ -87,13 +87,13 @@ def chunk_for(edge: OutputEdge, buffer: BufferPlan) -> OutputChunk:
 
 
 def test_output_port_cases_cover_all_buffer_kinds() -> None:
-    kinds = {buffer.kind for build in PIPELINES for _, buffer in edges(plan_of(build))}
+    kinds = {buffer.kind for build in PIPELINES for _, buffer in edges(make_plan(build))}
     assert kinds == set(BufferKind)
 
 
 @pytest.mark.parametrize("build", PIPELINES)
 def test_output_data_reports_the_metadata_for_the_scheduler(build: Any, tmp_path: Path) -> None:
-    plan = plan_of(build)
+    plan = make_plan(build)
     for number, (edge, buffer) in enumerate(edges(plan)):
         written = RowBufferWriter(buffer, SHARDS, tmp_path, f"{number}")
         create_row_converter(buffer.kind, SHARDS, 0, written.write).write(chunk_for(edge, buffer))
@@ -109,7 +109,7 @@ def test_output_data_reports_the_metadata_for_the_scheduler(build: Any, tmp_path
 
 
 def grouped_edges(build: Any) -> list[OutputEdge]:
-    return [edge for edge, buffer in edges(plan_of(build)) if buffer.kind is BufferKind.GROUPED]
+    return [edge for edge, buffer in edges(make_plan(build)) if buffer.kind is BufferKind.GROUPED]
 
 
 def test_event_times_are_requested_if_grouping_needs_them() -> None:

@@ -28,7 +28,7 @@ from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_web.app import create_app
 from beam_runner_web.causes.facts import CauseKind
 from beam_runner_web.settings import WebSettings
-from failing_streams import Numbers
+from failing_streams import NumberSource
 from job_server import job_server, wait_until
 from jobs import Job, Pipelines, pickle_by_value
 from server_with_obstacles import NEIGHBOUR
@@ -228,7 +228,7 @@ def test_wait_of_a_failed_bundle_for_its_next_attempt_is_reported(
     pipelines: Pipelines, web: TestClient
 ) -> None:
     pipeline = pipelines.new("--streaming")
-    numbers = pipeline | beam.Create([100]) | beam.ParDo(Numbers())
+    numbers = pipeline | beam.Create([100]) | beam.ParDo(NumberSource())
     _ = numbers | beam.Reshuffle() | "Fails" >> beam.ParDo(Raises())
     with Seen(pipelines.job(pipeline), web) as seen:
         wait = seen.wait(WaitKind.RETRY)
@@ -245,7 +245,7 @@ def test_wait_for_a_source_that_holds_the_watermark_is_reported(
 ) -> None:
     pipeline = pipelines.new("--streaming")
     numbers = (
-        pipeline | beam.Create([100]) | beam.ParDo(Numbers(wait_at=5, file=tmp_path / "never"))
+        pipeline | beam.Create([100]) | beam.ParDo(NumberSource(wait_at=5, file=tmp_path / "never"))
     )
     pairs = numbers | beam.Map(lambda number: (number % 2, number))
     _ = pairs | "Later" >> beam.ParDo(InAnHour())

@@ -14,8 +14,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from marks import declare_marks_of_beam
-from processes import marked
+from marks import declare_beam_marks
+from processes import find_marked_processes
 
 GONE_SECONDS = 60.0
 """Limit for leftover processes, seconds. On an idle machine 10 s are enough."""
@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declares the marks of Beam's test modules."""
-    declare_marks_of_beam(config)
+    declare_beam_marks(config)
 
 
 class Program:
@@ -92,7 +92,7 @@ class Program:
 
     def processes(self) -> dict[int, str]:
         """Returns the command line of every running descendant process."""
-        return marked(_MARK, self._mark)
+        return find_marked_processes(_MARK, self._mark)
 
     def wait_until_gone(self) -> None:
         """Fails if a process or file of the program stays beyond the limit."""

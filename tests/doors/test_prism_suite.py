@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import marked
+from processes import find_marked_processes
 from waiting import wait_until
 
 pytest.importorskip("parameterized", reason="wants the group validates-runner")
@@ -38,7 +38,9 @@ def binary(request: pytest.FixtureRequest) -> Iterator[str]:
         patch.setenv(_MARK, mark)
         yield request.config.getoption("--prism") or str(SERVER)
     request.cls.tearDownClass()
-    wait_until(lambda: not marked(_MARK, mark), GONE_SECONDS, "all of the server is gone")
+    wait_until(
+        lambda: not find_marked_processes(_MARK, mark), GONE_SECONDS, "all of the server is gone"
+    )
 
 
 @pytest.mark.slow

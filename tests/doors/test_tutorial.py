@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 import pytest
-from free_ports import free_ports
+from free_ports import find_free_ports
 
 if sys.platform != "linux":
     pytest.skip("looks for what is left in /proc", allow_module_level=True)
@@ -73,7 +73,7 @@ def test_tutorial_files_are_shown_before_they_are_run() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
 def test_tutorial_commands_run_in_order(program: Any) -> None:
-    ports = dict(zip(("8099", "8074"), map(str, free_ports(2)), strict=True))
+    ports = dict(zip(("8099", "8074"), map(str, find_free_ports(2)), strict=True))
     last, server = "", None
     try:
         for block in blocks():

@@ -19,7 +19,7 @@ from beam_runner_runtime.channel.messages import (
     JobWork,
 )
 from beam_runner_runtime.channel.server import WorkerLink
-from beam_spark_executor.spark.sections import SectionRunner
+from beam_spark_executor.spark.sections import SparkSectionRunner
 
 _TEXT = re.compile(rb"<([^<>]*)>")
 
@@ -29,7 +29,7 @@ class SectionJob:
     """Implements ``channel.server.JobPeer``."""
 
     work: JobWork
-    runner: SectionRunner | None = None
+    runner: SparkSectionRunner | None = None
     links: list[WorkerLink] = attrs.field(factory=list)
     said: list[FromWorker] = attrs.field(factory=list)
 

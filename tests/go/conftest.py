@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from job_server import FAILING_SOON, JobServerProcess, job_server
-from services import serving
+from services import run_service
 
 HERE = Path(__file__).parent
 
@@ -40,5 +40,5 @@ def server() -> Iterator[JobServerProcess]:
 def expansion() -> Iterator[str]:
     """Yields the address of Python's expansion service."""
     service = (sys.executable, "-m", "apache_beam.runners.portability.expansion_service_main")
-    with serving((*service, "--fully_qualified_name_glob", "*"), "--port=") as address:
+    with run_service((*service, "--fully_qualified_name_glob", "*"), "--port=") as address:
         yield address

@@ -13,14 +13,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "kills"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from hdfs_servers import POM, HdfsServers
-from java_servers import class_path
+from java_servers import fetch_class_path
 
 
 @pytest.fixture(scope="session")
 def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServers]:
     """Yields the namenode and the data node."""
     folder = tmp_path_factory.mktemp("hdfs")
-    servers = HdfsServers(folder, class_path(POM, folder))
+    servers = HdfsServers(folder, fetch_class_path(POM, folder))
     try:
         yield servers
     finally:

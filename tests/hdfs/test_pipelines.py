@@ -14,7 +14,7 @@ import victims
 from beam_runner_storage.stores.spec import StoreSpec
 from crash_points import check, submit
 from hdfs_servers import NAMENODE, HdfsServers
-from job_server import unmarked
+from job_server import without_store_mark
 from jobs import Job, Pipelines, pickle_by_value
 from lives import Lives, lives
 from victims import Victim, bounded, unbounded
@@ -37,7 +37,7 @@ def running(hdfs: HdfsServers) -> Iterator[Lives]:
     ):
         yield made
         data = StoreSpec(f"{hdfs.url}/data").open_store()
-        wait_until(lambda: not unmarked(data.list_names()), 60, "data of jobs goes")
+        wait_until(lambda: not without_store_mark(data.list_names()), 60, "data of jobs goes")
         made.server.stop()
 
 

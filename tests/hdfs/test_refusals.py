@@ -39,11 +39,11 @@ def test_hdfs_user_without_permission_is_refused(
 
 
 def test_hdfs_in_safe_mode_is_refused(hdfs: HdfsServers) -> None:
-    hdfs.admin("-safemode", "enter")
+    hdfs.run_dfsadmin("-safemode", "enter")
     try:
         said = refusal(f"{hdfs.url}/safe")
     finally:
-        hdfs.admin("-safemode", "leave")
+        hdfs.run_dfsadmin("-safemode", "leave")
     assert "SafeModeException" in said
     assert "hdfs dfsadmin -safemode get" in said
     probe_store(StoreSpec(f"{hdfs.url}/safe"))
@@ -57,7 +57,7 @@ def test_hdfs_folder_with_exhausted_quota_is_refused(
     source = tmp_path / "source"
     source.write_bytes(bytes(2 << 20))
     spec.open_store().put_file("kept", source)
-    hdfs.admin(flag, value, f"/quota{flag}")
+    hdfs.run_dfsadmin(flag, value, f"/quota{flag}")
     said = refusal(spec.url)
     assert "QuotaExceededException" in said
     assert "the quota of a parent folder is exhausted" in said

@@ -102,7 +102,7 @@ def test_jdbc_io_writes_and_reads_each_row_once(
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """Yields a Kafka broker."""
     folder = tmp_path_factory.mktemp("kafka")
-    started = KafkaBroker(folder, java_servers.class_path(POM, folder))
+    started = KafkaBroker(folder, java_servers.fetch_class_path(POM, folder))
     try:
         yield started
     finally:

@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "kills"))
 
-from java_servers import class_path
+from java_servers import fetch_class_path
 from kafka_broker import POM, KafkaBroker
 from seeds import add_seed_options, run_for_each_seed
 
@@ -31,7 +31,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """Yields the broker."""
     folder = tmp_path_factory.mktemp("kafka")
-    made = KafkaBroker(folder, class_path(POM, folder))
+    made = KafkaBroker(folder, fetch_class_path(POM, folder))
     try:
         yield made
     finally:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import attrs
-from job_server import files_in
+from job_server import list_files
 from lives import Lives
 
 _LOOK_SECONDS = 0.1
@@ -192,7 +192,7 @@ def _count(pid: int, what: str) -> int:
 
 
 def _sizes(folder: Path) -> Iterable[int]:
-    for path in files_in(folder):
+    for path in list_files(folder):
         try:
             yield path.stat().st_size
         except OSError:

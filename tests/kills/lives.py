@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from free_ports import free_ports
+from free_ports import find_free_ports
 from job_server import JobServerProcess, ServerEnded
-from processes import FORKED, parent, threads
+from processes import FORKED, parent_process, thread_count
 from waiting import wait_until
 
 SERVING_SECONDS = 120.0
@@ -53,7 +53,7 @@ class Lives:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._temporary = temporary
-        self._flags = (f"--job-port={free_ports(1)[0]}", f"--state-dir={state}", *flags)
+        self._flags = (f"--job-port={find_free_ports(1)[0]}", f"--state-dir={state}", *flags)
         self._environment = environment or {}
         self.count = 0
         self.slowest = 0.0
@@ -86,10 +86,10 @@ class Lives:
                 found = [
                     pid for pid, text in processes.items() if _DAEMON in text or text == FORKED
                 ]
-                forked = {pid for pid in found if parent(pid) in found}
+                forked = {pid for pid in found if parent_process(pid) in found}
                 if kind == "daemon":
                     return [pid for pid in found if pid not in forked]
-                return [pid for pid in forked if threads(pid) >= THREADS_OF_A_CHANNEL]
+                return [pid for pid in forked if thread_count(pid) >= THREADS_OF_A_CHANNEL]
         raise ValueError(kind)
 
     def kill(self, kind: str, choose: int = 0) -> bool:

@@ -21,8 +21,8 @@ import pytest
 from beam_runner_storage.stores.spec import StoreSpec
 from jobs import Pipelines, pickle_by_value
 from lives import Lives, lives
-from plans import plan_of
-from processes import parent
+from plans import make_plan
+from processes import parent_process
 from rounds import ROUND_SECONDS, rage
 from victims import bounded
 
@@ -34,7 +34,7 @@ from beam_runner_runtime.channel.messages import BundleReply, JobWork
 from beam_runner_runtime.channel.place import ChannelAddress
 from beam_runner_runtime.channel.server import ChannelServer
 from beam_spark_executor.spark.pool import WorkerPools
-from beam_spark_executor.spark.sections import SectionRunner
+from beam_spark_executor.spark.sections import SparkSectionRunner
 from beam_spark_executor.spark.session import RunningSpark, start_spark
 from beam_spark_executor.spark.settings import SparkSettings
 from section_jobs import SectionJob, texts
@@ -113,7 +113,7 @@ def executors() -> list[int]:
             continue
         above = int(folder.name)
         while is_executor and above not in (0, os.getpid()):
-            above = parent(above)
+            above = parent_process(above)
         if is_executor and above == os.getpid():
             found.append(int(folder.name))
     return found
@@ -141,9 +141,9 @@ def test_section_with_killed_processes_loses_and_duplicates_no_element(
     server = ChannelServer(ChannelAddress(), jobs.get, lambda number: None)
     server.start()
     job_id = f"kills-{seed}-{phase.replace(' ', '-')}"
-    plan = plan_of(pipeline(tmp_path))
+    plan = make_plan(pipeline(tmp_path))
     within = [name for name, stage in plan.stages.items() if "reader" not in stage.spec.name]
-    runner = SectionRunner(
+    runner = SparkSectionRunner(
         spark.context,
         pools,
         slot,

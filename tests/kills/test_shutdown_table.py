@@ -40,7 +40,7 @@ from beam_runner_runtime.shutdown.states import (
 from harness_commands import environment_flags
 from job_server import WITHOUT_LOOP, JobServerProcess
 from jobs import Job, Pipelines, pickle_by_value
-from processes import FORKED, marked, parent
+from processes import FORKED, find_marked_processes, parent_process
 from shutdown_jobs import DeferRest, WaitOnce, batch
 from waiting import wait_until, wait_until_gone
 
@@ -97,19 +97,19 @@ def forked(server: JobServerProcess) -> list[int]:
 
 def reaper_of(server: JobServerProcess) -> int:
     """Returns the only forked process whose parent is the server."""
-    (found,) = [pid for pid in forked(server) if parent(pid) == server.process.pid]
+    (found,) = [pid for pid in forked(server) if parent_process(pid) == server.process.pid]
     return found
 
 
 def fork_server_of(server: JobServerProcess) -> int:
     reaper = reaper_of(server)
-    (found,) = [pid for pid in forked(server) if parent(pid) == reaper]
+    (found,) = [pid for pid in forked(server) if parent_process(pid) == reaper]
     return found
 
 
 def workers_of(server: JobServerProcess) -> set[int]:
     fork_server = fork_server_of(server)
-    return {pid for pid in forked(server) if parent(pid) == fork_server}
+    return {pid for pid in forked(server) if parent_process(pid) == fork_server}
 
 
 def noticed(server: JobServerProcess, since: int) -> set[Detector]:
@@ -336,9 +336,13 @@ def test_killed_starting_server_leaves_no_process() -> None:
     with tempfile.TemporaryDirectory(prefix="t") as folder:
         environment = {**os.environ, "BEAM_TEST_MARK": mark, "TMPDIR": folder}
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
-        wait_until(lambda: len(marked("BEAM_TEST_MARK", mark)) > 1, SECONDS, "a process is forked")
+        wait_until(
+            lambda: len(find_marked_processes("BEAM_TEST_MARK", mark)) > 1,
+            SECONDS,
+            "a process is forked",
+        )
         time.sleep(0.1)
         kill(process.pid)
         process.wait(SECONDS)
-        wait_until(lambda: not marked("BEAM_TEST_MARK", mark), SECONDS, "all end")
+        wait_until(lambda: not find_marked_processes("BEAM_TEST_MARK", mark), SECONDS, "all end")
         assert Detector.REAPER in row_of(ServerState.STARTING).detectors

@@ -11,7 +11,7 @@ import pytest
 from crash_points import Points, check, submit, with_points
 from jobs import Pipelines
 from lives import Lives
-from processes import exists
+from processes import process_exists
 from victims import unbounded
 from waiting import wait_until
 
@@ -63,5 +63,5 @@ def test_stopped_process_that_continues_has_no_effect(
         )
         os.kill(zombie, signal.SIGCONT)
         check(job, COUNT)
-        wait_until(lambda: not exists(zombie), 60, "the zombie ends")
+        wait_until(lambda: not process_exists(zombie), 60, "the zombie ends")
         running.server.wait_until_idle()

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from free_ports import free_ports
+from free_ports import find_free_ports
 from job_server import wait_until
 from lives import THREADS_OF_A_CHANNEL
-from processes import FORKED, parent, threads
+from processes import FORKED, parent_process, thread_count
 
 BUCKET = "bucket"
 SECRETS = {
@@ -135,7 +135,7 @@ class Store(_HttpNeighbour):
     told_by = "store at s3://"
 
     def __init__(self) -> None:
-        port = free_ports(1)[0]
+        port = find_free_ports(1)[0]
         command = [sys.executable, "-P", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
         quiet = subprocess.DEVNULL
         process = subprocess.Popen(command, stdout=quiet, stderr=quiet, text=True)
@@ -257,7 +257,7 @@ class Workers(Neighbour):
         commands = self._processes().items()
         found = {pid for pid, text in commands if _DAEMON in text or text == FORKED}
         for pid in sorted(found):
-            if parent(pid) in found and threads(pid) >= THREADS_OF_A_CHANNEL:
+            if parent_process(pid) in found and thread_count(pid) >= THREADS_OF_A_CHANNEL:
                 yield pid
 
 

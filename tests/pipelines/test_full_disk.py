@@ -16,7 +16,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from beam_runner_jobservices.client import JobClient
 from beam_runner_model.jobs import JobState
 from beam_runner_storage.stores.probe import MARK
-from failing_streams import COUNT, Numbers, check_ordinals, counted
+from failing_streams import COUNT, NumberSource, check_ordinals, count_by_key
 from job_server import job_server
 from jobs import Pipelines
 from waiting import wait_until
@@ -103,8 +103,10 @@ def test_stream_with_a_temporarily_full_disk_is_exact(
 ) -> None:
     go_on = tmp_path / "go-on"
     pipeline = pipelines.new("--streaming")
-    numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers(wait_at=COUNT // 4, file=go_on))
-    assert_that(counted(numbers), check_ordinals)
+    numbers = (
+        pipeline | beam.Create([COUNT]) | beam.ParDo(NumberSource(wait_at=COUNT // 4, file=go_on))
+    )
+    assert_that(count_by_key(numbers), check_ordinals)
     job = pipelines.job(pipeline)
     job.wait_for(JobState.RUNNING)
     time.sleep(2)

@@ -12,7 +12,7 @@ from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
 from beam_runner_model.jobs import JobState
 from beam_runner_model.stories import StoryStatus
-from failing_streams import COUNT, FailsUntil, Numbers, check_ordinals, counted
+from failing_streams import COUNT, FailUntilFileExists, NumberSource, check_ordinals, count_by_key
 from jobs import Job
 from server_lives import ServerLives, server_lives
 from waiting import wait_until
@@ -46,10 +46,12 @@ def test_stream_with_a_waiting_bundle_resumes_on_the_next_server(
     lives: ServerLives, tmp_path: Path
 ) -> None:
     mended = tmp_path / "mended"
-    fails = FailsUntil(COUNT // 2, mended)
+    fails = FailUntilFileExists(COUNT // 2, mended)
     pipeline = lives.embedded.new("--streaming")
-    numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers()) | "Fails" >> beam.ParDo(fails)
-    assert_that(counted(numbers), check_ordinals)
+    numbers = (
+        pipeline | beam.Create([COUNT]) | beam.ParDo(NumberSource()) | "Fails" >> beam.ParDo(fails)
+    )
+    assert_that(count_by_key(numbers), check_ordinals)
     job = lives.embedded.job(pipeline)
 
     def attempts() -> int:
@@ -76,8 +78,8 @@ def test_state_of_failed_streams_is_retained_by_the_next_server(
 
     def submit(*flags: str) -> Job:
         pipeline = lives.embedded.new("--streaming", *flags)
-        numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers())
-        counted(numbers) | beam.Map(lambda value: value[2]) | "Fails" >> beam.Map(fail)
+        numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(NumberSource())
+        count_by_key(numbers) | beam.Map(lambda value: value[2]) | "Fails" >> beam.Map(fail)
         return lives.embedded.job(pipeline)
 
     failed, cancelled = submit("--beam_spark_task_attempts=1"), submit()

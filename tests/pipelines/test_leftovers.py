@@ -16,7 +16,7 @@ import apache_beam as beam
 import pytest
 from job_server import JobServerProcess
 from jobs import Pipelines
-from processes import FORKED, parent
+from processes import FORKED, parent_process
 from waiting import wait_until
 
 GOES_ON_SECONDS = 2
@@ -112,4 +112,4 @@ def _what_runs_it(server: JobServerProcess) -> list[int]:
     if java := [pid for pid, command in commands.items() if "SparkSubmit" in command]:
         return java
     found = [pid for pid, command in commands.items() if command == FORKED]
-    return [pid for pid in found if parent(pid) in found]
+    return [pid for pid in found if parent_process(pid) in found]

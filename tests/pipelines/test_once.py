@@ -16,7 +16,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import TimestampedValue
-from attempts import odd_attempts
+from attempts import find_unequal_attempts
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.metric_values import decode_metric_value
 from beam_runner_model.jobs import JobState, MetricCell
@@ -105,8 +105,8 @@ def test_job_reports_its_number_of_started_bundles(pipelines: Pipelines) -> None
     assert all(
         counts["bundles_begun", stage] == counts["bundles_committed", stage] > 0 for stage in stages
     )
-    assert odd_attempts(infos, whole=True) == []
-    assert len(odd_attempts([*infos, *map(_once_more, infos)], whole=True)) == len(stages)
+    assert find_unequal_attempts(infos, whole=True) == []
+    assert len(find_unequal_attempts([*infos, *map(_once_more, infos)], whole=True)) == len(stages)
 
 
 def _once_more(info: MetricCell) -> MetricCell:

@@ -20,12 +20,12 @@ from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.jobs import JobState
 from failing_streams import (
     COUNT,
-    FailsUntil,
-    FailsUntilOfPairs,
-    Numbers,
-    Ordinals,
+    CountPerKey,
+    FailUntilFileExists,
+    FailUntilFileExistsForPairs,
+    NumberSource,
     check_ordinals,
-    counted,
+    count_by_key,
 )
 from job_server import JobServerProcess, job_server
 from jobs import Job, Pipelines
@@ -91,10 +91,12 @@ def texts(job: Job) -> list[str]:
 def test_stream_with_a_temporarily_failing_step_is_exact(
     streams: Pipelines, tmp_path: Path
 ) -> None:
-    fails = FailsUntil(COUNT // 2, tmp_path / "mended")
+    fails = FailUntilFileExists(COUNT // 2, tmp_path / "mended")
     pipeline = streams.new("--streaming")
-    numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers()) | "Fails" >> beam.ParDo(fails)
-    assert_that(counted(numbers), check_ordinals)
+    numbers = (
+        pipeline | beam.Create([COUNT]) | beam.ParDo(NumberSource()) | "Fails" >> beam.ParDo(fails)
+    )
+    assert_that(count_by_key(numbers), check_ordinals)
     job = streams.job(pipeline)
     (failed, *_) = wait_for_attempts(job, 2)
     assert failed.kind is FailureCause.USER_CODE
@@ -110,13 +112,13 @@ def test_stream_with_a_temporarily_failing_step_is_exact(
 @pytest.mark.slow_in("LOOPBACK")
 def test_state_before_a_fused_failing_step_is_exact(streams: Pipelines, tmp_path: Path) -> None:
     """The failing step is fused behind the stateful step, whose bundle fails and runs again."""
-    fails = FailsUntil(COUNT // 2, tmp_path / "mended")
+    fails = FailUntilFileExists(COUNT // 2, tmp_path / "mended")
     pipeline = streams.new("--streaming")
-    ordinals = counted(pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers()))
+    ordinals = count_by_key(pipeline | beam.Create([COUNT]) | beam.ParDo(NumberSource()))
     kept = (
         ordinals
         | beam.Map(lambda value: (value[2], value))
-        | "Fails" >> beam.ParDo(FailsUntilOfPairs(fails))
+        | "Fails" >> beam.ParDo(FailUntilFileExistsForPairs(fails))
     )
     assert_that(kept, check_ordinals)
     job = streams.job(pipeline)
@@ -130,11 +132,11 @@ def test_waiting_bundle_leaves_other_keys_and_steps_running(
 ) -> None:
     noted = tmp_path / "noted"
     noted.mkdir()
-    never = FailsUntil(1, tmp_path / "mended")
+    never = FailUntilFileExists(1, tmp_path / "mended")
     pipeline = streams.new("--streaming")
-    numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers())
+    numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(NumberSource())
     numbers | "Others" >> beam.Reshuffle() | "Note" >> beam.ParDo(Note(noted))
-    pairs = numbers | beam.Map(lambda n: (n, n)) | "Keyed" >> beam.ParDo(Ordinals())
+    pairs = numbers | beam.Map(lambda n: (n, n)) | "Keyed" >> beam.ParDo(CountPerKey())
     pairs | beam.Map(lambda value: value[2]) | "Fails" >> beam.ParDo(never)
     job = streams.job(pipeline)
 
@@ -152,7 +154,7 @@ def test_stream_with_an_attempt_limit_fails_and_keeps_its_state(
     streams: Pipelines, patient: JobServerProcess, state_dir: Path
 ) -> None:
     pipeline = streams.new("--streaming", "--beam_spark_task_attempts=2")
-    numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers())
+    numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(NumberSource())
 
     def fail(number: int) -> int:
         raise ValueError("for ever")
@@ -197,6 +199,6 @@ def test_stream_survives_a_repeatedly_killed_worker(
         return number
 
     pipeline = streams.new("--streaming")
-    numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers()) | "Die" >> beam.Map(die)
-    assert_that(counted(numbers), check_ordinals)
+    numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(NumberSource()) | "Die" >> beam.Map(die)
+    assert_that(count_by_key(numbers), check_ordinals)
     assert streams.job(pipeline).wait(180) is JobState.DONE

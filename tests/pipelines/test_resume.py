@@ -119,7 +119,7 @@ def test_server_that_cannot_start_leaves_jobs_to_the_next_server(
     begun, go_on = waiting(pipeline, tmp_path)
     job = pipelines.job(pipeline)
     wait_until(begun.exists, 60, "the second stage has begun")
-    lives.die()
+    lives.kill_server_process()
     with pytest.raises(ServerEnded) as ended:
         lives.go_on(program=WITHOUT_PLACE)
     ended.value.server.process.wait(GONE_SECONDS)
@@ -145,7 +145,7 @@ def test_running_jobs_resume_on_the_next_server(
         jobs.append(pipelines.job(pipeline))
         wait_until(begun.exists, 60, f"the second stage of {environment} has begun")
     followers = [Follower(job) for job in jobs]
-    lives.die()
+    lives.kill_server_process()
     lives.go_on()
     assert {job.state() for job in jobs} <= {JobState.STARTING, JobState.RUNNING}
     for begun in tmp_path.glob("*/begun"):
@@ -176,7 +176,7 @@ def test_job_history_survives_a_restart(
     jobs = [pipelines.job(one) for one in (done, failed, running)]
     assert [job.wait(60) for job in jobs[:2]] == [JobState.DONE, JobState.FAILED]
     wait_until(begun.exists, 60, "the third job waits")
-    new_lives.die()
+    new_lives.kill_server_process()
     new_lives.go_on()
     assert jobs[0].state() is JobState.DONE
     assert counts(jobs[0]) == (10, 10, 10)
@@ -266,7 +266,7 @@ def test_source_output_has_no_gap_if_the_server_is_killed_in_a_drain(
     wait_until(lambda: job.counter("committed"), 60, "a later part is committed")
     with JobClient(lives.address) as client:
         assert client.drain(job.job_id) is JobState.DRAINING
-    lives.die()
+    lives.kill_server_process()
     go_on.touch()
     lives.go_on()
     assert job.wait(120) is JobState.DRAINED
@@ -310,7 +310,7 @@ def test_loopback_job_with_a_vanished_client_fails_with_that_reason(
     finally:
         client.kill()
         client.wait(10)
-    lives.die()
+    lives.kill_server_process()
     lives.go_on()
     with JobClient(lives.address) as jobs:
         (job_id,) = {info.job_id for info in jobs.jobs()} - before
@@ -331,7 +331,7 @@ def test_damaged_state_file_is_moved_aside_and_reported(
     begun, _ = waiting(pipeline, tmp_path)
     job = pipelines.job(pipeline)
     wait_until(begun.exists, 60, "the job is at work")
-    new_lives.die()
+    new_lives.kill_server_process()
     for log in new_lives.state.glob(f"{name}-*"):
         log.unlink()
     damaged = b"not what was written " * 1000

@@ -9,7 +9,7 @@ import apache_beam as beam
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import trigger
 from apache_beam.transforms.window import FixedWindows, GlobalWindows
-from failing_streams import Numbers
+from failing_streams import NumberSource
 from jobs import Pipelines
 
 
@@ -35,7 +35,7 @@ def test_windows_close_while_the_unbounded_source_continues(
         return end, total
 
     with pipelines.new("--streaming") as p:
-        numbers = p | beam.Create([25]) | beam.ParDo(Numbers(15, seen, at_a_time=5))
+        numbers = p | beam.Create([25]) | beam.ParDo(NumberSource(15, seen, at_a_time=5))
         sums = windowed_sums(numbers) | beam.MapTuple(note)
         assert_that(sums, equal_to([(10, 45), (20, 145), (30, 110)]))
 
@@ -54,7 +54,7 @@ def test_processing_time_panes_fire_without_new_elements(
         values = (
             p
             | beam.Create([6])
-            | beam.ParDo(Numbers(3, seen, at_a_time=3))
+            | beam.ParDo(NumberSource(3, seen, at_a_time=3))
             | beam.WindowInto(
                 GlobalWindows(),
                 trigger=trigger.Repeatedly(trigger.AfterProcessingTime(1)),

@@ -15,7 +15,7 @@ from pathlib import Path
 import neighbours
 from beam_runner_jobservices.channels import Credentials
 from beam_runner_jobservices.relay import Relay
-from free_ports import free_ports
+from free_ports import find_free_ports
 from job_server import JobServerProcess
 from neighbours import BUCKET, Store
 
@@ -87,7 +87,7 @@ class ServerPair:
         self._members: list[_Member] = []
         self._threads = ThreadPoolExecutor()
         self._relay = ExitStack()
-        self.port = free_ports(1)[0]
+        self.port = find_free_ports(1)[0]
         self.takeovers: list[float] = []
         self._active = self._start()
         self._standby = self._start_standby()

@@ -16,7 +16,7 @@ _BUNDLES = "beam_spark:stage:bundles_"
 _ENDED_WELL = (JobState.DONE, JobState.DRAINED)
 
 
-def odd_attempts(infos: Iterable[MetricCell], *, whole: bool) -> list[str]:
+def find_unequal_attempts(infos: Iterable[MetricCell], *, whole: bool) -> list[str]:
     """Returns a sentence for each stage whose number of started bundles differs from the reported
     number.
 
@@ -55,7 +55,7 @@ class AttemptsCheck:
         self._whole = whole
         self._seen: set[str] = set()
 
-    def check(self) -> None:
+    def check_finished_jobs(self) -> None:
         """Checks the jobs that finished since the last call.
 
         Raises:
@@ -67,7 +67,9 @@ class AttemptsCheck:
                 if job.state not in _ENDED_WELL or job.job_id in self._seen:
                     continue
                 self._seen.add(job.job_id)
-                found = odd_attempts(client.metrics(job.job_id).attempted, whole=self._whole)
+                found = find_unequal_attempts(
+                    client.metrics(job.job_id).attempted, whole=self._whole
+                )
                 if found:
                     odd[f"{job.job_id} ({job.job_name})"] = found
         assert not odd, f"attempts that no job tells of: {odd}"

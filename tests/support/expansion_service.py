@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from free_ports import free_ports
+from free_ports import find_free_ports
 from java_servers import QUICK
 from waiting import wait_until
 
@@ -40,7 +40,7 @@ def expansion_service(folder: Path, class_path: str) -> Iterator[str]:
         f"--filesToStage={boot}",
     )
     program = "org.apache.beam.sdk.expansion.service.ExpansionService"
-    (port,) = free_ports(1)
+    (port,) = find_free_ports(1)
     with _java_server(folder / "expansion.log", class_path, port, program, str(port), *options):
         yield f"localhost:{port}"
 
@@ -48,7 +48,7 @@ def expansion_service(folder: Path, class_path: str) -> Iterator[str]:
 @contextlib.contextmanager
 def h2_database(folder: Path, class_path: str) -> Iterator[str]:
     """Starts an H2 server, and yields the JDBC URL of a new database."""
-    (port,) = free_ports(1)
+    (port,) = find_free_ports(1)
     options = ("-tcp", "-tcpPort", str(port), "-ifNotExists", "-baseDir", str(folder))
     with _java_server(folder / "h2.log", class_path, port, "org.h2.tools.Server", *options):
         yield f"jdbc:h2:tcp://localhost:{port}/./tests"

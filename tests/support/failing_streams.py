@@ -19,7 +19,7 @@ KEYS = 8
 COUNT = 400
 
 
-class Numbers(beam.DoFn):
+class NumberSource(beam.DoFn):
     """Source of the numbers below the element, a few at a time. The source is unbounded, though it
     ends.
 
@@ -51,7 +51,7 @@ class Numbers(beam.DoFn):
         tracker.defer_remainder(Duration.of(0.05))
 
 
-class FailsUntil(beam.DoFn):
+class FailUntilFileExists(beam.DoFn):
     """DoFn that raises at one number until a file exists."""
 
     def __init__(self, number: int, mended: Path) -> None:
@@ -63,7 +63,7 @@ class FailsUntil(beam.DoFn):
         yield number
 
 
-class Ordinals(beam.DoFn):
+class CountPerKey(beam.DoFn):
     """Stateful DoFn that emits the count of earlier numbers of the key, and the number."""
 
     SEEN = ReadModifyWriteStateSpec("seen", VarIntCoder())
@@ -76,10 +76,10 @@ class Ordinals(beam.DoFn):
         yield (pair[0], count, pair[1])
 
 
-class FailsUntilOfPairs(beam.DoFn):
-    """DoFn that checks the first element of each pair as `FailsUntil` does, and emits the second."""
+class FailUntilFileExistsForPairs(beam.DoFn):
+    """DoFn that checks the first element of each pair as `FailUntilFileExists` does, and emits the second."""
 
-    def __init__(self, fails: FailsUntil) -> None:
+    def __init__(self, fails: FailUntilFileExists) -> None:
         self._fails = fails
 
     def process(self, pair: tuple[int, Any]) -> Iterator[Any]:
@@ -95,8 +95,8 @@ def check_ordinals(values: list[tuple[int, int, int]]) -> None:
     assert ordinals == Counter((key, n) for key in range(KEYS) for n in range(COUNT // KEYS))
 
 
-def counted(numbers: beam.PCollection) -> beam.PCollection:
-    return numbers | beam.Map(lambda n: (n % KEYS, n)) | "Count" >> beam.ParDo(Ordinals())
+def count_by_key(numbers: beam.PCollection) -> beam.PCollection:
+    return numbers | beam.Map(lambda n: (n % KEYS, n)) | "Count" >> beam.ParDo(CountPerKey())
 
 
 pickle_by_value(__name__)

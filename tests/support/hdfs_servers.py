@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from beam_runner_storage.stores.spec import StoreSpec
-from free_ports import free_ports
+from free_ports import find_free_ports
 from java_servers import QUICK
 
 POM = Path(__file__).parents[1] / "hdfs" / "pom.xml"
@@ -21,7 +21,7 @@ _ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
 _SECONDS = 120.0
 
 
-def settings(address: str, port: int, pages: int, disk: Path) -> dict[str, str]:
+def hadoop_settings(address: str, port: int, pages: int, disk: Path) -> dict[str, str]:
     """Returns the settings of both servers and of clients. Each server writes below its part of the
     disk.
 
@@ -63,7 +63,7 @@ def write_settings(folder: Path, wanted: Mapping[str, str]) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def java(classes: str, conf: Path, program: str, *arguments: str) -> list[str]:
+def hadoop_command(classes: str, conf: Path, program: str, *arguments: str) -> list[str]:
     """Returns the command of a Hadoop program."""
     return ["java", *QUICK, "-Xmx192m", "-cp", f"{conf}:{classes}", program, *arguments]
 
@@ -81,11 +81,11 @@ class HdfsServers:
 
     def __init__(self, folder: Path, classes: str) -> None:
         self._classes = classes
-        self.port, self.pages = free_ports(2)
+        self.port, self.pages = find_free_ports(2)
         self.conf = folder / "conf"
         self.log = folder / "hdfs.log"
         self.url = f"hdfs://127.0.0.1:{self.port}"
-        write_settings(self.conf, settings("127.0.0.1", self.port, self.pages, folder))
+        write_settings(self.conf, hadoop_settings("127.0.0.1", self.port, self.pages, folder))
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._run(NAMENODE, "-format", "-nonInteractive")
         self.start(NAMENODE)
@@ -101,7 +101,7 @@ class HdfsServers:
         """Starts one of both servers; clients wait for it."""
         with self.log.open("ab") as log:
             self._running[program] = subprocess.Popen(
-                java(self._classes, self.conf, program),
+                hadoop_command(self._classes, self.conf, program),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -120,7 +120,7 @@ class HdfsServers:
         process.wait()
 
     @contextmanager
-    def silent(self, program: str) -> Iterator[None]:
+    def suspended(self, program: str) -> Iterator[None]:
         """Stops one of both servers for the block, so that it doesn't respond but keeps its connections."""
         process = self._running[program]
         process.send_signal(signal.SIGSTOP)
@@ -129,7 +129,7 @@ class HdfsServers:
         finally:
             process.send_signal(signal.SIGCONT)
 
-    def admin(self, *arguments: str) -> None:
+    def run_dfsadmin(self, *arguments: str) -> None:
         """Runs ``hdfs dfsadmin``."""
         self._run(_ADMIN, *arguments)
 
@@ -139,6 +139,6 @@ class HdfsServers:
             self.kill(program)
 
     def _run(self, program: str, *arguments: str) -> None:
-        command: Sequence[str] = java(self._classes, self.conf, program, *arguments)
+        command: Sequence[str] = hadoop_command(self._classes, self.conf, program, *arguments)
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -12,20 +12,20 @@ QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Options of Java for programs with little work."""
 
 
-def reason_not_to() -> str:
+def reason_not_to_run() -> str:
     """Returns why such a server can't run on this machine; empty if it can."""
     missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     return f"{' and '.join(missing)} not found" if missing else ""
 
 
-def class_path(pom: Path, folder: Path) -> str:
+def fetch_class_path(pom: Path, folder: Path) -> str:
     """Returns the class path of a pom; skips the test if the classes can't be fetched or run.
 
     Args:
         pom: Maven project with the dependencies.
         folder: folder for the files of Maven.
     """
-    if reason := reason_not_to():
+    if reason := reason_not_to_run():
         pytest.skip(f"NOT RUN: {reason}")
     listed = folder / "classpath"
     command = ("mvn", "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={listed}")

@@ -18,7 +18,7 @@ from attempts import AttemptsCheck
 from beam_runner_runtime.driver.watermark_checks import VARIABLE
 from beam_runner_runtime.shutdown import life
 from beam_runner_storage.stores.probe import MARK
-from processes import FORKED, marked, parent, threads
+from processes import FORKED, find_marked_processes, parent_process, thread_count
 from waiting import wait_until
 
 PROGRAM = ("-m", "beam_spark_executor.cli")
@@ -45,7 +45,7 @@ _BOOKS = (
 )
 
 
-def files_in(folder: Path) -> Iterator[Path]:
+def list_files(folder: Path) -> Iterator[Path]:
     """Returns all files below a folder, without files that disappear meanwhile."""
     for place, _, names in os.walk(folder):
         yield from (path for name in names if (path := Path(place, name)).is_file())
@@ -55,7 +55,7 @@ FAILING_SOON = "--max-stream-attempts=2"
 """Flag for test servers whose streams should not fail: a stream with a failed assertion ends instead of a hang."""
 
 
-def unmarked(names: Iterable[str]) -> list[str]:
+def without_store_mark(names: Iterable[str]) -> list[str]:
     """Returns the names of files in a store, except the mark by which workers recognize the store."""
     return [name for name in names if name.rpartition("/")[2] != MARK]
 
@@ -118,7 +118,7 @@ class JobServerProcess:
 
     def processes(self) -> dict[int, str]:
         """Returns the command line of the server and of every descendant process."""
-        return marked(_MARK, self._mark)
+        return find_marked_processes(_MARK, self._mark)
 
     def workers(self) -> set[int]:
         """Returns the Python workers that serve jobs: forks of the warm daemons that have no forks
@@ -134,9 +134,9 @@ class JobServerProcess:
             for pid, command in self.processes().items()
             if any(each in command for each in _DAEMONS)
         }
-        forkers = {parent(pid) for pid in daemons}
-        forked = {pid for pid in daemons - forkers if parent(pid) in daemons}
-        return {pid for pid in forked - self._warm if threads(pid) > 1}
+        forkers = {parent_process(pid) for pid in daemons}
+        forked = {pid for pid in daemons - forkers if parent_process(pid) in daemons}
+        return {pid for pid in forked - self._warm if thread_count(pid) > 1}
 
     def files(self) -> list[Path]:
         """Returns the files of jobs: staged artifacts, outputs of jobs, folders of harnesses."""
@@ -144,7 +144,7 @@ class JobServerProcess:
         for folder in self.temporary.glob("beam-spark-jobserver-*/"):
             found += [
                 path
-                for path in files_in(folder)
+                for path in list_files(folder)
                 if not path.name.startswith(_BOOKS) and path.name != MARK
             ]
             found += (path for path in folder.glob("jobs/*") if path.name != MARK)
@@ -184,7 +184,7 @@ class JobServerProcess:
     def check_attempts(self) -> None:
         """Checks all jobs that succeeded since the last call: no user code ran again without a failure."""
         if not self._asks_for_a_token:
-            self._attempts.check()
+            self._attempts.check_finished_jobs()
 
     def kill(self) -> None:
         """Kills the server and all its processes."""

@@ -6,7 +6,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from free_ports import free_ports
+from free_ports import find_free_ports
 from java_servers import QUICK
 from waiting import wait_until
 
@@ -36,7 +36,7 @@ class KafkaBroker:
 
     def __init__(self, folder: Path, classes: str) -> None:
         self._classes = classes
-        port, controller = free_ports(2)
+        port, controller = find_free_ports(2)
         self.address = f"127.0.0.1:{port}"
         self.log = folder / "kafka.log"
         self._settings = folder / "server.properties"
@@ -54,7 +54,7 @@ class KafkaBroker:
         self._settings.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         form = ("kafka.tools.StorageTool", "format", "--standalone", "-t", _CLUSTER, "-c")
         subprocess.run(
-            self._java(*form, str(self._settings)),
+            self._java_command(*form, str(self._settings)),
             check=True,
             timeout=_SECONDS,
             capture_output=True,
@@ -65,22 +65,22 @@ class KafkaBroker:
         """Starts the broker, and waits until it accepts connections."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._java("kafka.Kafka", str(self._settings)),
+                self._java_command("kafka.Kafka", str(self._settings)),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
-        wait_until(self._answers, _SECONDS, lambda: self.log.read_text()[-2000:])
+        wait_until(self._accepts_connections, _SECONDS, lambda: self.log.read_text()[-2000:])
 
     def kill(self) -> None:
         """Kills the broker."""
         self._process.kill()
         self._process.wait()
 
-    def _answers(self) -> bool:
+    def _accepts_connections(self) -> bool:
         host, _, port = self.address.partition(":")
         with socket.socket() as one:
             return one.connect_ex((host, int(port))) == 0
 
-    def _java(self, program: str, *arguments: str) -> list[str]:
+    def _java_command(self, program: str, *arguments: str) -> list[str]:
         return ["java", *QUICK, "-Xmx256m", "-cp", self._classes, program, *arguments]

@@ -14,7 +14,7 @@ _OF_BEAM = (
 )
 
 
-def declare_marks_of_beam(config: pytest.Config) -> None:
+def declare_beam_marks(config: pytest.Config) -> None:
     """Declares the marks to pytest."""
     for mark in _OF_BEAM:
         config.addinivalue_line("markers", f"{mark}: one of Beam's own")

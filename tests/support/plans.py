@@ -18,7 +18,7 @@ _EMBEDDED = ("--environment_type=beam:env:embedded_python:v1",)
 
 
 @functools.cache
-def plan_of(build: Build, pool: str = "") -> JobPlan:
+def make_plan(build: Build, pool: str = "") -> JobPlan:
     """Returns the plan of a pipeline, cached.
 
     Args:

@@ -10,12 +10,12 @@ FORKED = "forked from a server"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Returns True if a process runs and is no zombie."""
     return _state_and_parent(pid)[0] not in ("", "Z")
 
 
-def exists(pid: int) -> bool:
+def process_exists(pid: int) -> bool:
     """Returns True if a process exists, also as a zombie."""
     try:
         os.kill(pid, 0)
@@ -24,7 +24,7 @@ def exists(pid: int) -> bool:
     return True
 
 
-def marked(variable: str, mark: str) -> dict[int, str]:
+def find_marked_processes(variable: str, mark: str) -> dict[int, str]:
     """Returns the command line of every running process that has a variable with this value in its
     environment.
 
@@ -46,12 +46,12 @@ def marked(variable: str, mark: str) -> dict[int, str]:
     return found
 
 
-def parent(pid: int) -> int:
+def parent_process(pid: int) -> int:
     """Returns the parent of a process; 0 after its exit."""
     return int(_state_and_parent(pid)[1])
 
 
-def threads(pid: int) -> int:
+def thread_count(pid: int) -> int:
     """Returns the number of threads of a process; 0 after its exit."""
     try:
         return len(list(Path(f"/proc/{pid}/task").iterdir()))

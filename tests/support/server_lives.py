@@ -38,7 +38,7 @@ class ServerLives:
         """Returns pipelines without an environment option."""
         return Pipelines(self.address, "embedded", [])
 
-    def die(self) -> None:
+    def kill_server_process(self) -> None:
         """Kills only the server process; its child processes exit by themselves."""
         self.server.process.kill()
         self.server.process.wait(GONE_SECONDS)
@@ -48,7 +48,7 @@ class ServerLives:
             lambda: f"processes end: {self.server.processes()}",
         )
 
-    def go_on(self, *flags: str, program: Sequence[str] = PROGRAM) -> None:
+    def start_next_process(self, *flags: str, program: Sequence[str] = PROGRAM) -> None:
         """Starts the next process of the server."""
         flags = (*self._flags, f"--job-port={self._port}", *flags)
         self.server = JobServerProcess(self._temporary, *flags, program=program)
@@ -58,7 +58,7 @@ class ServerLives:
     def restart(self, *flags: str) -> None:
         """Stops the server, which leaves its jobs, and starts it again."""
         self.server.stop()
-        self.go_on(*flags)
+        self.start_next_process(*flags)
 
 
 @contextmanager

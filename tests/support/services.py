@@ -13,7 +13,7 @@ START_SECONDS = 60.0
 
 
 @contextmanager
-def serving(
+def run_service(
     command: Sequence[str], port_flag: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[str]:
     """Starts a service for the block and yields its address.
@@ -32,14 +32,14 @@ def serving(
         env=environment,
     )
     try:
-        wait_until(lambda: _answers(port), START_SECONDS, f"{command[0]} answers")
+        wait_until(lambda: _accepts_connections(port), START_SECONDS, f"{command[0]} answers")
         yield f"localhost:{port}"
     finally:
         process.terminate()
         process.wait(30)
 
 
-def _answers(port: int) -> bool:
+def _accepts_connections(port: int) -> bool:
     try:
         socket.create_connection(("localhost", port), 1).close()
     except OSError:

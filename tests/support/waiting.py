@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from processes import alive
+from processes import is_alive
 
 _PAUSE = 0.02
 
@@ -31,4 +31,4 @@ def wait_until(
 
 def wait_until_gone(*pids: int, seconds: float = 60.0) -> None:
     """Waits until processes have exited; zombies count as exited."""
-    wait_until(lambda: not any(map(alive, pids)), seconds, f"the end of {pids}")
+    wait_until(lambda: not any(map(is_alive, pids)), seconds, f"the end of {pids}")

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from job_server import FAILING_SOON, job_server
-from marks import declare_marks_of_beam
+from marks import declare_beam_marks
 
 _STACK = pytest.StashKey[ExitStack]()
 _SHARED = pytest.StashKey[str]()
@@ -83,4 +83,4 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declares the marks of Beam's test modules."""
-    declare_marks_of_beam(config)
+    declare_beam_marks(config)

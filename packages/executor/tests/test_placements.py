@@ -16,7 +16,7 @@ from beam_runner_runtime.channel.stand_by import EndStandBy
 from beam_runner_runtime.processes.placement import ProcessPlacement
 from beam_runner_server.placement_service import PlacementService
 from placed_jobs import SECONDS, PlacedJob, PlacedJobs, served
-from processes import alive
+from processes import is_alive
 from waiting import wait_until_gone
 
 from beam_spark_executor.spark.placement import SparkPlacement
@@ -129,7 +129,7 @@ def test_cancel_ends_lanes_of_one_job(place: PlacedJobs) -> None:
     assert {job.ended.get(timeout=SECONDS)[0] for _ in range(2)} == {0, 1}
     for link in links:
         wait_until_gone(link.hello.pid)
-    assert alive(stays.hello.pid)
+    assert is_alive(stays.hello.pid)
     assert job.opened.empty()
     other.close(0, stays)
 

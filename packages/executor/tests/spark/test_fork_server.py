@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import parent
+from processes import parent_process
 from waiting import wait_until_gone
 
 from beam_spark_executor.spark import fork_server
@@ -83,7 +83,7 @@ def test_daemons_are_forked_from_server_that_exits_with_spark(
     assert (first["number"], second["number"]) == ("0", "1")
     assert first["folder"] == str(tmp_path)
     server = int(str(first["parent"]))
-    of_server = parent(server)
+    of_server = parent_process(server)
     spark.kill()
     for pid in (first["pid"], second["pid"], server, of_server):
         wait_until_gone(int(str(pid)))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from beam_spark_io.spark.reasons import failure_reason
-from processes import exists
+from processes import process_exists
 from pyspark import InheritableThread, cloudpickle
 from waiting import wait_until
 
@@ -116,7 +116,7 @@ def test_workers_that_leave_are_replaced_without_failed_task(
         assert pids.isdisjoint(seen)
         seen |= pids
         daemons |= {row["daemon"] for row in rows}
-        wait_until(lambda pids=pids: not any(map(exists, pids)))
+        wait_until(lambda pids=pids: not any(map(process_exists, pids)))
     assert len(daemons) == 1
     tracker = context.statusTracker()
     jobs = tracker.getJobIdsForGroup("leavers")
@@ -150,7 +150,7 @@ def test_cancelled_busy_worker_is_killed_within_seconds(
     pid = int(mark.read_text())
     spark.context.cancelJobGroup("busy")
     # The task stays busy until it is killed.
-    wait_until(lambda: not exists(pid), 120)
+    wait_until(lambda: not process_exists(pid), 120)
     thread.join(60)
     assert "cancelled" in errors[0]
 

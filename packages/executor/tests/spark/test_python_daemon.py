@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from processes import exists
+from processes import process_exists
 from pyspark import cloudpickle
 from waiting import wait_until
 
@@ -111,7 +111,7 @@ def test_hanging_exit_hook_ends_with_process(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     pid = run(spark, pools, slot, task(tmp_path, ends="hangs"))
-    wait_until(lambda: not exists(pid), SPARK_LIMITS.worker_exit_seconds + 60)
+    wait_until(lambda: not process_exists(pid), SPARK_LIMITS.worker_exit_seconds + 60)
 
 
 def test_hangup_signals_do_not_interrupt_exit_hooks(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_exited_daemon_is_started_again(
 ) -> None:
     daemon = run(spark, pools, slot, daemon_of_worker)
     os.kill(daemon, signal.SIGTERM)
-    wait_until(lambda: not exists(daemon))
+    wait_until(lambda: not process_exists(daemon))
     assert run(spark, pools, slot, daemon_of_worker) != daemon
 
 

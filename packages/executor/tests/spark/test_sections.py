@@ -18,14 +18,14 @@ from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
 from beam_runner_runtime.channel.place import ChannelAddress
 from beam_runner_runtime.channel.server import ChannelServer
 from beam_runner_storage.stores.spec import StoreSpec
-from plans import Build, plan_of
+from plans import Build, make_plan
 from section_jobs import SectionJob, goes_to_workers, texts
 from section_runs import SHARDS, order_of
 from waiting import wait_until
 
 from beam_spark_executor.spark.exchange import Exchanges
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
-from beam_spark_executor.spark.sections import SectionRunner
+from beam_spark_executor.spark.sections import SparkSectionRunner
 from beam_spark_executor.spark.session import RunningSpark
 
 pytestmark = pytest.mark.spark
@@ -64,16 +64,16 @@ def slow(p: beam.Pipeline) -> None:
 @pytest.fixture
 def start(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
-) -> Iterator[Callable[..., tuple[SectionRunner, RunBundle]]]:
+) -> Iterator[Callable[..., tuple[SparkSectionRunner, RunBundle]]]:
     jobs: dict[str, SectionJob] = {}
     server = ChannelServer(ChannelAddress(), jobs.get, lambda number: None)
     server.start()
 
-    def make(build: Build, pool: str = "") -> tuple[SectionRunner, RunBundle]:
-        plan = plan_of(build, pool)
+    def make(build: Build, pool: str = "") -> tuple[SparkSectionRunner, RunBundle]:
+        plan = make_plan(build, pool)
         job = jobs[JOB] = SectionJob(JobWork(plan, SHARDS, StoreSpec(str(tmp_path))))
         within = [name for name, stage in plan.stages.items() if "last" not in stage.spec.name]
-        job.runner = SectionRunner(
+        job.runner = SparkSectionRunner(
             spark.context,
             pools,
             slot,
@@ -90,7 +90,9 @@ def start(
     server.stop()
 
 
-def run(runner: SectionRunner, order: RunBundle) -> BundleReply | BundleFailure | SectionRefusal:
+def run(
+    runner: SparkSectionRunner, order: RunBundle
+) -> BundleReply | BundleFailure | SectionRefusal:
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(runner.run(order, "the title")))
     thread.start()

@@ -17,7 +17,7 @@ from beam_runner_model.errors import Unavailable
 from beam_runner_worker.process_tree import list_children
 from job_server import wait_until
 from placed_jobs import SECONDS, PlacedJobs, served
-from processes import parent
+from processes import parent_process
 from waiting import wait_until_gone
 
 from beam_runner_runtime.channel.attempts import Attempt, SectionRefusal
@@ -78,8 +78,8 @@ def test_placement_leaves_no_process_after_stop(
     placement: ProcessPlacement, place: PlacedJobs
 ) -> None:
     worker = place.job("job").open(0).hello.pid
-    started = [worker, parent(worker), parent(parent(worker))]
-    assert parent(started[-1]) == os.getpid()
+    started = [worker, parent_process(worker), parent_process(parent_process(worker))]
+    assert parent_process(started[-1]) == os.getpid()
     placement.stop()
     for pid in started:
         wait_until_gone(pid)
@@ -95,11 +95,14 @@ def test_lost_worker_parent_is_restarted(
     job = place.job("job")
     for _ in range(2):
         worker = job.open(0).hello.pid
-        lost = parent(parent(worker)) if of_parent else parent(worker)
+        lost = parent_process(parent_process(worker)) if of_parent else parent_process(worker)
         os.kill(lost, signal.SIGKILL)
         again = job.next_opened(0)
         wait_until_gone(worker)
-        assert lost not in (parent(again.hello.pid), parent(parent(again.hello.pid)))
+        assert lost not in (
+            parent_process(again.hello.pid),
+            parent_process(parent_process(again.hello.pid)),
+        )
         assert placement.is_alive and job.placed.is_alive
         job.close(0, again)
 
@@ -108,7 +111,7 @@ def test_workers_requested_from_lost_parent_are_started(
     placement: ProcessPlacement, place: PlacedJobs
 ) -> None:
     other, job = place.job("other"), place.job("job")
-    os.kill(parent(other.open(0).hello.pid), signal.SIGKILL)
+    os.kill(parent_process(other.open(0).hello.pid), signal.SIGKILL)
     job.start(0)
     job.next_opened(0)
     other.next_opened(0)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import alive
+from processes import is_alive
 from waiting import wait_until, wait_until_gone
 
 from beam_runner_runtime.processes import reaper
@@ -94,7 +94,7 @@ def test_reaper_ends_orphans_but_not_children_of_live_worker(
     process = start(tmp_path, owner.pid, "orphan", "worker")
     orphan, kept, worker = (pid_of(tmp_path, name) for name in ("orphan", "worker", "its-worker"))
     wait_until_gone(orphan)
-    assert alive(kept)
+    assert is_alive(kept)
     os.kill(worker, 9)
     wait_until_gone(kept)
     assert process.poll() is None

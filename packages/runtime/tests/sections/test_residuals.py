@@ -10,7 +10,7 @@ import apache_beam as beam
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.utils.timestamp import Duration
-from plans import plan_of
+from plans import make_plan
 from section_runs import Host, Run, order_of
 
 from beam_runner_runtime.channel.attempts import SectionRefusal
@@ -65,7 +65,7 @@ def read(folder: Path, delay: float) -> tuple[SectionReply, Run]:
         numbers = p | beam.Create([COUNT, COUNT // 2]) | beam.ParDo(Read(delay))
         numbers | beam.GroupByKey() | beam.Map(keep)
 
-    plan = plan_of(build)
+    plan = make_plan(build)
     host = Host(plan, folder)
     try:
         run = Run(host, order_of(plan))
@@ -84,7 +84,7 @@ def test_deferred_work_is_done_by_same_task(tmp_path: Path) -> None:
 
 
 def test_residual_restrictions_carry_their_work(tmp_path: Path) -> None:
-    plan = plan_of(lambda p: p | beam.Create([COUNT, COUNT // 2]) | beam.ParDo(Read(0)))
+    plan = make_plan(lambda p: p | beam.Create([COUNT, COUNT // 2]) | beam.ParDo(Read(0)))
     within = [name for name, stage in plan.stages.items() if not stage.splittable]
     host = Host(plan, tmp_path)
     try:

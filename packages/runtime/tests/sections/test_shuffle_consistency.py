@@ -12,7 +12,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from beam_runner_data.rows.shuffle_blocks import ShuffleBlockKind, read_header
-from plans import Build, plan_of
+from plans import Build, make_plan
 from section_runs import SHARDS, Host, Parcels, Run, order_of
 
 from beam_runner_runtime.sections.replies import SectionReply
@@ -40,7 +40,7 @@ def run(tmp_path: Path) -> Iterator[Callable[[Build], Run]]:
     hosts: list[Host] = []
 
     def make(build: Build) -> Run:
-        plan = plan_of(build)
+        plan = make_plan(build)
         hosts.append(Host(plan, tmp_path))
         return Run(hosts[-1], order_of(plan))
 

@@ -22,7 +22,7 @@ from beam_runner_data.rows.shuffle_blocks import ShuffleBlockKind, read_header
 from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_planner.plan import JobPlan
 from beam_runner_urns import metrics as metric_urns
-from plans import Build, plan_of
+from plans import Build, make_plan
 from section_runs import SHARDS, Host, Parcels, Run, order_of
 
 from beam_runner_runtime.channel.attempts import BundleFailure, SectionRefusal
@@ -180,7 +180,7 @@ def test_section_produces_expected_output(
     build: Build, budget: int, hosts: Any, found: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(section_task_module, "compute_section_budget", lambda: budget)
-    plan = plan_of(build)
+    plan = make_plan(build)
     run = Run(hosts(plan), order_of(plan))
     assert_whole(run, run.all())
     assert Counter(map(repr, found)) == Counter(map(repr, EXPECTED[build]))
@@ -195,7 +195,7 @@ def test_section_has_requested_number_of_tasks(shards: int, hosts: Any, found: l
         some = pairs(p) | beam.GroupByKey() | beam.FlatMapTuple(lambda k, v: [(k, n) for n in v])
         some | "out" >> beam.GroupByKey() | "keep" >> beam.Map(keep)
 
-    plan = plan_of(build)
+    plan = make_plan(build)
     within = [name for name, stage in plan.stages.items() if "keep" not in stage.spec.name]
     run = Run(hosts(plan), order_of(plan, within), shards)
     assert run.tasks[1:] == (shards,) * (run.levels - 1)
@@ -207,7 +207,7 @@ def test_section_has_requested_number_of_tasks(shards: int, hosts: Any, found: l
 
 
 def test_section_supports_windows_and_panes(hosts: Any, found: list[Any]) -> None:
-    plan = plan_of(windowed)
+    plan = make_plan(windowed)
     run = Run(hosts(plan), order_of(plan))
     assert_whole(run, run.all())
     assert sum(one[2] for one in found if one[0] == "p") == 400
@@ -227,7 +227,7 @@ def pool() -> Iterator[str]:
 def test_section_runs_stages_of_external_sdks(
     build: Build, hosts: Any, found: list[Any], pool: str
 ) -> None:
-    plan = plan_of(build, pool)
+    plan = make_plan(build, pool)
     assert plan.needs_sdks
     run = Run(hosts(plan), order_of(plan))
     assert_whole(run, run.all())
@@ -238,7 +238,7 @@ def test_section_runs_stages_of_external_sdks(
 def test_section_tasks_of_external_sdks_repeat_their_bytes(
     build: Build, hosts: Any, pool: str
 ) -> None:
-    plan = plan_of(build, pool)
+    plan = make_plan(build, pool)
     assert_bytes_repeat(Run(hosts(plan), order_of(plan)), random.Random(1))
 
 
@@ -252,7 +252,7 @@ def test_section_tasks_repeat_their_bytes(
 ) -> None:
     """The bytes don't depend on the order of Spark's input, or on the attempt."""
     monkeypatch.setattr(section_task_module, "compute_section_budget", lambda: budget)
-    plan = plan_of(build)
+    plan = make_plan(build)
     host = hosts(plan)
     host.budget = budget
     assert_bytes_repeat(Run(host, order_of(plan)), random.Random(seed))
@@ -285,7 +285,7 @@ def test_section_returns_outputs_and_metrics(hosts: Any, tmp_path: Path) -> None
         ended = pairs(p) | beam.GroupByKey() | beam.ParDo(Told())
         ended | "out" >> beam.Reshuffle() | "keep" >> beam.Map(keep)
 
-    plan = plan_of(build)
+    plan = make_plan(build)
     within = [name for name, stage in plan.stages.items() if "keep" not in stage.spec.name]
     assert 0 < len(within) < len(plan.stages)
     run = Run(hosts(plan), order_of(plan, within))
@@ -323,7 +323,7 @@ def test_section_with_failing_user_code_ends(hosts: Any, found: list[Any]) -> No
         some = p | beam.Create(range(20)) | beam.Reshuffle() | "bad" >> beam.ParDo(Failing())
         some | "again" >> beam.Reshuffle() | beam.Map(keep)
 
-    plan = plan_of(build)
+    plan = make_plan(build)
     run = Run(hosts(plan), order_of(plan))
     reply = run.all()
     assert isinstance(reply.end, BundleFailure)
@@ -336,7 +336,7 @@ def test_section_with_failing_user_code_ends(hosts: Any, found: list[Any]) -> No
 def test_section_task_with_external_failure_is_reported_during_spark_retry(
     hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = plan_of(grouped)
+    plan = make_plan(grouped)
     order = order_of(plan)
     run = Run(hosts(plan), order)
     broken = BundleFailure(order.attempt, None, "HarnessError: it is gone")
@@ -351,7 +351,7 @@ def test_section_ends_with_name_of_unavailable_neighbour(
     hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise Spark would run the task four times at once, and fail the job."""
-    plan = plan_of(grouped)
+    plan = make_plan(grouped)
     order = order_of(plan)
     run = Run(hosts(plan), order)
     store = "the data store at s3://b"
@@ -364,7 +364,7 @@ def test_section_ends_with_name_of_unavailable_neighbour(
 def test_section_ends_with_name_of_full_disk_in_task(
     hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = plan_of(grouped)
+    plan = make_plan(grouped)
     run = Run(hosts(plan), order_of(plan))
 
     def full(*_: Any) -> None:
@@ -391,7 +391,7 @@ def test_section_that_requires_separate_commit_is_refused(hosts: Any, found: lis
     def build(p: beam.Pipeline) -> None:
         p | beam.Create(["a"]) | beam.ParDo(Finalizing()) | beam.Reshuffle() | beam.Map(keep)
 
-    plan = plan_of(build)
+    plan = make_plan(build)
     run = Run(hosts(plan), order_of(plan))
     reply = run.all()
     assert isinstance(reply.end, SectionRefusal)

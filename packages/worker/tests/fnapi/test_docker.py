@@ -13,7 +13,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 from beam_runner_model.stages import Environment
-from processes import alive
+from processes import is_alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 from waiting import wait_until
 
@@ -77,10 +77,10 @@ def test_container_runs_pipeline_and_is_removed(commands: Path) -> None:
     try:
         host.run(server.harness)
         (container,) = containers(commands)
-        assert alive(container)
+        assert is_alive(container)
     finally:
         server.close()
-    assert not alive(container)
+    assert not is_alive(container)
     run, *rest = (commands / "calls").read_text().splitlines()
     name = next(commands.glob("beam-*")).name
     assert run.startswith(f"run --rm --network=host --name={name} {IMAGE} --id=sdk-")
@@ -132,9 +132,9 @@ def test_container_is_removed_after_kill_of_runner(commands: Path) -> None:
             lambda: any((commands / "beam-w").read_text() for _ in commands.glob("beam-w")), 60
         )
         (container,) = containers(commands)
-        assert alive(container)
+        assert is_alive(container)
         runner.send_signal(signal.SIGKILL)
-        wait_until(lambda: not alive(container))
+        wait_until(lambda: not is_alive(container))
     finally:
         runner.kill()
         runner.wait()

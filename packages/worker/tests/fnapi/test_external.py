@@ -17,7 +17,7 @@ import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_runner_model.stages import Environment, JobContext
 from life import RecordsLife, failing_run, torn_down_processes
-from processes import alive
+from processes import is_alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 from waiting import wait_until
 
@@ -112,7 +112,7 @@ def test_external_worker_tears_down_each_instance_once(pool: str, request, tmp_p
     assert time.monotonic() - begin < SOON_SECONDS
     (pid,) = torn_down_processes(life)
     assert (pid == os.getpid()) == in_thread
-    assert alive(pid) == in_thread
+    assert is_alive(pid) == in_thread
 
 
 def kill_once(_, marker: Path) -> None:
@@ -194,7 +194,7 @@ def test_closing_interrupts_busy_user_function(busy):
     assert time.monotonic() - before < SOON_SECONDS
     assert not thread.is_alive()
     assert errors == ["the harness was closed while the bundle ran"]
-    wait_until(lambda: not alive(pid))
+    wait_until(lambda: not is_alive(pid))
 
 
 def test_external_worker_can_be_stopped_from_other_thread(busy):
@@ -202,7 +202,7 @@ def test_external_worker_can_be_stopped_from_other_thread(busy):
     assert stop_external_worker(endpoint, worker_id) is None
     thread.join(SOON_SECONDS)
     assert "closed its" in errors[0]
-    assert not alive(pid)
+    assert not is_alive(pid)
     assert stop_external_worker(endpoint, worker_id) is None
 
 

@@ -18,7 +18,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from beam_runner_model.bundles import BundleProgress
 from beam_runner_model.stages import Artifact, Environment
 from life import RecordsLife, torn_down_processes
-from processes import alive
+from processes import is_alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 from waiting import wait_until
 
@@ -65,7 +65,7 @@ def test_process_runs_pipeline_and_tears_down(boot: Path, tmp_path: Path):
         server.close()
     (pid,) = torn_down_processes(life)
     assert pid != os.getpid()
-    assert not alive(pid)
+    assert not is_alive(pid)
 
 
 def test_options_and_staged_files_reach_harness(boot: Path, tmp_path: Path):
@@ -149,7 +149,7 @@ def test_idle_process_is_abandoned_by_name(tmp_path: Path):
     try:
         with pytest.raises(HarnessError, match=told):
             host.run(server.harness)
-        assert not alive(int(pid.read_text()))
+        assert not is_alive(int(pid.read_text()))
     finally:
         server.close()
 
@@ -186,7 +186,7 @@ def test_endlessly_active_process_is_not_retried(tmp_path: Path):
     try:
         with pytest.raises(BundleError, match=rf"within 2 seconds.*its process '{command}' was"):
             host.run(server.harness)
-        assert not alive(int(pid.read_text()))
+        assert not is_alive(int(pid.read_text()))
     finally:
         server.close()
 
@@ -282,10 +282,10 @@ def test_harness_exits_with_its_runner(tmp_path: Path):
         wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"), 60)
         harness = [int(pid) for pid in pids.read_text().split()]
         directory = Path(place.read_text().strip())
-        assert all(map(alive, harness))
+        assert all(map(is_alive, harness))
         assert directory.is_dir()
         runner.send_signal(signal.SIGKILL)
-        wait_until(lambda: not any(map(alive, harness)))
+        wait_until(lambda: not any(map(is_alive, harness)))
         assert not directory.exists()
     finally:
         runner.kill()

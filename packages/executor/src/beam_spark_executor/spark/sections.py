@@ -63,7 +63,7 @@ class SectionRef:
 
 
 @attrs.define(eq=False)
-class SectionRunner:
+class SparkSectionRunner:
     """Runner of the sections of one job; thread-safe.
 
     Args:

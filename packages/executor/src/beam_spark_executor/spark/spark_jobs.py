@@ -14,7 +14,7 @@ from beam_runner_runtime.tuning import TUNING
 from beam_spark_executor.spark.lane import run_lane
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.reading import TableData
-from beam_spark_executor.spark.sections import SectionRunner
+from beam_spark_executor.spark.sections import SparkSectionRunner
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.stand_by import StandBy, StandByKeeper
 from beam_spark_executor.spark.table_bundles import TableBundles
@@ -56,7 +56,7 @@ class SparkJobs:
         self._slot: WorkerSlot | None = None
         self._group = f"beam-{job_id}"
         self._name = name or job_id
-        self._runner: SectionRunner | None = None
+        self._runner: SparkSectionRunner | None = None
         self._tables: TableBundles | None = None
 
     @property
@@ -164,9 +164,9 @@ class SparkJobs:
             self._slot = self._pools.acquire_slot()
         return self._slot
 
-    def _section_runner(self, work: JobWork) -> SectionRunner:
+    def _section_runner(self, work: JobWork) -> SparkSectionRunner:
         if self._runner is None:
-            self._runner = SectionRunner(
+            self._runner = SparkSectionRunner(
                 self._spark.context,
                 self._pools,
                 self._acquired_slot(),
