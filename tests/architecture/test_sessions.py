@@ -21,7 +21,7 @@ def test_wordcount_session_builds_only_the_newest_pyspark(
     monkeypatch.setattr(noxfile, "WHEELS", tmp_path)
     monkeypatch.setattr(noxfile, "CONSTRAINTS", tmp_path / "constraints.txt")
     monkeypatch.setattr(
-        noxfile, "pyspark_wheels", lambda _, *versions: built.extend(versions) or []
+        noxfile, "build_pyspark_wheels", lambda _, *versions: built.extend(versions) or []
     )
     noxfile.wheels(mock.MagicMock())
     assert set(noxfile.wordcount.requires) <= {"wheels"}
