@@ -23,7 +23,15 @@ sys.path[:0] = [str(_TESTS / "support"), str(_TESTS / "doubles")]
 WITHOUT_SESSION = frozenset(
     f"test_{name}.py"
     for name in (
-        *("class_sharing", "cores", "first_tasks", "fork_server", "java", "java_wheel", "pulse"),
+        *(
+            "class_sharing",
+            "cores",
+            "first_tasks",
+            "fork_server",
+            "java",
+            "java_wheel",
+            "health_check",
+        ),
         *("session", "settings", "spark_jobs"),
     )
 )

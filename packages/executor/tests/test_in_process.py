@@ -24,7 +24,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], Spar
         return SESSION
 
     monkeypatch.setattr(in_process, "InProcessServer", start)
-    monkeypatch.setattr(in_process, "session_here", lambda: None)
+    monkeypatch.setattr(in_process, "find_session", lambda: None)
     for name in (SUBMITTED, "SPARK_REMOTE"):
         monkeypatch.delenv(name, raising=False)
     return found
@@ -33,7 +33,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], Spar
 def test_active_session_is_used_unless_another_spark_is_named(
     monkeypatch: pytest.MonkeyPatch, started: Any
 ) -> None:
-    monkeypatch.setattr(in_process, "session_here", lambda: SESSION)
+    monkeypatch.setattr(in_process, "find_session", lambda: SESSION)
     assert start_in_process_server(["--state-dir=/x"], "/here") is SESSION
     assert started == [(("--state-dir=/x",), SparkSettings(session=SESSION, python_path="/here"))]
     assert start_in_process_server(["--spark-master-url=local"], "") is None

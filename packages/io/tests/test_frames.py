@@ -43,7 +43,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         sparkContext=SimpleNamespace(master="local[2]"),
         read=SimpleNamespace(parquet=lambda folder: f"rows of {folder}"),
     )
-    monkeypatch.setattr(frames, "session_here", lambda: made)
+    monkeypatch.setattr(frames, "find_session", lambda: made)
     return made
 
 
@@ -91,7 +91,7 @@ def test_dataframe_path_is_required_if_spark_runs_on_other_machines(
 def test_dataframe_without_spark_session_raises_clear_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(frames, "session_here", lambda: None)
+    monkeypatch.setattr(frames, "find_session", lambda: None)
     with pytest.raises(InvalidTableSpec, match="but this program has none"):
         to_dataframe(rows(PipelineState.DONE))
 

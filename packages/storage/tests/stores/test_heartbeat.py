@@ -12,7 +12,7 @@ from faulty_store import MemoryStore
 from waiting import wait_until
 
 from beam_runner_storage.durable.logged import LogFenced
-from beam_runner_storage.stores.heartbeat import Heartbeat, wait_for_silence
+from beam_runner_storage.stores.heartbeat import ServerHeartbeat, wait_for_silence
 from beam_runner_storage.stores.ownership import StateOwnership
 from beam_runner_storage.stores.ports import StoreError
 
@@ -52,8 +52,8 @@ def store() -> UnreliableStore:
     return UnreliableStore()
 
 
-def beating(store: MemoryStore, ownership: StateOwnership | None = None) -> Heartbeat:
-    heartbeat = Heartbeat(store, ownership or StateOwnership(), BEAT)
+def beating(store: MemoryStore, ownership: StateOwnership | None = None) -> ServerHeartbeat:
+    heartbeat = ServerHeartbeat(store, ownership or StateOwnership(), BEAT)
     heartbeat.start()
     wait_until(lambda: bool(store.files))
     return heartbeat

@@ -38,7 +38,7 @@ def heartbeat_store(spec: StoreSpec) -> FileStore:
     return spec.with_prefix(_PREFIX).open_store(_REQUEST_SECONDS)
 
 
-class Heartbeat:
+class ServerHeartbeat:
     """Heartbeat of one server, sent by its own thread while the server owns the state.
 
     Args:

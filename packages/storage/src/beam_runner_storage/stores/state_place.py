@@ -10,7 +10,7 @@ from pathlib import Path
 from beam_runner_model.errors import Unavailable
 
 from beam_runner_storage.durable.logged import LogFailed
-from beam_runner_storage.stores.heartbeat import Heartbeat, heartbeat_store
+from beam_runner_storage.stores.heartbeat import ServerHeartbeat, heartbeat_store
 from beam_runner_storage.stores.object_log import ObjectLog
 from beam_runner_storage.stores.ownership import StateOwnership
 from beam_runner_storage.stores.ports import FileStore, StoreError
@@ -38,7 +38,7 @@ class RemoteState:
     def __init__(self, spec: StoreSpec) -> None:
         probe_creation(spec)
         self._ownership = StateOwnership()
-        self._heartbeat = Heartbeat(heartbeat_store(spec), self._ownership)
+        self._heartbeat = ServerHeartbeat(heartbeat_store(spec), self._ownership)
         self._heartbeat.start()
         self.jobs = self._create_log(spec.with_prefix("jobs"))
         """Log of the job list."""
