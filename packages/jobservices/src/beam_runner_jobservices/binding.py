@@ -113,7 +113,7 @@ def _find_free_port(host: str, addresses: tuple[str, ...], port: int) -> int | N
 
 
 def _probe_port(address: str, port: int) -> int:
-    """Listens on the address for a moment, and returns the port."""
+    """Binds a socket to the address, to check that the port is free, and closes it; returns the port."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -151,7 +151,8 @@ class JobClient:
     def drain(self, job_id: str) -> JobState:
         """Requests a drain of the job; returns the job's state, usually DRAINING.
 
-        The job's sources stop, the job processes what they have emitted, and it ends as DRAINED.
+        The sources of the job stop. The job processes all data that the sources have emitted, and
+        then becomes DRAINED.
         """
         return JobState(
             self._call_server(self._jobs.Drain, wire.drain_request(job_id=job_id)).state
@@ -164,47 +165,63 @@ class JobClient:
         )
 
     def job_times(self) -> tuple[JobTimes, ...]:
-        """Returns when each job ran. Raises UNIMPLEMENTED if the server has no such call, as Beam's own server."""
+        """Returns the submission, start and end times of each job.
+
+        Raises UNIMPLEMENTED if the server lacks the observation service, as Beam's own job server
+        does.
+        """
         found = self._call_observation_service("ListJobs", {})
         return tuple(make_record(JobTimes, one) for one in found["jobs"])
 
     def execution(self, job_id: str) -> Execution:
-        """Returns what a job is doing now.
+        """Returns the running bundles, failed bundles and waits of a job.
 
-        Raises UNIMPLEMENTED if the server has no such call, and FAILED_PRECONDITION if the job
-        doesn't run.
+        Raises UNIMPLEMENTED if the server lacks the observation service, and FAILED_PRECONDITION if
+        the job isn't running.
         """
         return make_record(
             Execution, self._call_observation_service("GetExecution", {"job_id": job_id})
         )
 
     def series(self, job_id: str) -> tuple[StageSeries, ...]:
-        """Returns the history of a job's stages over the last hour. Raises the same errors as `execution`."""
+        """Returns the history of a job's stages over the last hour.
+
+        Raises UNIMPLEMENTED and FAILED_PRECONDITION in the same cases as `execution`.
+        """
         found = self._call_observation_service("GetSeries", {"job_id": job_id})
         return tuple(make_record(StageSeries, one) for one in found["series"])
 
     def errors(self, job_id: str) -> JobErrors:
-        """Returns the errors of a job by type, step and line, including those of dropped messages.
+        """Returns the errors of a job by type, step and line, including the errors in dropped
+        messages.
 
-        Raises UNIMPLEMENTED if the server has no such call.
+        Raises UNIMPLEMENTED if the server lacks the observation service.
         """
         return make_record(
             JobErrors, self._call_observation_service("GetErrors", {"job_id": job_id})
         )
 
     def logs(self, job_id: str, query: LogQuery | None = None) -> LogAnswer:
-        """Returns a part of a job's log, by default the latest lines. Raises the same errors as `errors`."""
+        """Returns a part of a job's log, by default the latest lines.
+
+        Raises UNIMPLEMENTED if the server lacks the observation service.
+        """
         asked = {"job_id": job_id, "query": query or LogQuery()}
         return make_record(LogAnswer, self._call_observation_service("GetLogs", asked))
 
     def stacks(self, job_id: str) -> tuple[ThreadStack, ...]:
-        """Returns the stacks of all threads of a job's worker processes. Raises the same errors as `execution`."""
+        """Returns the stacks of all threads of a job's worker processes.
+
+        Raises UNIMPLEMENTED and FAILED_PRECONDITION in the same cases as `execution`.
+        """
         found = self._call_observation_service("GetStacks", {"job_id": job_id})
         return tuple(make_record(ThreadStack, one) for one in found["stacks"])
 
     def story(self, job_id: str, bundle: int) -> BundleStory:
-        """Everything that the journal of a job says about a bundle, also of a job that has ended while its
-        journal is kept. UNIMPLEMENTED where the server has no journal.
+        """Returns the history of a bundle from the job's journal.
+
+        The call also works for a finished job, as long as the server retains its journal. Raises
+        UNIMPLEMENTED if the server has no journals.
         """
         return make_record(
             BundleStory,

@@ -33,7 +33,7 @@ class StepDescription:
 
 @attrs.frozen
 class PCollectionDescription:
-    """A PCollection: its coder and its windows in words, and whether it is bounded."""
+    """A PCollection: descriptions of its coder and its windows, and whether it is bounded."""
 
     name: str
     coder: str

@@ -16,7 +16,9 @@ from beam_runner_jobservices.texts import parse_iso_time, truncate_middle
 
 _MOST_GROUPS = 200
 _MOST_CHARACTERS = 320 << 10
-"""The maximum number of characters of all groups. It keeps an answer below the message limit of gRPC clients."""
+"""The maximum number of characters of all groups. With this limit, an answer stays below the message
+limit of gRPC clients.
+"""
 _LONGEST_MESSAGE = 64 << 10
 _LONGEST_TRACE = 32 << 10
 _LONGEST_TEXT = 4 << 10
@@ -99,7 +101,7 @@ class ErrorLog:
         return self._errors
 
     def read_messages(self, messages: Iterable[JobMessage]) -> JobErrors:
-        """Reads messages, oldest first, and skips those that it has read before."""
+        """Adds the errors and warnings of messages, oldest first. Skips messages that an earlier call has read."""
         with self._lock:
             through, dropped = self._errors.through, self._errors.dropped
             warnings, last_warning = self._errors.warnings, self._errors.last_warning

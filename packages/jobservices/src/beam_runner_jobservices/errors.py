@@ -48,8 +48,8 @@ class AddressError(JobServicesError):
 
 
 class UnguardedAddress(AddressError):
-    """Raised if other machines can reach the server's address, and the server isn't allowed to listen
-    there or unguarded.
+    """Raised if other machines can reach the server's address, and the server isn't allowed to accept
+    remote clients or requires no credentials.
     """
 
 

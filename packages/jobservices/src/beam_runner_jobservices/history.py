@@ -1,7 +1,7 @@
 """The states and messages of a job in order, for any number of readers at any speed.
 
-Writers never wait for readers. The history keeps all states. Beyond the limits it drops the oldest
-messages, and tells a reader how many messages the reader has missed.
+Writers never wait for readers. The history keeps all states. If the messages exceed the limits, the
+history drops the oldest messages. A slow reader then receives the number of missed messages.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ def find_last_error(entries: Sequence[Entry]) -> str:
 class JobHistory:
     """States and messages of one job. Thread-safe.
 
-    Entries have numbers from 0 in the order in which they were added. Numbers never change.
+    Entries have numbers from 0 in the order in which they were added. The number of an entry never
+    changes.
 
     Args:
         entries: the initial entries: at least one state, and messages of an earlier history. The
-            ids of new messages continue theirs.
+            ids of new messages continue the ids of these messages.
         errors: the errors of messages that were dropped.
     """
 

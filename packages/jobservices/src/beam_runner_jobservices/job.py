@@ -80,8 +80,8 @@ class Job:
     def state(
         self, state: JobState, reason: str | None = None, record: MessageRecord = None
     ) -> bool:
-        # Read the metrics before taking the lock, because the executor may report something
-        # meanwhile.
+        # Read the metrics before taking the lock, because the executor may report a state or a
+        # message during the call.
         asked = self._collect_metrics() if state.is_terminal else None
         with self._lock:
             present = self.history.current.state
@@ -113,7 +113,7 @@ class Job:
             if state.is_terminal and self._handle is asked:
                 self._handle = None
         if state.is_terminal:
-            # The handle may have arrived meanwhile.
+            # Collect the metrics again if the executor's handle arrived after the first attempt.
             self._collect_metrics()
             self._on_ended(self)
         _LOGGER.info("job %s is %s", self.spec.job_id, state.name)
@@ -198,7 +198,7 @@ class Job:
         """Returns the history of the job's stages over the last hour, including the time under an
         earlier server.
 
-        Raises the same errors as `observer`.
+        Raises the errors of `observer`.
         """
         return join_series(self._series, self.observer.series())
 
@@ -213,7 +213,7 @@ class Job:
 
     @property
     def observer(self) -> JobObserver:
-        """Returns the observer that reports what the job is doing now.
+        """Returns the observer of the job's running bundles, stages and threads.
 
         Raises:
             JobRejected: the runner has no observer.

@@ -64,12 +64,13 @@ _USED = b"used\n"
 class JobFile:
     """The jobs stored in `folder`, which is created if it doesn't exist. Implements `Recorder`.
 
-    Damaged data is set aside: the whole file if SQLite can't read it, otherwise a copy of the file,
-    and the damaged jobs are removed. `seals` explains how missing data is noticed. `damage`
-    describes the damage. For finished jobs, only the list is read; `read_archive` reads the rest.
+    If SQLite can't read the file, the file is renamed. If only some jobs are damaged, the file is
+    copied, and these jobs are removed. `seals` explains how missing data is detected, and `damage`
+    describes the damage. When the file is opened, only the list entries of finished jobs are read;
+    `read_archive` reads the other data of a finished job.
 
-    With a log, the jobs are stored in the log, and `folder`, which has no file yet, is for the
-    lifetime of this server.
+    With a log, the jobs are stored in the log. `folder` then contains no file yet, and serves as
+    temporary storage of this server.
 
     Raises:
         RunnerError: another server uses the folder, another version wrote the file, or the folder
@@ -98,7 +99,7 @@ class JobFile:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """Sentences that say what is damaged or missing, and where the remaining data is stored."""
+        """Descriptions of damaged or missing data, and of the place where the remaining data is stored."""
         return tuple(self._damage)
 
     @property

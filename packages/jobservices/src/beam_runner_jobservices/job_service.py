@@ -27,10 +27,10 @@ _Entry = TypeVar("_Entry", bound=Entry)
 
 
 class JobService(JobServicer):
-    """The service that passes calls on to `preparations` and `registry`, and streams the histories of
-    jobs.
+    """The gRPC service of the Job API: passes calls on to `preparations` and `registry`, and streams
+    the histories of jobs.
 
-    `endpoint` is the `host:port` that the service tells clients for artifacts.
+    `endpoint` is the `host:port` of the artifact services, which Prepare returns to clients.
     """
 
     def __init__(

@@ -7,15 +7,15 @@ import attrs
 
 @attrs.frozen
 class LocalAccess:
-    """The address and credentials with which a program of the server's owner reaches the job server.
+    """The address and credentials for a program of the server's owner that connects to the job server.
 
     Attributes:
         address: the `host:port` that the server advertises to clients.
         target: the target for a channel without TLS: the address, or a Unix socket of a guarded
             server.
-        token: the token for every call; empty if the server needs none.
-        guarded: whether other clients need credentials. If so, the program must also protect what
-            it shows and does.
+        token: the token for every call; empty if the server requires no token.
+        guarded: whether other clients need credentials. If so, the program must also restrict
+            access to its own interface.
     """
 
     address: str

@@ -21,8 +21,8 @@ _USER = "beam:metric:user:"
 def select_fitting_metrics(metrics: JobMetrics, most: int = MOST_BYTES) -> JobMetrics:
     """Returns the metrics that fit into an answer of the given size in bytes.
 
-    Users' metrics come before all others, each with its committed and attempted values, in the
-    original order.
+    Users' metrics have priority over all other metrics. Committed and attempted values of a metric
+    are kept or omitted together, and the original order stays.
     """
     if sum(map(_estimate_size, (*metrics.attempted, *metrics.committed))) <= most:
         return metrics

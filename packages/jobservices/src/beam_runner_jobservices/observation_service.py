@@ -19,12 +19,12 @@ from beam_runner_jobservices.registry import JobRegistry
 
 
 class ObservationService:
-    """A service that answers from `registry`, or asks the executor's handle of a job if it is a
-    `JobObserver`.
+    """The gRPC service for the progress, logs and errors of jobs. The data comes from `registry`, or
+    from a job's handle if the handle is a `JobObserver`.
 
     `kept_until` returns the finished jobs whose state the runner stores, and the expiry times.
-    `tell_story` returns the journal's records about a bundle of a job, by the ids of both; None without
-    records.
+    `tell_story` returns the journal's records about a bundle, by the ids of the job and the bundle;
+    None without records.
     """
 
     def __init__(

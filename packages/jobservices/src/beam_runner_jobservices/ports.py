@@ -24,19 +24,19 @@ class JobHandle(Protocol):
     """A job that an executor has accepted."""
 
     def cancel(self) -> None:
-        """Requests the job's cancellation. Returns at once; may be called repeatedly, and after the
-        end.
+        """Requests the job's cancellation without waiting. May be called repeatedly, and after the
+        job's end.
 
         The job is then in state CANCELLING. The executor reports CANCELLED when no part of the job
         runs.
         """
 
     def drain(self) -> None:
-        """Requests a drain of the job's sources. Returns at once; may be called repeatedly, and after
-        the end.
+        """Requests a drain of the job's sources without waiting. May be called repeatedly, and after
+        the job's end.
 
-        The job is then in state DRAINING. The executor reports DRAINED when everything that the
-        sources have emitted is processed.
+        The job is then in state DRAINING. The executor reports DRAINED when the job has processed
+        all data that the sources have emitted.
         """
 
     def metrics(self) -> JobMetrics:
@@ -50,10 +50,10 @@ class JobHandle(Protocol):
 
 @runtime_checkable
 class JobObserver(Protocol):
-    """An optional interface of a `JobHandle` that reports what its job is doing now."""
+    """An optional interface of a `JobHandle`, which reports the running bundles, stages and threads of its job."""
 
     def execution(self) -> Execution:
-        """Returns what the job is doing now, as far as the runner knows. Should take milliseconds."""
+        """Returns the running bundles, failed bundles and waits of the job. Should take milliseconds."""
 
     def series(self) -> tuple[StageSeries, ...]:
         """Returns the history of the job's stages over the last hour. Should take milliseconds."""
@@ -61,13 +61,15 @@ class JobObserver(Protocol):
     def stacks(self) -> tuple[ThreadStack, ...]:
         """Returns the stacks of the threads of the job's worker processes.
 
-        The call asks the processes and takes a few seconds at most. It leaves out processes that
-        don't answer.
+        The call sends a request to each worker process and takes a few seconds at most. The result
+        omits processes that don't answer.
         """
 
 
 StoryTeller: TypeAlias = Callable[[str, int], BundleStory]
-"""Returns what a runner has recorded about a bundle, by the id of its job, which may have ended, and its number."""
+"""A function that returns the journal's records about a bundle, given a job id and the bundle's
+number. The job may be finished.
+"""
 
 
 class JobReporter(Protocol):
@@ -106,8 +108,8 @@ class JobReporter(Protocol):
     ) -> None:
         """Adds a line to the job's message stream, with the transform's full name if given.
 
-        `record` is the content of the text, for programs. The server truncates very long texts. It
-        drops messages after the terminal state, because the streams have ended.
+        `record` has the content of the text for programs. The server truncates very long texts.
+        After the terminal state, the server drops messages, because the streams have ended.
         """
 
     def log(self, lines: Iterable[MessageLine]) -> None:
@@ -118,24 +120,25 @@ class JobExecutor(Protocol):
     """Starter of jobs."""
 
     def __call__(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
-        """Starts `job` and returns soon; the Run call waits for this method, for seconds at most.
+        """Starts `job` and returns soon, because the client's Run call waits for this method.
 
-        A server calls it once for each job. A server that stores its jobs calls it again after a
-        restart, for each unfinished job, with the same job id. If the executor has a journal of
-        that id, it resumes the job from the journal. Otherwise it begins anew, unless `job.resumed`
-        says that it had accepted the job: then its data is lost, and it should raise `JobRejected`.
-        If a client has requested the job's end, the server calls `JobHandle.cancel` or
-        `JobHandle.drain` at once.
+        The server calls this method once for each job. After a restart, a server that stores its
+        jobs calls the method again for each unfinished job, with the same job id. If the executor
+        has a journal of that id, the executor resumes the job from the journal. If no journal
+        exists and `job.resumed` is false, the executor starts the job anew. If no journal exists
+        and `job.resumed` is true, the data of the job is lost, and the executor should raise
+        `JobRejected`. If a client has requested the job's end, the server then calls
+        `JobHandle.cancel` or `JobHandle.drain`.
 
-        The job itself runs on threads of the executor, and reports to `reporter`, which may be used
-        before this method returns. If a cancel or a drain arrives in the meantime, the server calls
-        the handle as soon as it exists.
+        The job runs on threads of the executor and reports to `reporter`. The executor may use
+        `reporter` before this method returns. If a cancel or a drain arrives during this method,
+        the server calls the handle as soon as the method has returned it.
 
         Raises:
             JobRejected: the job uses an unsupported feature, or can't be resumed. The job becomes
                 FAILED, and Run fails with the reason.
-            Unavailable: no resources exist to run the job, and this server will exit. A job of an
-                earlier server is left to the next one as it is.
+            Unavailable: no resources exist to run the job, and this server will exit. The state of
+                a job of an earlier server stays unchanged for the next server.
             Exception: any other error makes the job FAILED, and Run fails with INTERNAL and the
                 exception's one-line text.
         """

@@ -1,8 +1,8 @@
-"""Prepared jobs, which wait for their artifacts and for Run, and expire if neither arrives.
+"""Prepared jobs, which wait for their artifacts and for Run, and expire without them.
 
-The server always accepts one more job. If the limits are reached, it drops the oldest preparations
-of the client that has most. So no client can lock out others, and only a client that prepares
-without end loses jobs.
+The server always accepts one more job. If the prepared jobs exceed the limits, the server drops the
+oldest prepared jobs of the client that has the most. So no client can block other clients, and only
+a client that prepares too many jobs loses some of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ClientConnection:
 
     @classmethod
     def from_peer_name(cls, name: str) -> ClientConnection:
-        """Returns the peer for a name of gRPC, such as `ipv4:10.0.0.7:41000`."""
+        """Returns the connection for a peer name of gRPC, such as `ipv4:10.0.0.7:41000`."""
         return cls(name.rpartition(":")[0], name)
 
 
@@ -173,11 +173,11 @@ class Preparations:
     def set_staged(self, preparation: Preparation, owner: str, staged: Staged) -> None:
         """Records the staged files of the dependencies, which `owner` holds from now on.
 
-        Staging again replaces the files of the previous staging.
+        If a client stages again, the new files replace the previous files.
 
         Raises:
-            NotFound: the preparation has been run or has expired meanwhile.
-            LimitExceeded: the preparation was dropped for other jobs.
+            NotFound: the prepared job was run or expired during the staging.
+            LimitExceeded: the server dropped the prepared job to accept other jobs.
         """
         with self._lock:
             if preparation.preparation_id not in self._by_id:

@@ -85,11 +85,11 @@ class JobRegistry:
         """Records and starts the prepared job; returns the job's id, which differs from the
         preparation's id.
 
-        A repeated Run starts nothing. It returns the answer to the first Run, so that a client can
-        ask again after its connection broke.
+        A repeated Run starts nothing and returns the answer to the first Run. So a client can
+        repeat the call after its connection broke.
 
         Raises:
-            NotFound, NotReady: see `Preparations.take`.
+            NotFound, NotReady: see `Preparations.take_preparation`.
             Unavailable: the server is shutting down, or the job can't be recorded.
             JobRejected: the executor refuses the job, which exists and is FAILED.
             ExecutorFailed: the executor failed to start the job, which exists and is FAILED.
@@ -107,8 +107,8 @@ class JobRegistry:
             try:
                 self._record_and_start(start, preparation, retrieval_endpoint)
             except BaseException as error:
-                # The error lives as long as the job, so drop its traceback and the objects that it
-                # refers to.
+                # Drop the traceback of the error and the objects that it refers to, because the
+                # error stays in memory as long as the job.
                 start.answer.set_exception(_strip_traceback(error))
             else:
                 start.answer.set_result(start.job_id)
@@ -249,7 +249,9 @@ class JobRegistry:
             job.message(Importance.WARNING, f"the job can't resume yet: {reason}")
 
     def _locate_artifacts(self, spec: JobSpec) -> dict[str, tuple[StagedArtifact, ...]]:
-        """Returns the artifacts of a job with their current paths, which can differ from those of an earlier server."""
+        """Returns the artifacts of a job with their paths on this server, which can differ from the
+        paths on an earlier server.
+        """
         return {
             environment_id: tuple(
                 attrs.evolve(one, path=str(self._store.get_path(one.sha256))) for one in artifacts
@@ -348,11 +350,8 @@ class JobRegistry:
         return tuple(job.spec.job_id for job in running)
 
     def _list_unfinished_jobs(self) -> list[Job]:
-        return [
-            job
-            for job in self.list_jobs()
-            if isinstance(job, Job) and not job.current.state.is_terminal
-        ]
+        jobs = (job for job in self.list_jobs() if isinstance(job, Job))
+        return [job for job in jobs if not job.current.state.is_terminal]
 
     def suspend_all(self) -> tuple[str, ...]:
         """Ignores all further reports of jobs; returns the ids of the unfinished ones."""

@@ -30,10 +30,10 @@ def follow_with_reconnects(
 ) -> Iterator[_Item]:
     """Yields the new items of a stream, and opens the stream again each time the connection is lost.
 
-    `open_stream` gets the remaining seconds of `timeout`. After a loss, the function calls it
-    again, first after 0.1 s and then at growing intervals of up to 2 s. It gives up if no item
-    arrives within `reconnect_seconds` after the loss. `pause` waits, and returns whether to give
-    up.
+    `open_stream` receives the remaining seconds of `timeout`. After a loss, the function opens the
+    stream again after 0.1 s, and then at growing intervals of up to 2 s. The function gives up if
+    no item arrives within `reconnect_seconds` after the loss. `pause` waits for the given number of
+    seconds, and returns whether to give up.
 
     Raises:
         JobApiError: the stream ended for another reason, or the server was lost for too long.

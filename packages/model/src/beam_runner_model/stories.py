@@ -60,12 +60,12 @@ class DataPiece:
     """Data that a bundle reads or writes.
 
     Attributes:
-        name: the collection; the name of the side input; ``state`` for the state of a key shard, ``residual``
-            for work that the bundle handed back, ``input`` for the main input.
+        name: the name of the collection or the side input; ``state`` for the state of a key shard,
+            ``residual`` for the rest of a split bundle, ``input`` for the main input.
         file: the path of the file in the job's folder; empty if the rows are in the journal itself.
         elements: the number of elements.
-        bytes: their size.
-        min_timestamp: the earliest event time (ms); None if there isn't any.
+        bytes: the size of the elements in bytes.
+        min_timestamp: the earliest event time (ms); None if the elements have no event time.
     """
 
     name: str
@@ -77,20 +77,20 @@ class DataPiece:
 
 @attrs.frozen
 class StoryStep:
-    """One thing that happened to a bundle.
+    """Event in the history of a bundle.
 
     Attributes:
-        kind: what happened.
-        entry: the number of the journal's entry that says so.
+        kind: the kind of the event.
+        entry: the number of the journal entry that records the event.
         attempt: the number of the attempt.
         time: the processing time of the job (ms).
-        lane: the number of the lane that ran the attempt; None if the journal doesn't say it.
-        host: the machine of the worker process; empty if the journal doesn't say it.
-        pid: that process.
-        reads: the data that the attempt gets.
-        writes: the data that was committed, or given away.
+        lane: the number of the lane that ran the attempt; None if the journal has no lane.
+        host: the machine of the worker process; empty if the journal has no machine.
+        pid: the process id of the worker process.
+        reads: the data that the attempt reads.
+        writes: the data that was committed or handed over to other bundles.
         failure: the failure of the attempt.
-        reason: why a section was refused.
+        reason: the reason for which a section was refused.
     """
 
     kind: StoryKind = attrs.field(converter=StoryKind)
@@ -108,15 +108,15 @@ class StoryStep:
 
 @attrs.frozen
 class BundleStory:
-    """Everything that the journal says about one bundle.
+    """History of one bundle according to the journal.
 
     Attributes:
-        bundle: its number.
-        status: what the journal knows of it.
-        stage: the id of its stage.
-        steps: the full names of the transforms in its stages.
-        shard: its key shard; None if it isn't keyed.
-        happened: what happened, oldest first.
+        bundle: the number of the bundle.
+        status: the status of the bundle in the journal.
+        stage: the id of the bundle's stage.
+        steps: the full names of the transforms in the stage.
+        shard: the key shard of the bundle; None if the stage isn't keyed.
+        happened: the events of the bundle, oldest first.
         first_entry: the number of the first entry after the latest snapshot.
         next_bundle: the number of the next bundle of the job.
     """

@@ -32,8 +32,8 @@ def align_time_down(time: Timestamp, period: Duration, offset: Duration) -> Time
 def align_time_after(time: Timestamp, period: Duration, offset: Duration) -> Timestamp:
     """Returns the first `offset + n * period` (ms) after `time`.
 
-    The result can exceed `MAX_TIMESTAMP`. Windows can start there, but callers must clamp a result
-    that sets a timer.
+    The result can exceed `MAX_TIMESTAMP`, because a window can start at such a time. Callers that
+    set a timer must clamp the result.
     """
     return align_time_down(time, period, offset) + period
 

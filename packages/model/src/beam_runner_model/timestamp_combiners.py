@@ -39,8 +39,8 @@ def combine_timestamps(
 ) -> Timestamp:
     """Returns the output timestamp (ms) for elements with these timestamps (ms) in this window.
 
-    Without timestamps, the result is the end of the window. Combining combined timestamps gives the
-    same result as combining all timestamps at once.
+    Without timestamps, the result is the end of the window. The timestamps can themselves be
+    results of this function.
     """
     end = window.max_timestamp()
     choose = get_reducer(combiner)

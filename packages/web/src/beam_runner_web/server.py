@@ -100,7 +100,8 @@ def _open_listening_socket(host: str, port: int | None) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        # Listen before the server runs: a user who sees the address may send a request at once.
+        # Listen before the server runs, because a user can send a request as soon as the address is
+        # printed.
         listening.listen()
     except BaseException:
         listening.close()

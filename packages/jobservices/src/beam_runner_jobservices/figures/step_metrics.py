@@ -118,7 +118,9 @@ class JobFigures:
 
 
 def compute_figures(metrics: JobMetrics, tree: StepTree, waits: Sequence[Wait] = ()) -> JobFigures:
-    """Returns metrics by step and stage; attempted values if a metric has only one. `waits` are those of the job."""
+    """Returns the metrics of a job by step and stage. A metric without committed values has its
+    attempted values. `waits` are the waits of the job.
+    """
     infos = metrics.attempted or metrics.committed
     counts: dict[str, int] = defaultdict(int)
     sizes: dict[str, Distribution] = {}

@@ -1,4 +1,4 @@
-"""Texts and numbers for people. Texts of users are sanitized here."""
+"""Formatting of texts and numbers for display. Users' texts are sanitized in this module."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from datetime import UTC, datetime
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-# Control characters, and those that change the direction of text, which could disguise a file name.
+# Match control characters, and characters that change the direction of text, because they could
+# disguise a file name.
 _HIDDEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
 )
@@ -36,7 +37,7 @@ def truncate_to_line(text: str, limit: int = 200) -> str:
 
 
 def format_count(value: float | None) -> str:
-    """Returns a count, such as `1,234`, `34.5 k` or `1.20 M`; `–` for None."""
+    """Returns a count as text, such as `1,234`, `34.5 k` or `1.20 M`; `–` for None."""
     if value is None:
         return "–"
     size = abs(value)
@@ -57,7 +58,7 @@ def format_exact_number(value: float | None) -> str:
 
 
 def format_size(value: float | None) -> str:
-    """Returns a number of bytes, such as `3.1 MB`."""
+    """Returns a number of bytes as text, such as `3.1 MB`."""
     if value is None:
         return "–"
     for unit in ("B", "KB", "MB", "GB"):
@@ -70,7 +71,7 @@ def format_size(value: float | None) -> str:
 
 
 def format_duration(seconds: float | None) -> str:
-    """Returns a duration, such as `0.4 s`, `12 s`, `3 min 20 s` or `2 h 5 min`."""
+    """Returns a duration as text, such as `0.4 s`, `12 s`, `3 min 20 s` or `2 h 5 min`."""
     if seconds is None:
         return "–"
     seconds = max(0.0, seconds)
@@ -118,7 +119,9 @@ def is_max_timestamp(watermark: int | None) -> bool:
 
 
 def format_watermark(value: int | None, now: float) -> str:
-    """Returns a watermark (ms) for people: `12 s behind`, `start` or `end`."""
+    """Returns the lag of a watermark (ms) as text, such as `12 s behind`; `start` or `end` for the
+    bounds of event time.
+    """
     if value is None:
         return "–"
     if is_min_timestamp(value):

@@ -29,8 +29,8 @@ _Rendered = tuple[dict[str, str], float, bool]
 
 
 class EventStreams:
-    """Server of the streams, at most `MOST_STREAMS` at once. Beyond the limit, pages stay as they were
-    loaded.
+    """Server of event streams for live pages, at most `MOST_STREAMS` at once. Pages beyond the limit
+    don't update by themselves.
 
     `in_thread` runs blocking calls.
     """

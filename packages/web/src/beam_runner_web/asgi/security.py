@@ -33,11 +33,12 @@ _HEADERS = {
 
 
 class RequestGuard:
-    """ASGI middleware that refuses forbidden requests before the application sees them.
+    """ASGI middleware that refuses forbidden requests before the application handles them.
 
-    - A Host that isn't this machine's or one of `allowed_hosts`: 421.
-    - An unsafe method from another origin, or in `read_only` mode: 403.
-    - If there is a `token`, a request without it: 401, or for pages a redirect to the login.
+    - 421 for a Host header that is neither this machine nor one of `allowed_hosts`.
+    - 403 for an unsafe method from another origin, or in `read_only` mode.
+    - 401 for a request without `token`, if one is set. For pages, the answer is a redirect to the
+      login page.
     """
 
     def __init__(
@@ -99,7 +100,9 @@ class RequestGuard:
 
 
 def _choose_cache_control(scope: Scope) -> str:
-    """Returns the caching header: resources with a version in the address never change; others are not cached."""
+    """Returns the `Cache-Control` header. Browsers cache resources with a version in the address
+    forever, and nothing else.
+    """
     versioned = "/static/" in scope["path"] and scope["query_string"].startswith(b"v=")
     return "public, max-age=31536000, immutable" if versioned else "no-store"
 

@@ -1,1 +1,1 @@
-"""Causes: why a job failed, is slow or stuck, and what a job that runs well does."""
+"""Causes of failed, slow and stuck jobs, and descriptions of healthy jobs."""

@@ -1,4 +1,4 @@
-"""Short descriptions of what a healthy job is doing."""
+"""Short descriptions of the current activity of a healthy job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences about long-running bundles: those without progress, and those that are slower than others."""
+"""Sentences about long-running bundles: bundles without progress, and bundles that are slower than others."""
 
 from __future__ import annotations
 

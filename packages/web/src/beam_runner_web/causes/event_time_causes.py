@@ -28,7 +28,9 @@ _MOST_TOLD = 3
 
 
 def _find_delaying_stages(facts: JobFacts) -> Iterator[Cause]:
-    """Yields the stages of a stream that cause a delay, and not those that only inherit it."""
+    """Yields a sentence for each stage of a stream that delays event time. Skips stages that only
+    inherit the delay of another stage.
+    """
     snapshot = facts.snapshot
     if snapshot.state.is_terminal or not snapshot.streaming:
         return
@@ -187,8 +189,8 @@ def _find_dropped_data(facts: JobFacts) -> Iterator[Cause]:
 
 
 def _find_open_windows(facts: JobFacts) -> Iterator[Cause]:
-    """Yields sentences about groupings without output, because all their windows are open. They look
-    stuck otherwise.
+    """Yields sentences about groupings that have no output yet because all their windows are open.
+    Without such a sentence, the grouping seems stuck.
     """
     snapshot = facts.snapshot
     if snapshot.state is not JobState.RUNNING or not snapshot.streaming:

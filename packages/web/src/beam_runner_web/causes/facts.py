@@ -82,7 +82,7 @@ class JobFacts:
     states: dict[str, StepState]
 
     def name_stage(self, stage: StageFigures) -> str:
-        """Returns a name for a stage: the step that users would look at."""
+        """Returns a name for a stage: the name of the step that takes most of its time."""
         return self.name_steps(stage.steps) or stage.name
 
     def find_main_step(self, stage: StageFigures) -> str:
@@ -134,7 +134,9 @@ class JobFacts:
         return next((key for key in groupings if key not in stage.steps), "")
 
     def list_upstream_stages(self, stage: StageFigures) -> list[StageFigures]:
-        """Returns the stages whose output a stage reads, also through steps that no stage runs, such as groupings."""
+        """Returns the stages whose output a stage reads, directly or through steps that no stage runs,
+        such as groupings.
+        """
         tree = self.snapshot.tree
         pending, seen, found = list(stage.steps), set(stage.steps), dict[str, StageFigures]()
         while pending:
@@ -173,7 +175,7 @@ class JobFacts:
         )
 
     def find_earlier_sample(self, seconds: float) -> MetricSample | None:
-        """Returns the job as it was the given time ago or somewhat earlier; None if no sample is so old."""
+        """Returns the latest sample that is at least `seconds` old; None if no sample is old enough."""
         snapshot = self.snapshot
         return next(
             (s for s in reversed(snapshot.samples) if s.time <= snapshot.taken - seconds), None

@@ -1,4 +1,4 @@
-"""Sentences about the waits of a job: a table defines what happens for each kind of wait."""
+"""Sentences about the waits of a job, by a table with one rule for each kind of wait."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def _are_failures_reported(facts: JobFacts, execution: Execution, wait: Wait) ->
 
 @attrs.frozen
 class _WaitRule:
-    """How to report waits of one kind.
+    """Rule for the report of one kind of wait.
 
     Attributes:
-        at_once: whether to report them at once; otherwise only if nothing was committed for some
-            seconds.
-        is_told: whether other sentences cover them, or users don't need them.
-        page: the page with details; empty for the stage's card on its page.
+        at_once: whether to report the wait immediately. If not, the wait is reported only if the
+            job has committed nothing for some seconds.
+        is_told: whether another sentence covers the wait, or users don't need to know the wait.
+        page: the page with details; empty for the stage's card on the page of stages.
         more: an additional explanation.
     """
 
@@ -101,8 +101,8 @@ def find_job_waits(facts: JobFacts) -> Iterator[Cause]:
 
 
 def find_stage_waits(facts: JobFacts) -> Iterator[Cause]:
-    """Yields sentences about waits of stages. Waits that can end by themselves count only if nothing
-    else progresses.
+    """Yields sentences about waits of stages. Reports a wait that can end without help only if the job
+    makes no progress.
     """
     execution = facts.snapshot.execution
     if execution is None:
@@ -157,7 +157,7 @@ def _choose_severity(wait: Wait, stage: StageFigures | None) -> CauseSeverity:
 
 
 def choose_outage_severity(seconds: float) -> CauseSeverity:
-    """Returns the severity of a neighbour's outage of the given length."""
+    """Returns the severity of an outage of an external service, by its duration in seconds."""
     return CauseSeverity.BAD if seconds >= _LONG_SECONDS else CauseSeverity.WARN
 
 
@@ -178,9 +178,9 @@ def _find_stage(facts: JobFacts, wait: Wait) -> StageFigures | None:
 
 
 def _waits_for_sibling_step(facts: JobFacts, wait: Wait) -> bool:
-    """Returns whether a step with little input waits for a part of the same composite.
+    """Returns whether a step with little input waits for another part of the same composite.
 
-    A global combine waits for its default value in this way, and the wait ends by itself.
+    A global combine waits for its default value in this way. Such a wait ends without help.
     """
     tree, stage = facts.snapshot.tree, _find_stage(facts, wait)
     step = _find_waiting_step(facts, wait, stage)

@@ -1,8 +1,7 @@
-"""Layout of a graph in layers: each box is below the boxes of its inputs, with room for the edges that
-pass between them.
+"""Layout of a graph in layers: each box is below the boxes of its inputs, with room for edges that
+pass between boxes.
 
-Within a layer, the position of a box is near the boxes to which it is connected, as far as there is
-room.
+Within a layer, each box is as near as possible to its connected boxes.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class _LayerItem:
 
 
 def arrange_in_layers(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> LayerLayout:
-    """Returns the layout of boxes, given by their keys and sizes, and of the edges between them."""
+    """Returns the positions of boxes and of the edges between them. `sizes` has the size of each box by its key."""
     layers, ahead = _assign_layers(tuple(sizes), tuple(dict.fromkeys(edges)))
     boxes = {key: _LayerItem(layer, key, sizes[key][0] / 2) for key, layer in layers.items()}
     ways = {edge: _make_edge_items(boxes[edge[0]], boxes[edge[1]]) for edge in ahead}
@@ -83,9 +82,9 @@ def arrange_in_layers(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> Layer
 def _assign_layers(
     keys: Sequence[str], edges: Iterable[Edge]
 ) -> tuple[dict[str, int], tuple[Edge, ...]]:
-    """Returns the layer of each box, below its inputs, and the edges without those that close a cycle.
+    """Returns the layer of each box, below the boxes of its inputs, and the edges that close no cycle.
 
-    Closed composites can depend on each other. Of each cycle, the function removes the edge that
+    Closed composites can depend on each other. In each cycle, the function removes the edge that
     leads furthest back.
     """
     at = {key: number for number, key in enumerate(keys)}

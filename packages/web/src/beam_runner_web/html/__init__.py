@@ -1,1 +1,1 @@
-"""Pages: what they show, as records, and the templates that make HTML of them."""
+"""Records with the content of the pages, and the templates that render the records as HTML."""

@@ -24,8 +24,8 @@ _RUNNING = (JobState.STARTING, JobState.RUNNING, JobState.DRAINING, JobState.CAN
 class JobLine:
     """A job in the list. Times are wall-clock seconds, or None if the server doesn't report them.
 
-    `kept_until` is the time at which the server removes the state of a finished job, if it keeps
-    the state.
+    `kept_until` is the time at which the server removes the state of a finished job. It is None if
+    the server retains no state.
     """
 
     id: str

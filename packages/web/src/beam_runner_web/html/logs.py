@@ -93,7 +93,9 @@ def read_all_lines(job: JobView, chosen: LogFilter) -> list[LogLine]:
 
 
 def list_filter_steps(job: JobView, chosen: LogFilter, found: LogPart) -> list[StepNode]:
-    """Returns the steps to filter by: all steps, or in a large pipeline those with lines, and their composites."""
+    """Returns the steps for the filter of the log. In a large pipeline, these are only steps with
+    lines, and their composites.
+    """
     steps = job.tree.steps
     if len(steps) <= _MOST_STEPS:
         return list(steps.values())

@@ -156,7 +156,8 @@ class PageContents:
         """Returns the current stacks of a job's worker threads.
 
         Raises:
-            JobApiError: UNIMPLEMENTED if the server has no such call; otherwise as `view_job`.
+            JobApiError: UNIMPLEMENTED if the server lacks the observation service; otherwise the
+                errors of `view_job`.
         """
         found = self.watches.client.stacks(job_id)
         everything = "all" in query
@@ -171,10 +172,12 @@ class PageContents:
         }
 
     def show_bundle(self, job_id: str, query: QueryParams) -> Values:
-        """Everything that the journal of a job says about the bundle that the address names, if it names one.
+        """Returns the journal's records about the bundle whose number is in the address; no records
+        without a number.
 
         Raises:
-            JobApiError: UNIMPLEMENTED where the server keeps no journal; else as `view_job`.
+            JobApiError: UNIMPLEMENTED if the server has no journals; otherwise the errors of
+                `view_job`.
         """
         number = query.get("number", "").strip()
         is_number = number.isdecimal() and len(number) <= _DIGITS
@@ -189,7 +192,7 @@ class PageContents:
         }
 
     def show_job_page(self, job_id: str, page: str, query: QueryParams) -> Values:
-        """Returns the content of a page of a job. Raises the same errors as `view_job`."""
+        """Returns the content of a page of a job. Raises the errors of `view_job`."""
         view = self.view_job(job_id)
         return {
             **self._make_common_values(),

@@ -1,4 +1,4 @@
-"""Stacks of bundles without progress, collected automatically so that the reason is visible at once."""
+"""Automatic collection of the stacks of bundles without progress, so that pages can show the line that blocks."""
 
 from __future__ import annotations
 
@@ -58,9 +58,8 @@ class StalledStacks:
                 one for one in map(WorkerThread.from_stack, found) if one.is_users
             )
         except (JobApiError, ValueError):
-            # The server has no such call or is unavailable, which other calls report. Or the client
-            # was closed
-            # meanwhile, because no page is open.
+            # The server lacks the observation service or is unavailable, which other calls report.
+            # Or the client was closed during the call, because no page is open.
             self._threads = ()
         finally:
             self._asking.release()

@@ -35,8 +35,8 @@ def compute_step_states(
 ) -> Mapping[str, StepState]:
     """Returns the state of each step.
 
-    `failed` are the steps whose error ended the job, and `moving` those that emitted elements just
-    now.
+    `failed` are the steps whose error ended the job. `moving` are the steps that emitted elements
+    since the last sample.
     """
     found: dict[str, StepState] = {}
     if not state.is_terminal:
@@ -56,7 +56,7 @@ def compute_step_states(
             found.setdefault(key, usual)
             continue
         worst = next((one for one in _OF_COMPOSITES if one in children), None)
-        # Steps that no stage names, such as an impulse, don't count.
+        # Ignore steps that no stage names, such as an impulse.
         leaves = [found[leaf] for leaf in tree.list_leaves(key) if leaf in told]
         if worst is None and leaves:
             is_done = all(leaf is StepState.DONE for leaf in leaves)
@@ -68,7 +68,9 @@ def compute_step_states(
 def _infer_states_between_stages(
     tree: StepTree, told: Mapping[str, StepState]
 ) -> Mapping[str, StepState]:
-    """Returns the states of steps that no stage runs, such as a grouping, from the steps that read their output."""
+    """Returns the states of steps that no stage runs, such as a grouping. The state is the state of
+    the steps that read the output.
+    """
     if not told:
         return {}
     readers: dict[str, list[str]] = defaultdict(list)

@@ -31,7 +31,7 @@ _RATE_SECONDS = 10.0
 _LEAST_RATE_SECONDS = 0.8
 _COST_FACTOR = 20
 _NOT_NOW = ("FAILED_PRECONDITION", "NOT_FOUND")
-"""The codes with which a server answers if a job doesn't run, or has no such data."""
+"""The gRPC status codes of a server for a job that isn't running, or that has no such data."""
 
 Told = TypeVar("Told")
 
@@ -46,19 +46,21 @@ class MetricSample:
 
 @attrs.frozen
 class JobSnapshot:
-    """A job as it was at `taken` (wall-clock seconds).
+    """State of a job at the time `taken` (wall-clock seconds).
 
     Attributes:
-        events: its states, oldest first.
+        events: the states of the job, oldest first.
         messages: the stored messages, oldest first.
-        samples: earlier metrics, oldest first, and the current ones last.
-        execution: what the job is doing now; None if the server doesn't report it, or nothing runs.
+        samples: earlier metrics, oldest first, and the current metrics last.
+        execution: the running bundles and waits of the job; None if the server doesn't report them,
+            or nothing runs.
         history: the history of stages before the page was opened, oldest first.
-        failures: its errors by type, step and line, the latest last.
+        failures: the errors of the job by type, step and line, the latest last.
         threads: the threads in user code, while a bundle makes no progress.
         warnings: the number of warnings that don't report a failed attempt.
         last_warning: the latest of these warnings.
-        away: why the server doesn't answer now, or empty. The rest is then older.
+        away: the reason for which the server doesn't answer now; empty if the server answers. If it
+            is set, the other attributes are older than `taken`.
     """
 
     job: JobInfo
@@ -107,7 +109,7 @@ class JobSnapshot:
         return (self.ended or self.taken) - self.started
 
     def rate(self, count: Callable[[JobFigures], int | None]) -> float | None:
-        """Returns how much a metric has grown per second, over about the last 10 s."""
+        """Returns the increase of a metric per second, over about the last 10 s."""
         if self.state.is_terminal or not self.samples:
             return None
         last = self.samples[-1]
@@ -222,17 +224,17 @@ class JobFollower:
             return None
 
     def _request_execution(self) -> Execution | None:
-        """Returns what the job is doing now."""
+        """Returns the running bundles and waits of the job; None if the server doesn't report them."""
         return self._call_optional(
             "execution", lambda: self._client.execution(self._job_id), *_NOT_NOW
         )
 
     def _request_errors(self, messages: tuple[JobMessage, ...]) -> JobErrors:
-        """Returns the job's errors: all of them if the server reports them, otherwise those among `messages`."""
+        """Returns the job's errors. If the server doesn't report errors, returns the errors among `messages`."""
         found = self._call_optional("errors", lambda: self._client.errors(self._job_id))
         if found is None:
             return collect_errors(messages, self._tree.names)
-        # The tree omits steps that only wrap all others.
+        # Map the steps of the errors to the tree, which omits steps that only wrap all other steps.
         groups = (
             attrs.evolve(
                 one, failure=attrs.evolve(one.failure, step=self._tree.find(one.failure.step))
@@ -255,7 +257,7 @@ class JobFollower:
         return self._before or {}
 
     def logs(self, query: LogQuery) -> LogAnswer | None:
-        """Returns a part of the job's log; None if the server has no such call, or doesn't answer now."""
+        """Returns a part of the job's log; None if the server lacks the observation service or is unavailable."""
         away = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
         return self._call_optional("logs", lambda: self._client.logs(self._job_id, query), *away)
 
@@ -296,8 +298,8 @@ class _MessageFeed:
             self._over.set()
 
     def wait_until_quiet(self, *, ended: bool) -> None:
-        """Waits until all events so far are read: to the stream's end for a finished job, otherwise
-        until no event arrives for a moment.
+        """Waits until the feed has read all events so far. For a finished job, that is the end of the
+        stream; otherwise, no event has arrived for 0.1 s.
         """
         limit = time.monotonic() + _SETTLE_LIMIT_SECONDS
         if ended:
@@ -358,7 +360,7 @@ class OpenJobs:
         return kept
 
     def close_unused(self) -> None:
-        """Closes the watches that no page has used for a while."""
+        """Closes the followers of jobs that no page has used for some seconds."""
         limit = time.monotonic() - self._keep
         with self._lock:
             unused = [key for key, watch in self._watches.items() if watch.used < limit]
