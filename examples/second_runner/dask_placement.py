@@ -59,7 +59,7 @@ class DaskPlacement(SingleMachinePlacement):
     def job(self, job_id: str, name: str) -> DaskJob:
         assert self._client is not None
         assert self._endpoints is not None
-        return DaskJob(self._client, job_id, self._endpoints.of(make_job_scope(job_id)))
+        return DaskJob(self._client, job_id, self._endpoints.make_endpoint(make_job_scope(job_id)))
 
     def stop(self) -> None:
         """Stops Dask; further calls do nothing."""

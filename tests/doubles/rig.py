@@ -52,7 +52,7 @@ class LoggedJournal:
         self._journal = journal
         self._log = log
 
-    def append(self, entries: Sequence[bytes]) -> None:
+    def append_entries(self, entries: Sequence[bytes]) -> None:
         self._journal.append_entries(entries)
         for blob in entries:
             for entry in decode_entries(blob):
@@ -60,7 +60,7 @@ class LoggedJournal:
                     attempt = Attempt(entry.done.bundle, entry.done.attempt)
                     self._log.append(("commit", attempt))
 
-    def snapshot(self, state: bytes) -> None:
+    def write_snapshot(self, state: bytes) -> None:
         self._journal.store_snapshot(state)
 
     def __getattr__(self, name: str) -> Any:
@@ -134,7 +134,7 @@ class Rig:
             policies = DefaultPolicy(), self.section_policy
             ledger = JobLedger(self.plan, SHARDS, Limits(**limits), *policies)
             ledger.apply_entry(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
-            self.journal.snapshot(ledger.encode_snapshot())
+            self.journal.write_snapshot(ledger.encode_snapshot())
         return ledger
 
     @property

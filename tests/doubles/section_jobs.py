@@ -33,21 +33,21 @@ class SectionJob:
     links: list[WorkerLink] = attrs.field(factory=list)
     said: list[FromWorker] = attrs.field(factory=list)
 
-    def job_work(self) -> JobWork:
+    def make_job_work(self) -> JobWork:
         return self.work
 
-    def artifact(self, sha256: str) -> Iterator[bytes]:
+    def read_artifact(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)
 
-    def attached(self, link: WorkerLink) -> None:
+    def handle_attached(self, link: WorkerLink) -> None:
         self.links.append(link)
 
-    def received(self, link: WorkerLink, message: FromWorker) -> None:
+    def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
         self.said.append(message)
         if self.runner is not None:
             self.runner.heard(message)
 
-    def detached(self, link: WorkerLink) -> None:
+    def handle_detached(self, link: WorkerLink) -> None:
         if link in self.links:
             self.links.remove(link)
 

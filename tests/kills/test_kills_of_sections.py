@@ -147,7 +147,7 @@ def test_section_with_killed_processes_loses_and_duplicates_no_element(
         spark.context,
         pools,
         slot,
-        server.endpoints.of(make_job_scope(job_id)),
+        server.endpoints.make_endpoint(make_job_scope(job_id)),
         job_id,
         plan,
         SHARDS,

@@ -27,11 +27,11 @@ class Journal:
         self.committed: list[bytes] = []
         self.snapshots: list[bytes] = []
 
-    def append(self, entries: Sequence[bytes]) -> None:
+    def append_entries(self, entries: Sequence[bytes]) -> None:
         self._work()
         self.committed += entries
 
-    def snapshot(self, state: bytes) -> None:
+    def store_snapshot(self, state: bytes) -> None:
         self._work()
         self.snapshots.append(state)
 
