@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent / "fnapi"))
 from beam_runner_model.chunks import FlushBarrier
 from mini_runner import MiniRunner
 from stateful_host import StatefulStage
-from tiny_host import Artifacts, Logs, TinyHost, external, job_with, pickle_by_value
+from tiny_host import Artifacts, Logs, TinyHost, create_job, external, pickle_by_value
 
 from beam_runner_worker import limits
 from beam_runner_worker.errors import BundleError
@@ -62,7 +62,7 @@ def run_embedded(p: beam.Pipeline) -> None:
 def run_over_fn_api(p: beam.Pipeline) -> None:
     address, pool = BeamFnExternalWorkerPoolServicer.start()
     host = TinyHost(p)
-    job = job_with(external(address), environments=host.environment_ids)
+    job = create_job(external(address), environments=host.environment_ids)
     server = FnApiServer(job, Artifacts(), Logs())
     try:
         host.run(server.harness)

@@ -7,7 +7,7 @@ from typing import Any
 import apache_beam as beam
 
 
-class OfNumbers(beam.DoFn):
+class NumberBatchDoFn(beam.DoFn):
     """A base class that declares the types for Beam."""
 
     def get_input_batch_type(self, input_element_type: Any) -> Any:

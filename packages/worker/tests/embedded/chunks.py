@@ -23,7 +23,7 @@ def decode_elements(impl: Any, chunk: ElementChunk) -> list[WindowedValue]:
     return elements
 
 
-def cut(data: bytes, ends: Iterable[int]) -> list[bytes]:
+def split_at_ends(data: bytes, ends: Iterable[int]) -> list[bytes]:
     pieces, start = [], 0
     for end in ends:
         pieces.append(data[start:end])
@@ -31,33 +31,35 @@ def cut(data: bytes, ends: Iterable[int]) -> list[bytes]:
     return pieces
 
 
-def rows(chunk: KeyedChunk) -> Iterator[tuple[bytes, bytes, bytes, int | None]]:
+def read_rows(chunk: KeyedChunk) -> Iterator[tuple[bytes, bytes, bytes, int | None]]:
     """Returns the key, value, window and timestamp of every row."""
     count = chunk.count
     windows = [chunk.windows] * count if isinstance(chunk.windows, bytes) else chunk.windows
     times = chunk.timestamps if chunk.timestamps is not None else [None] * count
     yield from zip(
-        cut(chunk.key_data, chunk.key_ends),
-        cut(chunk.value_data, chunk.value_ends),
+        split_at_ends(chunk.key_data, chunk.key_ends),
+        split_at_ends(chunk.value_data, chunk.value_ends),
         windows,
         times,
         strict=True,
     )
 
 
-def group(chunks: Iterable[KeyedChunk], window_coder: Any, sessions: bool = False) -> GroupChunk:
+def group_rows(
+    chunks: Iterable[KeyedChunk], window_coder: Any, sessions: bool = False
+) -> GroupChunk:
     """Groups rows by encoded key and window, as a runner does."""
     impl = window_coder.get_impl()
     by_key: dict[bytes, list[tuple[Any, bytes]]] = {}
     for chunk in chunks:
-        for key, value, encoded, _ in rows(chunk):
+        for key, value, encoded, _ in read_rows(chunk):
             by_key.setdefault(key, []).append((impl.decode_nested(encoded), value))
     groups: list[tuple[bytes, Any, list[bytes]]] = []
     for key, pairs in by_key.items():
         merged: dict[Any, list[bytes]] = {}
         for own, value in pairs:
             if sessions:
-                own = _merged(own, [w for w, _ in pairs])
+                own = _merge_windows(own, [w for w, _ in pairs])
             merged.setdefault(own, []).append(value)
         groups.extend((key, w, values) for w, values in merged.items())
     return GroupChunk(
@@ -70,7 +72,7 @@ def group(chunks: Iterable[KeyedChunk], window_coder: Any, sessions: bool = Fals
     )
 
 
-def _merged(own: Any, everyone: list[Any]) -> Any:
+def _merge_windows(own: Any, everyone: list[Any]) -> Any:
     """Returns the union of the windows that overlap this window, as for sessions."""
     grown = True
     while grown:

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture
-def still(monkeypatch: pytest.MonkeyPatch) -> None:
+def instant_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes every run take no time. On a busy machine a slow run would shorten the next runs."""
     for module in (elements, par_do, runs):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: 0.0))

@@ -33,7 +33,7 @@ from beam_runner_model.stages import (
     OutputEdge,
     OutputKind,
 )
-from chunks import decode_elements, group
+from chunks import decode_elements, group_rows
 from phases import FUSING
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
@@ -53,7 +53,7 @@ class Logs:
         self.records.extend(records)
 
 
-class NoArtifacts:
+class EmptyArtifacts:
     """An artifact source without staged files."""
 
     def read(self, sha256: str) -> Iterator[bytes]:
@@ -105,12 +105,12 @@ class Plan:
         self.components = context.components
         self._view_buffers: dict[bytes, tuple[str, str]] = {}
         for stage in stages:
-            for pcollection, pattern in _side_inputs(stage.transforms).values():
+            for pcollection, pattern in _find_side_inputs(stage.transforms).values():
                 self._view_buffers[translations.create_buffer_id(pcollection)] = (
                     pcollection,
                     pattern,
                 )
-        self.stages = [self._plan(index, stage) for index, stage in enumerate(stages)]
+        self.stages = [self._plan_stage(index, stage) for index, stage in enumerate(stages)]
 
     def windowed_coder(self, pcollection_id: str) -> Any:
         self._windowed_coder_id(pcollection_id)
@@ -127,7 +127,7 @@ class Plan:
         coder.component_coder_ids[:] = [pcollection.coder_id, strategy.window_coder_id]
         return coder_id
 
-    def _plan(self, index: int, stage: translations.Stage) -> PlannedStage:
+    def _plan_stage(self, index: int, stage: translations.Stage) -> PlannedStage:
         transforms, outputs, output_buffers = {}, [], {}
         for proto in stage.transforms:
             transform = beam_runner_api_pb2.PTransform()
@@ -137,13 +137,13 @@ class Plan:
                 input_id, input_buffer = transform_id, bytes(transform.spec.payload)
                 transform_id = input_id = f"read/{transform_id}"
                 (pcollection_id,) = transform.outputs.values()
-                transform.spec.payload = self._port(pcollection_id)
+                transform.spec.payload = self._parse_port(pcollection_id)
             elif transform.spec.urn == bundle_processor.DATA_OUTPUT_URN:
                 buffer = bytes(transform.spec.payload)
                 transform_id = f"write/{transform_id}"
                 (pcollection_id,) = transform.inputs.values()
-                transform.spec.payload = self._port(pcollection_id)
-                outputs.append(self._output_edge(transform_id, buffer))
+                transform.spec.payload = self._parse_port(pcollection_id)
+                outputs.append(self._create_output_edge(transform_id, buffer))
                 output_buffers[transform_id] = buffer
             transforms[transform_id] = transform
         grouped = input_buffer.startswith(b"group:")
@@ -163,19 +163,19 @@ class Plan:
             input=InputEdge(input_id, InputKind.GROUPS if grouped else InputKind.ELEMENTS),
             outputs=tuple(outputs),
         )
-        return PlannedStage(spec, input_buffer, output_buffers, _side_inputs(stage.transforms))
+        return PlannedStage(spec, input_buffer, output_buffers, _find_side_inputs(stage.transforms))
 
-    def _output_edge(self, transform_id: str, buffer: bytes) -> OutputEdge:
+    def _create_output_edge(self, transform_id: str, buffer: bytes) -> OutputEdge:
         if buffer.startswith(b"group:"):
             return OutputEdge(transform_id, OutputKind.KEYED)
         return OutputEdge(transform_id, OutputKind.ELEMENTS)
 
-    def _port(self, pcollection_id: str) -> bytes:
+    def _parse_port(self, pcollection_id: str) -> bytes:
         coder_id = self._windowed_coder_id(pcollection_id)
         return beam_fn_api_pb2.RemoteGrpcPort(coder_id=coder_id).SerializeToString()
 
 
-def _side_inputs(
+def _find_side_inputs(
     transforms: Iterable[beam_runner_api_pb2.PTransform],
 ) -> dict[tuple[str, str], tuple[str, str]]:
     found = {}
@@ -209,7 +209,7 @@ class MiniRunner:
     ) -> None:
         self.plan = Plan(pipeline)
         self.logs = logs or Logs()
-        self.harness = EmbeddedHarness(job(**options), NoArtifacts(), self.logs)
+        self.harness = EmbeddedHarness(job(**options), EmptyArtifacts(), self.logs)
         self.results: list[tuple[PlannedStage, BundleResult]] = []
         self.buffers: dict[bytes, list[OutputChunk]] = collections.defaultdict(list)
         self._chunks_per_bundle = chunks_per_bundle
@@ -242,7 +242,7 @@ class MiniRunner:
         if stage.input_buffer == translations.IMPULSE_BUFFER:
             yield ElementChunk(1, IMPULSE)
         elif stage.spec.input.kind is InputKind.GROUPS:
-            yield group(self.buffers[stage.input_buffer], *self._windowing(stage))
+            yield group_rows(self.buffers[stage.input_buffer], *self._find_windowing(stage))
         else:
             yield from self.buffers[stage.input_buffer]
 
@@ -265,7 +265,7 @@ class MiniRunner:
                     sums[dict(info.labels)["NAME"]] += stream.read_var_int64()
         return dict(sums)
 
-    def _windowing(self, stage: PlannedStage) -> tuple[Any, bool]:
+    def _find_windowing(self, stage: PlannedStage) -> tuple[Any, bool]:
         """Returns the window coder of a stage's input, and whether its windows are sessions."""
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
         (pcollection_id,) = descriptor.transforms[stage.spec.input.transform_id].outputs.values()
@@ -287,7 +287,7 @@ class Views:
     def get_version(self, transform_id: str, tag: str) -> int:
         return 1
 
-    def _rows(self, transform_id: str, tag: str, wanted: bytes) -> Iterator[tuple[Any, Any]]:
+    def _read_rows(self, transform_id: str, tag: str, wanted: bytes) -> Iterator[tuple[Any, Any]]:
         pcollection_id, _ = self._stage.side_inputs[transform_id, tag]
         coder = self._runner.plan.windowed_coder(pcollection_id)
         window_impl = coder.window_coder.get_impl()
@@ -300,12 +300,12 @@ class Views:
         self.calls["iterable"] += 1
         return b"".join(
             coder.get_impl().encode_nested(value)
-            for coder, value in self._rows(transform_id, tag, window)
+            for coder, value in self._read_rows(transform_id, tag, window)
         )
 
-    def _groups(self, transform_id: str, tag: str, window: bytes) -> dict[bytes, list[bytes]]:
+    def _group_values(self, transform_id: str, tag: str, window: bytes) -> dict[bytes, list[bytes]]:
         groups: dict[bytes, list[bytes]] = {}
-        for coder, (key, value) in self._rows(transform_id, tag, window):
+        for coder, (key, value) in self._read_rows(transform_id, tag, window):
             encoded = coder.key_coder().get_impl().encode_nested(key)
             groups.setdefault(encoded, []).append(
                 coder.value_coder().get_impl().encode_nested(value)
@@ -314,17 +314,17 @@ class Views:
 
     def read_values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes:
         self.calls["values"] += 1
-        return b"".join(self._groups(transform_id, tag, window).get(key, []))
+        return b"".join(self._group_values(transform_id, tag, window).get(key, []))
 
     def read_keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
         self.calls["keys"] += 1
-        return b"".join(sorted(self._groups(transform_id, tag, window)))
+        return b"".join(sorted(self._group_values(transform_id, tag, window)))
 
     def read_groups(self, transform_id: str, tag: str, window: bytes) -> bytes:
         self.calls["groups"] += 1
         return b"".join(
             b"".join((key, len(values).to_bytes(4), *values))
-            for key, values in self._groups(transform_id, tag, window).items()
+            for key, values in self._group_values(transform_id, tag, window).items()
         )
 
 
@@ -338,7 +338,7 @@ def run(pipeline: beam.Pipeline, **kwargs: Any) -> MiniRunner:
             for info in result.metrics
             if info.urn == "beam:metric:element_count:v1"
         }
-        for transform in transforms_of(stage.spec.descriptor):
+        for transform in find_transform_ids(stage.spec.descriptor):
             if transform.unique_name.endswith("/Match"):
                 (seen,) = transform.inputs.values()
                 assert counts[seen] == 1
@@ -347,7 +347,7 @@ def run(pipeline: beam.Pipeline, **kwargs: Any) -> MiniRunner:
     return runner
 
 
-def transforms_of(descriptor: bytes) -> Iterable[Any]:
+def find_transform_ids(descriptor: bytes) -> Iterable[Any]:
     from beam_runner_worker._protos import beam_fn_api_pb2
 
     return beam_fn_api_pb2.ProcessBundleDescriptor.FromString(descriptor).transforms.values()

@@ -9,7 +9,7 @@ from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTr
 from apache_beam.transforms.core import RestrictionProvider
 
 
-class Counting(RestrictionProvider):
+class OffsetRangeProvider(RestrictionProvider):
     def initial_restriction(self, element: Any) -> OffsetRange:
         return OffsetRange(0, 5)
 
@@ -20,4 +20,4 @@ class Counting(RestrictionProvider):
         return restriction.size()
 
 
-TRACKER = beam.DoFn.RestrictionParam(Counting())
+TRACKER = beam.DoFn.RestrictionParam(OffsetRangeProvider())

@@ -12,8 +12,8 @@ from apache_beam.portability import common_urns
 from apache_beam.transforms import window
 from beam_runner_model.bundles import BundleResult, BundleSplit
 from beam_runner_model.chunks import ElementChunk, InputChunk
-from chunks import cut
-from mini_runner import Logs, MiniRunner, PlannedStage, Port, Views, transforms_of
+from chunks import split_at_ends
+from mini_runner import Logs, MiniRunner, PlannedStage, Port, Views, find_transform_ids
 
 BYTES = coders.WindowedValueCoder(coders.BytesCoder(), coders.GlobalWindowCoder()).get_impl()
 SDF = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
@@ -24,13 +24,13 @@ hooks: dict[int, Callable[[], None]] = {}
 """Functions to call while a number is processed."""
 
 
-def chunk_of(numbers: Iterable[int]) -> ElementChunk:
+def create_chunk(numbers: Iterable[int]) -> ElementChunk:
     """Returns a chunk of numbers as texts, as the stage of an Impulse reads them."""
     pieces = [BYTES.encode_nested(window.GlobalWindows.windowed_value(b"%d" % n)) for n in numbers]
     return ElementChunk(len(pieces), b"".join(pieces))
 
 
-def elsewhere(function: Callable[[], Any]) -> Any:
+def run_in_thread(function: Callable[[], Any]) -> Any:
     """Returns the result of a function that runs in another thread, within a time limit."""
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(function()), daemon=True)
@@ -40,7 +40,7 @@ def elsewhere(function: Callable[[], Any]) -> Any:
     return results[0]
 
 
-def note(number: int) -> int:
+def record_number(number: int) -> int:
     """Called by the functions of the stage with each processed number."""
     seen.append(number)
     if number in hooks:
@@ -60,7 +60,7 @@ class OneStage:
         self.logs = Logs()
         self.runner = MiniRunner(pipeline, self.logs)
         stages = self.runner.plan.stages
-        urns = [{t.spec.urn for t in transforms_of(s.spec.descriptor)} for s in stages]
+        urns = [{t.spec.urn for t in find_transform_ids(s.spec.descriptor)} for s in stages]
         index = next((i for i, of_stage in enumerate(urns) if SDF in of_stage), 0)
         for planned in stages[:index]:
             self.runner.run_stage(planned)
@@ -83,7 +83,9 @@ class OneStage:
 
     def elements(self) -> list[bytes]:
         """Returns the output of the previous stages, with one chunk per element."""
-        return [element for chunk in self.inputs() for element in cut(chunk.data, chunk.ends)]
+        return [
+            element for chunk in self.inputs() for element in split_at_ends(chunk.data, chunk.ends)
+        ]
 
     def run(self, chunks: Iterable[InputChunk], bundle_id: str = "b") -> BundleResult:
         """Runs a bundle, and drops its output."""
@@ -97,6 +99,6 @@ def split_while(
     """Requests a split while a number is processed. The returned list gets the response."""
     answers: list[BundleSplit | None] = []
     hooks[number] = lambda: answers.append(
-        elsewhere(lambda: one.stage.split(keep, elements, points))
+        run_in_thread(lambda: one.stage.split(keep, elements, points))
     )
     return answers

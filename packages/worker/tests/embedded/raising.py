@@ -10,14 +10,14 @@ from apache_beam.coders import coders
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.transforms import window
 from apache_beam.utils.windowed_value import WindowedValue
-from batched import OfNumbers
-from one_restriction import Counting
+from batched import NumberBatchDoFn
+from one_restriction import OffsetRangeProvider
 
 BAD = ("b", 2)
 PAIRS = [("a", 1), BAD, ("c", 3)]
 
 
-def boom(element: Any) -> Any:
+def raise_at_bad_pair(element: Any) -> Any:
     if element == BAD:
         raise ValueError("boom")
     return element
@@ -45,7 +45,7 @@ class ReadOnly(Coded):
 
 class CodedCoder(coders.Coder):
     def encode(self, value: Coded) -> bytes:
-        return repr(boom(value.pair)).encode()
+        return repr(raise_at_bad_pair(value.pair)).encode()
 
     def decode(self, encoded: bytes) -> Coded:
         return Coded(eval(encoded))
@@ -67,7 +67,7 @@ class UnreadableCoder(CodedCoder):
         return repr(value.pair).encode()
 
     def decode(self, encoded: bytes) -> Coded:
-        return Coded(boom(eval(encoded)))
+        return Coded(raise_at_bad_pair(eval(encoded)))
 
 
 class Estimated(Coded):
@@ -79,15 +79,15 @@ beam.coders.registry.register_coder(Estimated, CodedAndEstimatedCoder)
 beam.coders.registry.register_coder(ReadOnly, UnreadableCoder)
 
 
-class Plain(beam.DoFn):
+class FailingDoFn(beam.DoFn):
     def process(self, element: Any) -> Iterator[Any]:
-        yield boom(element)
+        yield raise_at_bad_pair(element)
 
 
-class Rich(beam.DoFn):
+class MultiParameterDoFn(beam.DoFn):
     """A DoFn with several parameters, output before the failure, and parameters not named `element` or `self`."""
 
-    def __init__(self, call: Callable[[Any], Any] = boom) -> None:
+    def __init__(self, call: Callable[[Any], Any] = raise_at_bad_pair) -> None:
         self._call = call
 
     def process(
@@ -101,46 +101,46 @@ class Rich(beam.DoFn):
         yield result
 
 
-class Reassigning(beam.DoFn):
+class ReassigningDoFn(beam.DoFn):
     def process(self, element: Any) -> None:
         whole, element = element, element[0]
-        boom(whole)
+        raise_at_bad_pair(whole)
 
 
-class Batched(OfNumbers):
+class FailingBatchDoFn(NumberBatchDoFn):
     def process_batch(self, batch: list[int]) -> Iterable[list[int]]:
-        boom(("b", batch[1]))
+        raise_at_bad_pair(("b", batch[1]))
         yield batch
 
 
-class InLife(beam.DoFn):
+class LifecycleFailure(beam.DoFn):
     def __init__(self, where: str) -> None:
         self._where = where
 
-    def _maybe(self, where: str) -> None:
+    def _fail_at(self, where: str) -> None:
         if where == self._where:
             raise ValueError("boom")
 
     def setup(self) -> None:
-        self._maybe("setup")
+        self._fail_at("setup")
 
     def start_bundle(self) -> None:
-        self._maybe("start")
+        self._fail_at("start")
 
     def process(self, element: Any) -> None:
         pass
 
     def finish_bundle(self) -> Iterator[Any]:
-        self._maybe("finish")
+        self._fail_at("finish")
         end = window.GlobalWindow().max_timestamp()
         yield WindowedValue(Coded(BAD), end, (window.GlobalWindow(),))
 
 
-class Combining(beam.CombineFn):
+class FailingCombineFn(beam.CombineFn):
     def __init__(self, where: str) -> None:
         self._where = where
 
-    def _maybe(self, where: str, value: Any) -> Any:
+    def _fail_at(self, where: str, value: Any) -> Any:
         if where == self._where and value == 2:
             raise ValueError("boom")
         return value
@@ -149,21 +149,21 @@ class Combining(beam.CombineFn):
         return 0
 
     def add_input(self, accumulator: int, value: int) -> int:
-        return accumulator + self._maybe("add", value)
+        return accumulator + self._fail_at("add", value)
 
     def merge_accumulators(self, accumulators: Any) -> int:
-        return self._maybe("merge", sum(accumulators))
+        return self._fail_at("merge", sum(accumulators))
 
     def extract_output(self, accumulator: int) -> int:
-        return self._maybe("extract", accumulator)
+        return self._fail_at("extract", accumulator)
 
 
-class Compacting(Combining):
+class FailingCompactCombineFn(FailingCombineFn):
     def compact(self, accumulator: int) -> int:
-        return self._maybe("compact", accumulator)
+        return self._fail_at("compact", accumulator)
 
 
-class At700(beam.CombineFn):
+class FailingAt700(beam.CombineFn):
     def create_accumulator(self) -> int:
         return 0
 
@@ -177,61 +177,63 @@ class At700(beam.CombineFn):
         return accumulator
 
 
-class ByElement(window.NonMergingWindowFn):
+class FailingWindowFn(window.NonMergingWindowFn):
     def assign(self, context: window.WindowFn.AssignContext) -> list[Any]:
-        boom(context.element)
+        raise_at_bad_pair(context.element)
         return [window.IntervalWindow(0, 10)]
 
     def get_window_coder(self) -> coders.Coder:
         return coders.IntervalWindowCoder()
 
 
-class Ranges(Counting):
+class FailingRanges(OffsetRangeProvider):
     def __init__(self, where: str) -> None:
         self._where = where
 
-    def _maybe(self, where: str, element: Any) -> None:
+    def _fail_at(self, where: str, element: Any) -> None:
         if where == self._where:
-            boom(element)
+            raise_at_bad_pair(element)
 
     def initial_restriction(self, element: Any) -> OffsetRange:
-        self._maybe("initial", element)
+        self._fail_at("initial", element)
         return OffsetRange(0, element[1])
 
     def split(self, element: Any, restriction: OffsetRange) -> Iterator[OffsetRange]:
-        self._maybe("split", element)
+        self._fail_at("split", element)
         yield restriction
 
     def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
-        self._maybe("size", element)
+        self._fail_at("size", element)
         return restriction.size()
 
     def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
-        self._maybe("tracker", ("b", restriction.stop))
+        self._fail_at("tracker", ("b", restriction.stop))
         return OffsetRestrictionTracker(restriction)
 
 
-def splittable(where: str, claimed: int = 0) -> beam.PTransform:
+def create_failing_splittable(where: str, claimed: int = 0) -> beam.PTransform:
     class Splittable(beam.DoFn):
         def process(
             self,
             element: Any,
-            tracker: Any = beam.DoFn.RestrictionParam(Ranges(where)),  # noqa: B008
+            tracker: Any = beam.DoFn.RestrictionParam(FailingRanges(where)),  # noqa: B008
         ) -> Iterator[Any]:
             tracker.try_claim(claimed if element == BAD else 0)
             if where == "process":
-                boom(element)
+                raise_at_bad_pair(element)
             yield Coded(element) if where == "encode" else element
             tracker.try_claim(element[1])
 
     return beam.ParDo(Splittable()).with_output_types(Coded if where == "encode" else Any)
 
 
-def coded(kind: type[Coded] = Coded) -> beam.PTransform:
+def map_to_coded(kind: type[Coded] = Coded) -> beam.PTransform:
     return beam.Map(kind).with_output_types(kind)
 
 
-def beside(values: list[Any], view: type[beam.pvalue.AsSideInput]) -> Callable[..., Any]:
+def map_with_side_input(
+    values: list[Any], view: type[beam.pvalue.AsSideInput]
+) -> Callable[..., Any]:
     def apply(pairs: beam.PCollection) -> beam.PCollection:
         side = view(pairs.pipeline | "Side" >> beam.Create(values))
         return pairs | beam.Map(lambda pair, given: given[pair] if pair == BAD else pair, side)
@@ -240,28 +242,28 @@ def beside(values: list[Any], view: type[beam.pvalue.AsSideInput]) -> Callable[.
 
 
 @beam.ptransform_fn
-def Written(made: beam.PCollection) -> beam.PCollection:
+def materialize(made: beam.PCollection) -> beam.PCollection:
     """A transform whose PCollection is materialized, because it is a side input of another stage."""
     return made.pipeline | beam.Impulse() | beam.Map(lambda x, y: x, beam.pvalue.AsIter(made))
 
 
-def fixed() -> beam.PTransform:
+def assign_fixed_windows() -> beam.PTransform:
     return beam.WindowInto(window.FixedWindows(10))
 
 
-def of_keys(key: Any) -> beam.PTransform:
+def replace_keys(key: Any) -> beam.PTransform:
     return beam.Map(lambda pair: (key(pair), pair[1])).with_output_types(tuple[key, int])
 
 
-class SizedAlike(Counting):
+class UnitSizeProvider(OffsetRangeProvider):
     def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
         return 1
 
 
-SIZED_ALIKE = beam.DoFn.RestrictionParam(SizedAlike())
+SIZED_ALIKE = beam.DoFn.RestrictionParam(UnitSizeProvider())
 
 
-class Counted(beam.DoFn):
+class OffsetClaimer(beam.DoFn):
     def process(self, element: Any, tracker: Any = SIZED_ALIKE) -> None:
         for place in range(6):
             tracker.try_claim(place)

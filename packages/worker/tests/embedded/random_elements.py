@@ -46,7 +46,7 @@ panes = st.sampled_from(
 )
 
 
-def elements(windows: st.SearchStrategy[tuple[Any, ...]], value: Any = values) -> Any:
+def draw_elements(windows: st.SearchStrategy[tuple[Any, ...]], value: Any = values) -> Any:
     """Draws lists of windowed values, which often have the header of the previous value."""
     header = st.tuples(micros, windows, panes)
     run = st.tuples(header, st.lists(value, min_size=1, max_size=4))

@@ -18,7 +18,7 @@ from beam_runner_model.chunks import (
     StateCell,
     TimerChunk,
 )
-from mini_runner import Logs, NoArtifacts, Plan, Port, job
+from mini_runner import EmptyArtifacts, Logs, Plan, Port, job
 from phases import FUSING
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
@@ -28,7 +28,7 @@ PHASES = (translations.annotate_stateful_dofns_as_roots, *FUSING)
 GLOBAL = window.GlobalWindow()
 
 
-class Cells:
+class RecordingUserState:
     """User state. ``log`` contains every call in order."""
 
     def __init__(self) -> None:
@@ -98,9 +98,9 @@ class StatefulStage:
         pipeline | "main" >> beam.Impulse() | beam.Map(lambda x, y: x, beam.pvalue.AsIter(out))
         plan = Plan(pipeline, phases=PHASES)
         (planned,) = (s for s in plan.stages if _is_stateful(s.spec.descriptor))
-        self.harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+        self.harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
         self.stage = self.harness.stage(planned.spec, None)  # type: ignore[arg-type]
-        self.cells = Cells()
+        self.cells = RecordingUserState()
         self._ports = planned.output_buffers
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(planned.spec.descriptor)
         (source,) = descriptor.transforms[planned.spec.input.transform_id].outputs.values()
@@ -127,11 +127,11 @@ class StatefulStage:
     def run(self, *chunks: InputChunk | Any) -> list[Any]:
         """Runs a bundle. A function among the chunks is called for chunks when its turn comes."""
         ports = {name: Port() for name in self._ports}
-        self.stage.process_bundle("bundle", _called(chunks), ports, self.cells)
+        self.stage.process_bundle("bundle", _resolve_chunks(chunks), ports, self.cells)
         found = []
         for port in ports.values():
             for chunk in port.chunks:
-                found += _decoded(self._out_coder, chunk)
+                found += _decode_elements(self._out_coder, chunk)
         return found
 
 
@@ -145,13 +145,13 @@ def _is_stateful(descriptor: bytes) -> bool:
     )
 
 
-def _called(chunks: Iterable[Any]) -> Iterator[InputChunk]:
+def _resolve_chunks(chunks: Iterable[Any]) -> Iterator[InputChunk]:
     for chunk in chunks:
         yield chunk() if callable(chunk) else chunk
         yield FlushBarrier()
 
 
-def _decoded(coder: Any, chunk: Any) -> list[Any]:
+def _decode_elements(coder: Any, chunk: Any) -> list[Any]:
     stream = coders.coder_impl.create_InputStream(bytes(chunk.data))
     decode = coder.get_impl().decode_from_stream
     return [decode(stream, True) for _ in range(chunk.count)]

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import apache_beam as beam
 from apache_beam.testing.util import assert_that, equal_to
-from batched import OfNumbers
+from batched import NumberBatchDoFn
 from mini_runner import run
 
 
-class Batch(OfNumbers):
+class Batch(NumberBatchDoFn):
     """A DoFn that takes batches of elements, like Beam's batched DoFns."""
 
     def process_batch(self, batch: list[int]) -> Iterable[list[int]]:

@@ -13,7 +13,7 @@ import pytest
 from apache_beam.transforms import window
 from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.stages import OutputEdge, OutputKind
-from mini_runner import IMPULSE, Logs, MiniRunner, NoArtifacts, Plan, Port, Views, job
+from mini_runner import IMPULSE, EmptyArtifacts, Logs, MiniRunner, Plan, Port, Views, job
 from one_restriction import TRACKER
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
@@ -37,7 +37,7 @@ class Host:
         self.plan = Plan(pipeline)
         (self.planned,) = self.plan.stages
         self.logs = Logs()
-        self.harness = EmbeddedHarness(job(), NoArtifacts(), self.logs)
+        self.harness = EmbeddedHarness(job(), EmptyArtifacts(), self.logs)
         self.stage: EmbeddedStage = self.harness.stage(self.planned.spec, Views(None, self.planned))
 
     def __enter__(self) -> Host:
@@ -262,7 +262,7 @@ def test_port_errors_are_raised_unchanged(error: BaseException) -> None:
     )
     plan = Plan(pipeline)
     logs = Logs()
-    harness = EmbeddedHarness(job(), NoArtifacts(), logs)
+    harness = EmbeddedHarness(job(), EmptyArtifacts(), logs)
     stage = harness.stage(plan.stages[0].spec, None)
     ports = dict.fromkeys(plan.stages[0].output_buffers, FullPort(error))
     with pytest.raises(type(error)) as raised:
@@ -296,7 +296,7 @@ def test_side_input_reader_errors_are_raised_unchanged(user: Any) -> None:
     side = pipeline | "side" >> beam.Impulse()
     pipeline | beam.Impulse() | beam.Map(user, beam.pvalue.AsIter(side))
     plan = Plan(pipeline)
-    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
     stage = harness.stage(plan.stages[-1].spec, BrokenViews())
     ports = {name: Port() for name in plan.stages[-1].output_buffers}
     with pytest.raises(Cancelled, match="^no side input$"):
@@ -328,7 +328,7 @@ def test_sink_directly_after_source_gets_elements() -> None:
     descriptor.transforms["sink"].CopyFrom(sink)
     edge = OutputEdge("sink", OutputKind.ELEMENTS)
     spec = attrs.evolve(spec, descriptor=descriptor.SerializeToString(), outputs=(edge,))
-    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
     stage = harness.stage(spec, NoViews())
     for _ in range(2):
         port = Port()
@@ -342,7 +342,7 @@ def test_edge_unknown_to_stage_is_refused() -> None:
     plan = Plan(after_impulse(beam.Map(lambda x: x)))
     edge = OutputEdge("sink", OutputKind.ELEMENTS)
     spec = attrs.evolve(plan.stages[0].spec, outputs=(edge,))
-    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
     with pytest.raises(HarnessError, match=r"but the stage names .* and \['sink'\]"):
         harness.stage(spec, NoViews())
     harness.close()

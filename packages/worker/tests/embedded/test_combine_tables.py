@@ -14,7 +14,7 @@ from apache_beam import combiners
 from apache_beam.runners.worker import operations
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import trigger, window
-from mini_runner import Logs, MiniRunner, NoArtifacts, job, run
+from mini_runner import EmptyArtifacts, Logs, MiniRunner, job, run
 from noting import SEEN, Note
 
 from beam_runner_worker.embedded import combine_tables, our_operations
@@ -43,7 +43,7 @@ def accumulators(windowing: beam.PTransform, table_bytes: int) -> int:
     )
     runner = MiniRunner(pipeline)
     runner.harness.close()
-    runner.harness = EmbeddedHarness(job(), NoArtifacts(), Logs(), table_bytes)
+    runner.harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs(), table_bytes)
     # Memory freed by earlier tests could be reused, and the process wouldn't grow.
     gc.collect()
     _release_freed_memory()

@@ -19,7 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.stages import OutputEdge, OutputKind
 from beam_runner_model.value_pieces import PIECE_BYTES
-from chunks import decode_elements, rows
+from chunks import decode_elements, read_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mini_runner import Port
@@ -248,7 +248,7 @@ def test_keyed_rows_are_written(
         for element in given_
         for w in element.windows
     ]
-    assert [row for chunk in chunks for row in rows(chunk)] == expected
+    assert [row for chunk in chunks for row in read_rows(chunk)] == expected
 
 
 @windowings
@@ -265,7 +265,7 @@ def test_keyed_rows_can_contain_complete_elements(
         for element in given_
         for w in element.windows
     ]
-    found = [row for chunk in chunks for row in rows(chunk)]
+    found = [row for chunk in chunks for row in read_rows(chunk)]
     assert [row[1] for row in found] == [coder.get_impl().encode_nested(e) for e in in_one_window]
     assert [row[0] for row in found] == [
         ANY.get_impl().encode_nested(element.value[0]) for element in in_one_window
@@ -310,7 +310,7 @@ def test_keyed_rows_use_element_as_key() -> None:
     given_ = [window.GlobalWindows.windowed_value(v) for v in ("a", 1)]
     (chunk,) = write(coder, OutputKind.KEYED, given_, keyed_by_element=True, timestamps=False)
     nested = ANY.get_impl().encode_nested
-    assert list(rows(chunk)) == [(b"", nested("a"), b"", None), (b"", nested(1), b"", None)]
+    assert list(read_rows(chunk)) == [(b"", nested("a"), b"", None), (b"", nested(1), b"", None)]
 
 
 @pytest.mark.parametrize("kind", list(OutputKind))
@@ -365,7 +365,7 @@ def test_runs_are_written_like_single_elements(
         if keyed:
             # A run is written window by window. Elements keep their order in each window.
             ran, one_by_one = (
-                sorted(chain(*map(rows, chunks)), key=lambda row: row[2])
+                sorted(chain(*map(read_rows, chunks)), key=lambda row: row[2])
                 for chunks in (ran, one_by_one)
             )
         assert ran == one_by_one

@@ -8,62 +8,64 @@ from mini_runner import MiniRunner
 from raising import (
     BAD,
     PAIRS,
-    At700,
-    Batched,
-    ByElement,
     Coded,
-    Combining,
-    Compacting,
-    Counted,
     Estimated,
-    InLife,
-    Plain,
+    FailingAt700,
+    FailingBatchDoFn,
+    FailingCombineFn,
+    FailingCompactCombineFn,
+    FailingDoFn,
+    FailingWindowFn,
+    LifecycleFailure,
+    MultiParameterDoFn,
+    OffsetClaimer,
     ReadOnly,
-    Reassigning,
-    Rich,
-    Written,
-    beside,
-    boom,
-    fixed,
-    of_keys,
-    splittable,
+    ReassigningDoFn,
+    assign_fixed_windows,
+    create_failing_splittable,
+    map_with_side_input,
+    materialize,
+    raise_at_bad_pair,
+    replace_keys,
 )
 
 from beam_runner_worker.errors import BundleError
 
-RICH = "rich" >> beam.ParDo(Rich(lambda pair: pair))
+RICH = "rich" >> beam.ParDo(MultiParameterDoFn(lambda pair: pair))
 IN_B = "('b', 2) with the restriction OffsetRange(start=0, stop=2)"
 SIZED_B = "(('b', 2), (OffsetRange(start=0, stop=2), None))"
 OF_B = "('b', 2) (can't encode its output Coded('b', 2))"
 
 PROCESS = [
-    (beam.Map(boom), "('b', 2)"),
-    (beam.Filter(boom), "('b', 2)"),
-    (beam.FlatMap(lambda pair: [boom(pair)]), "('b', 2)"),
+    (beam.Map(raise_at_bad_pair), "('b', 2)"),
+    (beam.Filter(raise_at_bad_pair), "('b', 2)"),
+    (beam.FlatMap(lambda pair: [raise_at_bad_pair(pair)]), "('b', 2)"),
     (beam.FlatMap(lambda pair: 5 if pair == BAD else [pair]), "('b', 2)"),
-    (beam.Map(lambda pair: pair) | beam.Map(boom), "('b', 2)"),
+    (beam.Map(lambda pair: pair) | beam.Map(raise_at_bad_pair), "('b', 2)"),
     (beam.Map(lambda pair: 1 / (pair[1] - 2)), "('b', 2)"),
-    (beam.ParDo(Plain()), "('b', 2)"),
-    (beam.ParDo(Rich()), "('b', 2)"),
-    (RICH | beam.ParDo(Rich()), "('b', 2)"),
-    (beam.ParDo(Reassigning()), "('b', 2)"),
-    (beam.GroupByKey() | beam.MapTuple(lambda key, _: boom((key, 2))), "('b', [2])"),
+    (beam.ParDo(FailingDoFn()), "('b', 2)"),
+    (beam.ParDo(MultiParameterDoFn()), "('b', 2)"),
+    (RICH | beam.ParDo(MultiParameterDoFn()), "('b', 2)"),
+    (beam.ParDo(ReassigningDoFn()), "('b', 2)"),
+    (beam.GroupByKey() | beam.MapTuple(lambda key, _: raise_at_bad_pair((key, 2))), "('b', [2])"),
     (
-        beam.Map(lambda pair: pair[1]).with_output_types(int) | beam.ParDo(Batched()),
+        beam.Map(lambda pair: pair[1]).with_output_types(int) | beam.ParDo(FailingBatchDoFn()),
         "the batch [1, 2, 3]",
     ),
 ]
-AT_NO_ELEMENT = [(beam.ParDo(InLife(where)), "") for where in ("setup", "start", "finish")]
+AT_NO_ELEMENT = [
+    (beam.ParDo(LifecycleFailure(where)), "") for where in ("setup", "start", "finish")
+]
 ENCODING = [
-    (beam.Map(Coded).with_output_types(Coded) | Written(), OF_B),
-    (beam.ParDo(Rich(Coded)).with_output_types(Coded) | Written(), OF_B),
+    (beam.Map(Coded).with_output_types(Coded) | materialize(), OF_B),
+    (beam.ParDo(MultiParameterDoFn(Coded)).with_output_types(Coded) | materialize(), OF_B),
     (
-        beam.Map(Estimated).with_output_types(Estimated) | Written(),
+        beam.Map(Estimated).with_output_types(Estimated) | materialize(),
         "('b', 2) (can't encode its output)",
     ),
-    (beam.Map(Coded).with_output_types(Coded) | fixed() | Written(), OF_B),
+    (beam.Map(Coded).with_output_types(Coded) | assign_fixed_windows() | materialize(), OF_B),
     (
-        of_keys(Coded) | beam.GroupByKey(),
+        replace_keys(Coded) | beam.GroupByKey(),
         "('b', 2) (can't encode its output (Coded('b', 2), 2))",
     ),
     (
@@ -72,11 +74,11 @@ ENCODING = [
         "('b', 2) (can't encode its output ('b', Coded('b', 2)))",
     ),
     (
-        beam.Map(lambda pair: "text").with_output_types(int) | Written(),
+        beam.Map(lambda pair: "text").with_output_types(int) | materialize(),
         "('a', 1) (can't encode its output 'text')",
     ),
     (
-        beam.ParDo(InLife("nowhere")).with_output_types(Coded) | Written(),
+        beam.ParDo(LifecycleFailure("nowhere")).with_output_types(Coded) | materialize(),
         "Coded('b', 2) (can't be encoded)",
     ),
 ]
@@ -89,36 +91,39 @@ DECODING = [
     ),
 ]
 COMBINING = [
-    (beam.CombinePerKey(Combining("add")), "('b', 2)"),
-    (fixed() | beam.CombinePerKey(Combining("add")), "('b', 2)"),
-    (RICH | beam.CombinePerKey(Combining("add")), "('b', 2)"),
-    (beam.CombinePerKey(Compacting("compact")), "the key 'b'"),
-    (fixed() | beam.CombinePerKey(Compacting("compact")), "the key 'b'"),
-    (beam.CombinePerKey(Combining("merge")), "the key 'b'"),
-    (beam.CombinePerKey(Combining("extract")), "the key 'b'"),
-    (fixed() | beam.CombinePerKey(Combining("extract")), "the key 'b'"),
-    (beam.GroupByKey() | beam.CombineValues(Combining("extract")), "('b', [2])"),
+    (beam.CombinePerKey(FailingCombineFn("add")), "('b', 2)"),
+    (assign_fixed_windows() | beam.CombinePerKey(FailingCombineFn("add")), "('b', 2)"),
+    (RICH | beam.CombinePerKey(FailingCombineFn("add")), "('b', 2)"),
+    (beam.CombinePerKey(FailingCompactCombineFn("compact")), "the key 'b'"),
+    (
+        assign_fixed_windows() | beam.CombinePerKey(FailingCompactCombineFn("compact")),
+        "the key 'b'",
+    ),
+    (beam.CombinePerKey(FailingCombineFn("merge")), "the key 'b'"),
+    (beam.CombinePerKey(FailingCombineFn("extract")), "the key 'b'"),
+    (assign_fixed_windows() | beam.CombinePerKey(FailingCombineFn("extract")), "the key 'b'"),
+    (beam.GroupByKey() | beam.CombineValues(FailingCombineFn("extract")), "('b', [2])"),
     (beam.Map(lambda pair: ([1], 2)) | beam.CombinePerKey(sum), "([1], 2)"),
 ]
 WINDOWS = [
-    (beam.WindowInto(ByElement()), "('b', 2)"),
-    (RICH | beam.WindowInto(ByElement()), "('b', 2)"),
+    (beam.WindowInto(FailingWindowFn()), "('b', 2)"),
+    (RICH | beam.WindowInto(FailingWindowFn()), "('b', 2)"),
 ]
 RESTRICTIONS = [
-    (splittable("initial"), "('b', 2)"),
-    (splittable("split"), SIZED_B),
-    (splittable("size"), SIZED_B),
-    (splittable("tracker"), IN_B),
-    (splittable("process"), IN_B),
-    (splittable("claim", claimed=-1), IN_B),
+    (create_failing_splittable("initial"), "('b', 2)"),
+    (create_failing_splittable("split"), SIZED_B),
+    (create_failing_splittable("size"), SIZED_B),
+    (create_failing_splittable("tracker"), IN_B),
+    (create_failing_splittable("process"), IN_B),
+    (create_failing_splittable("claim", claimed=-1), IN_B),
     (
-        splittable("encode") | Written(),
+        create_failing_splittable("encode") | materialize(),
         f"{IN_B} (can't encode its output Coded('b', 2))",
     ),
 ]
 SIDE_INPUTS = [
-    (beside([], beam.pvalue.AsDict), "('b', 2)"),
-    (beside([1, 2], beam.pvalue.AsSingleton), "('a', 1)"),
+    (map_with_side_input([], beam.pvalue.AsDict), "('b', 2)"),
+    (map_with_side_input([1, 2], beam.pvalue.AsSingleton), "('a', 1)"),
 ]
 
 
@@ -147,7 +152,7 @@ def test_failure_names_element_being_processed(transform: beam.PTransform, eleme
 def test_undecodable_element_fails_bundle_with_bytes() -> None:
     pipeline = beam.Pipeline()
     made = pipeline | beam.Create(PAIRS) | beam.Map(ReadOnly).with_output_types(ReadOnly)
-    _ = made | beam.ParDo(Counted())
+    _ = made | beam.ParDo(OffsetClaimer())
     with pytest.raises(BundleError) as failed:
         MiniRunner(pipeline).run()
     begin, _, end = failed.value.element.partition(ENCODED)
@@ -160,17 +165,18 @@ def test_undecodable_element_fails_bundle_with_bytes() -> None:
     ("transform", "element"),
     [
         (
-            beam.Map(lambda n: Coded(BAD if n == 700 else n)).with_output_types(Coded) | Written(),
+            beam.Map(lambda n: Coded(BAD if n == 700 else n)).with_output_types(Coded)
+            | materialize(),
             "700 (can't encode its output Coded('b', 2))",
         ),
         (
             beam.FlatMap(lambda n: [Coded(BAD if n == 700 else n)]).with_output_types(Coded)
-            | Written(),
+            | materialize(),
             "Coded('b', 2) (can't be encoded)",
         ),
         (beam.FlatMap(lambda n: [1 // (n - 700)]), "700"),
         (beam.Map(lambda n: n) | "next" >> beam.Map(lambda n: 1 // (n - 700)), "700"),
-        (beam.Map(lambda n: (n % 7, n)) | beam.CombinePerKey(At700()), "(0, 700)"),
+        (beam.Map(lambda n: (n % 7, n)) | beam.CombinePerKey(FailingAt700()), "(0, 700)"),
         (
             beam.Map(lambda n: (n % 7, "text" if n == 700 else n)) | beam.CombinePerKey(sum),
             "the key 0",

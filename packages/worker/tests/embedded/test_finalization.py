@@ -10,7 +10,7 @@ import pytest
 from beam_runner_model.chunks import ElementChunk
 from mini_runner import IMPULSE
 from one_restriction import TRACKER
-from one_stage import OneStage, chunk_of
+from one_stage import OneStage, create_chunk
 
 from beam_runner_worker.awaiting_commit import KEPT_SECONDS, MOST_KEPT
 from beam_runner_worker.embedded.finalizers import FinalizationCallback, StageFinalizers
@@ -55,8 +55,8 @@ def stage_of(*transforms: beam.PTransform) -> OneStage:
 
 def test_bundle_callbacks_run_once() -> None:
     with stage_of("A" >> beam.ParDo(Committed("a")), "B" >> beam.ParDo(Committed("b"))) as one:
-        assert one.run([chunk_of([1])], "first").requires_finalization
-        assert one.run([chunk_of([2, 3])], "second").requires_finalization
+        assert one.run([create_chunk([1])], "first").requires_finalization
+        assert one.run([create_chunk([2, 3])], "second").requires_finalization
         assert not one.run([], "none").requires_finalization
         one.stage.finalize("none")
         one.stage.finalize("unknown")
@@ -72,9 +72,9 @@ def test_bundle_callbacks_run_once() -> None:
 
 def test_failed_bundle_is_never_finalized() -> None:
     with stage_of(beam.ParDo(Committed("a"))) as one:
-        one.run([chunk_of([1])], "good")
+        one.run([create_chunk([1])], "good")
         with pytest.raises(BundleError):
-            one.run([chunk_of([13])], "bad")
+            one.run([create_chunk([13])], "bad")
         one.stage.finalize("bad")
         assert calls == []
         one.stage.finalize("good")
@@ -83,8 +83,8 @@ def test_failed_bundle_is_never_finalized() -> None:
 
 def test_later_attempt_replaces_callbacks_of_earlier() -> None:
     with stage_of(beam.ParDo(Committed("a"))) as one:
-        one.run([chunk_of([1])], "same")
-        one.run([chunk_of([2])], "same")
+        one.run([create_chunk([1])], "same")
+        one.run([create_chunk([2])], "same")
         one.stage.finalize("same")
         assert calls == ["a 2", "a 2"]
 
@@ -92,7 +92,7 @@ def test_later_attempt_replaces_callbacks_of_earlier() -> None:
 @pytest.mark.parametrize("kind", [KeyError, SystemExit])
 def test_callback_error_is_logged_and_other_callbacks_run(kind: type[BaseException]) -> None:
     with stage_of("Bad" >> beam.ParDo(Committed("a", kind))) as one:
-        one.run([chunk_of([1, 2])], "some bundle")
+        one.run([create_chunk([1, 2])], "some bundle")
         one.stage.finalize("some bundle")
         assert calls == ["a 1", "a 2"]
     errors = [record for record in one.logs.records if "some bundle" in record.message]

@@ -14,9 +14,9 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_runner_model.chunks import GroupChunk, StageTimer, StateCell
 from beam_runner_model.stages import InputKind
 from beam_runner_model.value_pieces import ValuePieces
-from mini_runner import Logs, NoArtifacts, Plan, Port, job
+from mini_runner import EmptyArtifacts, Logs, Plan, Port, job
 from random_elements import ANY
-from stateful_host import Cells, StatefulStage
+from stateful_host import RecordingUserState, StatefulStage
 
 from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.embedded.host_errors import ErrorRecordingState, HostErrorRecorder
@@ -101,7 +101,7 @@ def test_host_error_caught_by_user_code_in_state_or_timer_fails_bundle(
 
     stage = StatefulStage(Careful(), tuple[Any, Any])
     whole = stage.cells
-    stage.cells = Cells()
+    stage.cells = RecordingUserState()
     setattr(stage.cells, port, fail)
     with pytest.raises(Away) as raised:
         stage.run(stage.elements(("k", step)))
@@ -132,7 +132,7 @@ def test_timer_refused_by_host_is_error_of_user_code() -> None:
 
 
 def test_ordered_values_with_error_are_not_returned_in_part() -> None:
-    class Half(Cells):
+    class Half(RecordingUserState):
         def read_ordered_values(
             self, cell: StateCell, start: int, end: int
         ) -> Iterator[tuple[int, bytes]]:
@@ -169,7 +169,7 @@ def test_host_error_caught_by_user_code_in_large_group_fails_bundle() -> None:
     _ = pairs | beam.GroupByKey() | beam.Map(read_or_give_up) | beam.Map(str)
     plan = Plan(pipeline)
     (planned,) = (s for s in plan.stages if s.spec.input.kind is InputKind.GROUPS)
-    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
     stage = harness.stage(planned.spec, None)  # type: ignore[arg-type]
     key = ANY.get_impl().encode_nested("k")
     lost = ValuePieces(size=1 << 20, pieces=1, piece=fail)

@@ -12,7 +12,7 @@ import pytest
 from apache_beam.metrics import Metrics, monitoring_infos
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_model.chunks import ElementChunk
-from mini_runner import IMPULSE, Logs, MiniRunner, NoArtifacts, Plan, Port, Views, job
+from mini_runner import IMPULSE, EmptyArtifacts, Logs, MiniRunner, Plan, Port, Views, job
 
 from beam_runner_worker._protos import beam_fn_api_pb2, metrics_pb2
 from beam_runner_worker.embedded.harness import EmbeddedHarness
@@ -55,7 +55,7 @@ def test_user_metrics_cover_one_bundle() -> None:
     numbers | "Measure" >> beam.ParDo(Measure())
     plan = Plan(pipeline)
     (planned,) = plan.stages
-    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
     stage = harness.stage(planned.spec, Views(None, planned))
     for _ in range(2):
         result = stage.process_bundle("b", [ElementChunk(1, IMPULSE)], {})
@@ -136,7 +136,7 @@ def test_execution_times_cover_one_bundle() -> None:
     numbers = pipeline | beam.Impulse() | "Times" >> beam.FlatMap(lambda _: [0.2, 0.2])
     _ = numbers | "Sleep" >> beam.Map(sleep) | "Quick" >> beam.Map(lambda seconds: seconds)
     (planned,) = Plan(pipeline).stages
-    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
     stage = harness.stage(planned.spec, Views(None, planned))
     for number in range(3):
         began = time.monotonic()
@@ -173,7 +173,7 @@ def test_elements_are_sampled_on_request() -> None:
     (planned,) = Plan(pipeline).stages
 
     def sampled(**options: Any) -> list[Any]:
-        harness = EmbeddedHarness(job(**options), NoArtifacts(), Logs())
+        harness = EmbeddedHarness(job(**options), EmptyArtifacts(), Logs())
         stage = harness.stage(planned.spec, Views(None, planned))
         found: list[MonitoringInfo] = []
         for _ in range(2):
@@ -225,7 +225,7 @@ def test_progress_is_reported_while_bundle_runs() -> None:
     numbers | beam.Map(wait_in_the_middle) | "Key" >> beam.Map(lambda i: (i, i)) | beam.GroupByKey()
     plan = Plan(pipeline)
     planned = plan.stages[0]
-    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
     stage = harness.stage(planned.spec, Views(None, planned))
     assert stage.progress() is None
     ports = {name: Port() for name in planned.output_buffers}

@@ -16,7 +16,7 @@ from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.utils.timestamp import Timestamp
 from beam_runner_model.bundles import BundleSplit
 from beam_runner_model.chunks import ElementChunk
-from one_stage import OneStage, elsewhere, hooks, note, seen, split_while
+from one_stage import OneStage, hooks, record_number, run_in_thread, seen, split_while
 
 from beam_runner_worker.errors import BundleError
 
@@ -83,7 +83,7 @@ def read_with(provider: RestrictionProvider) -> beam.DoFn:
             position = tracker.current_restriction().start
             while tracker.try_claim(position):
                 watermark.set_watermark(Timestamp(position))
-                yield note(position)
+                yield record_number(position)
                 position += 1
 
     return Read()
@@ -144,7 +144,7 @@ def test_restriction_is_split_until_exhausted() -> None:
         first = split_while(one, 10, 0.5, 1)
         second = split_while(one, 20, 0.0, 1)
         third = []
-        hooks[19] = lambda: third.append(elsewhere(lambda: one.stage.split(0.99, 1)))
+        hooks[19] = lambda: third.append(run_in_thread(lambda: one.stage.split(0.99, 1)))
         one.run(one.inputs())
         assert seen == list(range(21))
         given_away: list[int] = []
@@ -166,7 +166,7 @@ def test_unsplittable_tracker_gives_no_split() -> None:
     with OneStage(reading(WithUnsplittable(), range(5))) as one:
         answers = split_while(one, 230, 0.0, 5)
         progress = []
-        hooks[250] = lambda: progress.append(elsewhere(one.stage.progress).processed)
+        hooks[250] = lambda: progress.append(run_in_thread(one.stage.progress).processed)
         one.run(one.inputs())
         assert answers == [BundleSplit(2, 3)]
         assert progress == [2]
@@ -198,7 +198,7 @@ def test_progress_within_restriction_is_reported() -> None:
     with OneStage(reading(Ranges(), range(5))) as one:
         progress = []
         for number in (0, 49, 250, 499):
-            hooks[number] = lambda: progress.append(elsewhere(one.stage.progress).processed)
+            hooks[number] = lambda: progress.append(run_in_thread(one.stage.progress).processed)
         one.run(one.inputs())
         assert progress == pytest.approx([0.0, 0.49, 2.5, 4.99])
 

@@ -12,7 +12,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import window
 from apache_beam.transforms.window import TimestampedValue
 from mini_runner import MiniRunner, run
-from one_stage import OneStage, chunk_of, note, seen, split_while
+from one_stage import OneStage, create_chunk, record_number, seen, split_while
 
 from beam_runner_worker.embedded.runs import MOST_VALUES, RunCollector, RunLengthController
 from beam_runner_worker.errors import BundleError
@@ -144,7 +144,7 @@ class WithWindow(beam.DoFn):
 def test_elements_retain_their_order() -> None:
     pipeline = beam.Pipeline()
     seen.clear()
-    numbers(pipeline) | beam.Filter(lambda n: n % 2 == 0) | beam.Map(note)
+    numbers(pipeline) | beam.Filter(lambda n: n % 2 == 0) | beam.Map(record_number)
     MiniRunner(pipeline).run()
     assert seen == list(range(0, COUNT, 2))
 
@@ -280,19 +280,19 @@ def test_text_instead_of_results_is_refused_as_by_beam() -> None:
 
 
 def test_first_elements_are_processed_singly() -> None:
-    pipeline = beam.Pipeline() | beam.Impulse() | beam.Map(int) | beam.Map(note)
+    pipeline = beam.Pipeline() | beam.Impulse() | beam.Map(int) | beam.Map(record_number)
     with OneStage(pipeline.pipeline) as one:
         answers = split_while(one, 9, 0.0, 1000)
-        one.run([chunk_of(range(1000))])
+        one.run([create_chunk(range(1000))])
         assert answers[0] is not None and answers[0].first_residual == 10
         assert seen == list(range(10))
 
 
 def test_late_split_falls_between_runs() -> None:
-    pipeline = beam.Pipeline() | beam.Impulse() | beam.Map(int) | beam.Map(note)
+    pipeline = beam.Pipeline() | beam.Impulse() | beam.Map(int) | beam.Map(record_number)
     with OneStage(pipeline.pipeline) as one:
         answers = split_while(one, 5000, 0.0, 10_000)
-        one.run([chunk_of(range(10_000))])
+        one.run([create_chunk(range(10_000))])
         assert answers[0] is not None
         assert 5001 <= answers[0].first_residual <= 5001 + MOST_VALUES
         assert seen == list(range(answers[0].first_residual))
@@ -314,7 +314,7 @@ def test_pace_grows_and_shrinks_with_duration() -> None:
     assert pace.values == 1
 
 
-@pytest.mark.usefixtures("still")
+@pytest.mark.usefixtures("instant_runs")
 def test_collector_returns_equal_elements_together() -> None:
     taken: list[Any] = []
 
@@ -338,7 +338,7 @@ def test_collector_returns_equal_elements_together() -> None:
     assert taken[2:] == [(7_000_000, [4, 5])]
 
 
-@pytest.mark.usefixtures("still")
+@pytest.mark.usefixtures("instant_runs")
 def test_elements_with_distinct_timestamps_are_not_delayed() -> None:
     taken: list[Any] = []
 

@@ -11,7 +11,7 @@ from apache_beam.coders import coders
 from apache_beam.internal import pickler
 from apache_beam.transforms import window
 from beam_runner_model.chunks import ElementChunk
-from mini_runner import IMPULSE, Logs, NoArtifacts, Plan, Port, job
+from mini_runner import IMPULSE, EmptyArtifacts, Logs, Plan, Port, job
 from pieces import Pieces
 
 from beam_runner_worker._protos import beam_fn_api_pb2
@@ -147,7 +147,7 @@ def one_stage(transform: Any, reader: Any) -> tuple[EmbeddedHarness, Any, dict[s
     pipeline | "main" >> beam.Impulse() | transform(side)
     plan = Plan(pipeline)
     planned = next(stage for stage in plan.stages if stage.side_inputs)
-    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
     ports = {name: Port() for name in planned.output_buffers}
     return harness, harness.stage(planned.spec, reader), ports
 

@@ -8,12 +8,12 @@ import apache_beam as beam
 import pytest
 from beam_runner_model.bundles import BundleSplit
 from beam_runner_model.chunks import ElementChunk
-from one_stage import OneStage, chunk_of, elsewhere, hooks, note, seen, split_while
+from one_stage import OneStage, create_chunk, hooks, record_number, run_in_thread, seen, split_while
 
 
 def plain() -> beam.Pipeline:
     pipeline = beam.Pipeline()
-    pipeline | beam.Impulse() | beam.Map(lambda text: note(int(text)))
+    pipeline | beam.Impulse() | beam.Map(lambda text: record_number(int(text)))
     return pipeline
 
 
@@ -21,7 +21,7 @@ def test_split_between_bundles_gives_away_no_element() -> None:
     with OneStage(plain()) as one:
         assert one.stage.split(0, 10) is None
         assert one.stage.progress() is None
-        one.run([chunk_of([1])])
+        one.run([create_chunk([1])])
         assert one.stage.split(0, 10) is None
         assert one.stage.progress() is None
 
@@ -35,7 +35,7 @@ def test_split_between_elements_divides_input(
     sizes: list[int], at: int, keep: float, first_residual: int | None
 ) -> None:
     numbers = iter(range(10))
-    chunks = [chunk_of([next(numbers) for _ in range(size)]) for size in sizes]
+    chunks = [create_chunk([next(numbers) for _ in range(size)]) for size in sizes]
     with OneStage(plain()) as one:
         answers = split_while(one, at, keep, 10)
         one.run(chunks)
@@ -47,7 +47,7 @@ def test_split_between_elements_divides_input(
             assert seen == list(range(first_residual))
         seen.clear()
         hooks.clear()
-        one.run([chunk_of(range(10))])
+        one.run([create_chunk(range(10))])
         assert seen == list(range(10))
 
 
@@ -55,7 +55,7 @@ def test_split_between_elements_divides_input(
 def test_last_element_of_plain_stage_cannot_be_given_away(keep: float) -> None:
     with OneStage(plain()) as one:
         answers = split_while(one, 9, keep, 10)
-        one.run([chunk_of(range(10))])
+        one.run([create_chunk(range(10))])
         assert answers == [None]
         assert seen == list(range(10))
 
@@ -63,7 +63,7 @@ def test_last_element_of_plain_stage_cannot_be_given_away(keep: float) -> None:
 def test_skipped_elements_get_no_number() -> None:
     with OneStage(plain()) as one:
         answers = split_while(one, 5, 0.0, 6)
-        chunk = chunk_of(range(10))
+        chunk = create_chunk(range(10))
         part = ElementChunk(chunk.count, chunk.data, first=4, last=7)
         one.run([part, part])
         assert answers[0] == BundleSplit(1, 2)
@@ -76,7 +76,7 @@ def test_input_is_pulled_only_up_to_retained_elements() -> None:
     def inputs() -> Iterator[ElementChunk]:
         for start in range(0, 100, 10):
             pulled.append(start)
-            yield chunk_of(range(start, start + 10))
+            yield create_chunk(range(start, start + 10))
 
     with OneStage(plain()) as one:
         answers = split_while(one, 12, 0.1, 100)
@@ -91,10 +91,10 @@ def test_split_while_bundle_waits_for_input_is_accepted() -> None:
         answers = []
 
         def inputs() -> Iterator[ElementChunk]:
-            yield chunk_of([0, 1, 2])
-            answers.append(elsewhere(lambda: one.stage.split(0.0, 6)))
-            assert elsewhere(one.stage.progress).processed == 3
-            yield chunk_of([3, 4, 5])
+            yield create_chunk([0, 1, 2])
+            answers.append(run_in_thread(lambda: one.stage.split(0.0, 6)))
+            assert run_in_thread(one.stage.progress).processed == 3
+            yield create_chunk([3, 4, 5])
 
         one.run(inputs())
         assert answers == [BundleSplit(2, 3)]
@@ -106,8 +106,8 @@ def test_split_before_first_element_gives_away_all_or_part() -> None:
         answers = []
 
         def inputs(keep: float) -> Iterator[ElementChunk]:
-            answers.append(elsewhere(lambda: one.stage.split(keep, 6)))
-            yield chunk_of(range(6))
+            answers.append(run_in_thread(lambda: one.stage.split(keep, 6)))
+            yield create_chunk(range(6))
 
         one.run(inputs(0.0))
         assert seen == []
@@ -122,7 +122,7 @@ def test_bundle_can_be_split_repeatedly() -> None:
         second = split_while(one, 9, 0.5, 100)
         third = split_while(one, 10, 0.0, 100)
         fourth = split_while(one, 5, 1.0, 100)
-        one.run([chunk_of(range(100))])
+        one.run([create_chunk(range(100))])
         assert first == [BundleSplit(50, 51)]
         assert fourth == [None]
         assert second == [BundleSplit(29, 30)]
@@ -132,10 +132,10 @@ def test_bundle_can_be_split_repeatedly() -> None:
 
 class Finishing(beam.DoFn):
     def process(self, element: bytes) -> None:
-        note(int(element))
+        record_number(int(element))
 
     def finish_bundle(self) -> None:
-        note(-1)
+        record_number(-1)
 
 
 def test_split_while_bundle_finishes_gives_away_no_element() -> None:
@@ -143,7 +143,7 @@ def test_split_while_bundle_finishes_gives_away_no_element() -> None:
     pipeline | beam.Impulse() | beam.ParDo(Finishing())
     with OneStage(pipeline) as one:
         answers = split_while(one, -1, 0.0, 100)
-        one.run([chunk_of(range(3))])
+        one.run([create_chunk(range(3))])
         assert answers == [None]
 
 
@@ -152,7 +152,9 @@ def test_groups_are_split_like_elements() -> None:
     # Groups with even numbers are decoded at once, and the others during iteration.
     pairs = [(number, "text" * (20_000 if number % 2 else 1)) for number in range(10)]
     grouped = pipeline | beam.Impulse() | beam.FlatMap(lambda _: pairs) | beam.GroupByKey()
-    grouped | beam.MapTuple(lambda key, values: (note(key), [len(text) for text in values]))
+    grouped | beam.MapTuple(
+        lambda key, values: (record_number(key), [len(text) for text in values])
+    )
     with OneStage(pipeline) as one:
         one.runner.run_stage(one.planned)
         one.select_stage(one.runner.plan.stages[-1])
@@ -178,7 +180,7 @@ def test_split_happens_at_allowed_points_only(
 ) -> None:
     with OneStage(plain()) as one:
         answers = split_while(one, at, keep, 10, points)
-        one.run([chunk_of(range(10))])
+        one.run([create_chunk(range(10))])
         end = 10 if first_residual is None else first_residual
         assert answers == [None if first_residual is None else BundleSplit(end - 1, end)]
         assert seen == list(range(end))
@@ -187,6 +189,6 @@ def test_split_happens_at_allowed_points_only(
 def test_progress_counts_elements() -> None:
     with OneStage(plain()) as one:
         answers = []
-        hooks[7] = lambda: answers.append(elsewhere(one.stage.progress))
-        one.run([chunk_of(range(5)), chunk_of(range(5, 10))])
+        hooks[7] = lambda: answers.append(run_in_thread(one.stage.progress))
+        one.run([create_chunk(range(5)), create_chunk(range(5, 10))])
         assert [answer.processed for answer in answers] == [7]

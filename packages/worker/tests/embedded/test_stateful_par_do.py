@@ -116,7 +116,7 @@ def test_stateful_elements_are_emitted_immediately() -> None:
     assert found.value == [1] * 50
 
 
-@pytest.mark.usefixtures("still")
+@pytest.mark.usefixtures("instant_runs")
 def test_state_of_key_is_looked_up_once_per_run(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     find = stateful_par_do._make_argument_getter

@@ -13,7 +13,7 @@ from beam_runner_model.windowed_values import compute_hold_time
 from chunks import decode_elements
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_elements import ANY, GLOBAL, INTERVAL, elements, global_windows, intervals
+from random_elements import ANY, GLOBAL, INTERVAL, draw_elements, global_windows, intervals
 from test_edges import write
 
 several = st.lists(intervals, min_size=1, max_size=3, unique=True).map(tuple)
@@ -28,7 +28,7 @@ def test_window_sink_chunks_have_one_window_each(
     window_coder: coders.Coder, windows: Any, data: Any
 ) -> None:
     coder = coders.WindowedValueCoder(ANY, window_coder)
-    given_ = data.draw(elements(windows))
+    given_ = data.draw(draw_elements(windows))
     expected: dict[bytes, list[Any]] = {}
     for e in given_:
         for w in e.windows:

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[4] / "tests" / "support"))
 
 from harness_commands import boot_command
-from tiny_host import Artifacts, Logs, TinyHost, external, job_with
+from tiny_host import Artifacts, Logs, TinyHost, create_job, external
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def serve(thread_pool: Environment) -> Iterator[object]:
     servers = []
 
     def make(host: TinyHost, environment: Environment = thread_pool) -> FnApiServer:
-        job = job_with(environment, environments=host.environment_ids)
+        job = create_job(environment, environments=host.environment_ids)
         servers.append(FnApiServer(job, Artifacts(), Logs()))
         return servers[-1]
 

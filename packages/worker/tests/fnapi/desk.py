@@ -14,7 +14,7 @@ from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 
-class Numbers(RestrictionProvider):
+class NumberRangeProvider(RestrictionProvider):
     """A provider for elements that are numbers: the restriction goes from 0 to the number."""
 
     def initial_restriction(self, element: int) -> OffsetRange:
@@ -27,7 +27,7 @@ class Numbers(RestrictionProvider):
         return restriction.size()
 
 
-TRACKER = beam.DoFn.RestrictionParam(Numbers())
+TRACKER = beam.DoFn.RestrictionParam(NumberRangeProvider())
 WATERMARK = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())
 
 
@@ -38,16 +38,16 @@ class Desk:
         self.folder = folder
 
     def hold(self, *places: object) -> Desk:
-        """Makes the DoFn wait at places until a call of :meth:`go_on`."""
+        """Makes the DoFn wait at places until a call of :meth:`release_place`."""
         for place in places:
             (self.folder / f"hold {place}").touch()
         return self
 
-    def go_on(self) -> None:
+    def release_place(self) -> None:
         for path in self.folder.glob("hold *"):
             path.unlink()
 
-    def come_to(self, place: object) -> None:
+    def record_and_wait(self, place: object) -> None:
         """Called by the DoFn: records a place, and waits at held places."""
         (self.folder / "pid").write_text(str(os.getpid()))
         with open(self.folder / "notes", "a") as file:
@@ -66,17 +66,17 @@ class Desk:
             time.sleep(0.005)
 
 
-class Visits(beam.DoFn):
+class VisitElements(beam.DoFn):
     """A DoFn that visits each element, which is text in bytes."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
 
     def process(self, element: bytes) -> None:
-        self.desk.come_to(element.decode())
+        self.desk.record_and_wait(element.decode())
 
 
-class Counts(beam.DoFn):
+class CountNumbers(beam.DoFn):
     """A DoFn that visits all numbers below each element as ``element:number``."""
 
     def __init__(self, desk: Desk) -> None:
@@ -85,12 +85,12 @@ class Counts(beam.DoFn):
     def process(self, element: int, tracker: Any = TRACKER) -> Any:
         number = tracker.current_restriction().start
         while tracker.try_claim(number):
-            self.desk.come_to(f"{element}:{number}")
+            self.desk.record_and_wait(f"{element}:{number}")
             yield number
             number += 1
 
 
-class Defers(beam.DoFn):
+class DeferRemainder(beam.DoFn):
     """A DoFn that yields one number of each element, and defers the rest by 1.5 seconds."""
 
     @beam.DoFn.unbounded_per_element()

@@ -9,13 +9,13 @@ from typing import Any
 import apache_beam as beam
 from beam_runner_model.bundles import BundleSplit
 from beam_runner_model.chunks import ElementChunk, InputChunk
-from desk import Desk, Visits
+from desk import Desk, VisitElements
 from tiny_host import TinyHost, elements, new_pipeline
 
 from beam_runner_worker.fnapi.server import FnApiServer
 
 
-class InThread:
+class ThreadedCall:
     """A call in a separate thread."""
 
     def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
@@ -69,21 +69,23 @@ class LastStage:
             number = end
         return given
 
-    def run(self, inputs: Iterable[InputChunk]) -> InThread:
+    def run(self, inputs: Iterable[InputChunk]) -> ThreadedCall:
         """Processes a bundle in a separate thread."""
-        return InThread(self.stage.process_bundle, "bundle", inputs, self.host.outputs(self.spec))
+        return ThreadedCall(
+            self.stage.process_bundle, "bundle", inputs, self.host.outputs(self.spec)
+        )
 
 
-def visiting(numbers: Iterable[int], desk: Desk, server_for: Any) -> LastStage:
+def create_visiting_stage(numbers: Iterable[int], desk: Desk, server_for: Any) -> LastStage:
     """Returns a stage that visits numbers in one chunk."""
     p = new_pipeline()
-    p | beam.Impulse() | "Visit" >> beam.ParDo(Visits(desk))
+    p | beam.Impulse() | "Visit" >> beam.ParDo(VisitElements(desk))
     stage = LastStage(p, server_for)
     stage.inputs = [elements(*(str(number).encode() for number in numbers))]
     return stage
 
 
-def counting_to(numbers: Iterable[int], dofn: beam.DoFn, server_for: Any) -> LastStage:
+def create_counting_stage(numbers: Iterable[int], dofn: beam.DoFn, server_for: Any) -> LastStage:
     """Returns a stage with a splittable DoFn at its head, and its input of numbers with restrictions."""
     p = new_pipeline()
     p | beam.Impulse() | beam.FlatMap(lambda _, all=[*numbers]: all) | "Count" >> beam.ParDo(dofn)

@@ -14,7 +14,7 @@ import pytest
 from beam_runner_worker.errors import HarnessError
 
 
-def failing_run(run: Callable[[], object]) -> tuple[threading.Thread, list[str]]:
+def run_expecting_error(run: Callable[[], object]) -> tuple[threading.Thread, list[str]]:
     """Runs a function that must raise a :class:`HarnessError` in a thread. The returned list gets its text."""
     errors: list[str] = []
 
@@ -28,7 +28,7 @@ def failing_run(run: Callable[[], object]) -> tuple[threading.Thread, list[str]]
     return thread, errors
 
 
-class RecordsLife(beam.DoFn):
+class LifecycleRecorder(beam.DoFn):
     """A DoFn that writes every setup and teardown to a file. Its teardown is slow."""
 
     def __init__(self, path: str, seconds: float = 0.5) -> None:
@@ -50,7 +50,7 @@ class RecordsLife(beam.DoFn):
         self._note("teardown")
 
 
-def torn_down_processes(path: str | Path) -> list[int]:
+def read_torn_down_processes(path: str | Path) -> list[int]:
     """Returns the process of each DoFn instance, and checks that each was torn down exactly once."""
     lines = [line.split() for line in Path(path).read_text().splitlines()]
     set_up = [tuple(line[1:]) for line in lines if line[0] == "setup"]

@@ -10,7 +10,7 @@ import pytest
 from beam_runner_model.stages import Environment
 from beam_runner_urns import environments as urns
 from last_stage import LastStage
-from tiny_host import Artifacts, Logs, TinyHost, elements, job_with, new_pipeline, pickle_by_value
+from tiny_host import Artifacts, Logs, TinyHost, create_job, elements, new_pipeline, pickle_by_value
 
 from beam_runner_worker.errors import BundleError
 from beam_runner_worker.fnapi import abandoned_bundles
@@ -55,7 +55,7 @@ def test_boot_program_sends_invalid_unicode_as_escaped_text() -> None:
     host = TinyHost(p)
     logs = Logs()
     there = Environment(urns.EMBEDDED_PYTHON, b"", ())
-    job = job_with(there, environments=host.environment_ids)
+    job = create_job(there, environments=host.environment_ids)
     server = FnApiServer(job, Artifacts(), logs)
     try:
         with pytest.raises(BundleError, match=r"ValueError: half a pair: \\ud800.*Fail"):

@@ -10,7 +10,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 from beam_runner_model.stages import Artifact, Environment
-from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
+from tiny_host import Artifacts, Logs, TinyHost, create_job, new_pipeline, pickle_by_value
 from wheels import make_wheel
 
 from beam_runner_worker.errors import BundleError
@@ -59,7 +59,7 @@ def test_user_code_finds_its_packages(tmp_path: Path) -> None:
     host = TinyHost(p)
     there, artifacts = environment(wheel, listing)
     logs = Logs()
-    server = FnApiServer(job_with(there, environments=host.environment_ids), artifacts, logs)
+    server = FnApiServer(create_job(there, environments=host.environment_ids), artifacts, logs)
     try:
         host.run(server.harness)
     finally:
@@ -76,7 +76,7 @@ def test_uninstallable_packages_fail_bundle(tmp_path: Path) -> None:
     p | beam.Create([1]) | beam.Map(print)
     host = TinyHost(p)
     there, artifacts = environment(requirements)
-    server = FnApiServer(job_with(there, environments=host.environment_ids), artifacts, Logs())
+    server = FnApiServer(create_job(there, environments=host.environment_ids), artifacts, Logs())
     wanted = r"Can't prepare the environment: ERROR: No matching distribution found for there-is-no-such-package"
     try:
         with pytest.raises(BundleError, match=wanted) as failed:

@@ -11,7 +11,7 @@ from apache_beam.transforms import window
 from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.stages import HarnessStage
 from beam_runner_urns import coders as urns
-from desk import Counts, Desk
+from desk import CountNumbers, Desk
 from last_stage import LastStage
 from named_windows import NamedWindows
 from tiny_host import TinyHost, new_pipeline, pickle_by_value
@@ -28,7 +28,7 @@ def in_named_windows(desk: Desk) -> beam.Pipeline:
     p = new_pipeline()
     numbers = p | beam.Impulse() | beam.FlatMap(lambda _: [3, 50])
     numbers = numbers | beam.Map(lambda n: window.TimestampedValue(n, 45))
-    numbers | beam.WindowInto(NamedWindows(30)) | "Count" >> beam.ParDo(Counts(desk))
+    numbers | beam.WindowInto(NamedWindows(30)) | "Count" >> beam.ParDo(CountNumbers(desk))
     return p
 
 
@@ -61,7 +61,7 @@ def test_residuals_use_coder_of_edge(serve, tmp_path):
     bundle = last.run(last.inputs)
     desk.wait_for("50:10")
     split = last.stage.split(0.0, 2)
-    desk.go_on()
+    desk.release_place()
     bundle.result()
     assert len(split.residuals) == 1
     # The elements survive the round trip: the splitter of the edge finds the end of each element.

@@ -14,7 +14,7 @@ import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 from beam_runner_model.stages import Environment
 from processes import is_alive
-from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
+from tiny_host import Artifacts, Logs, TinyHost, create_job, new_pipeline, pickle_by_value
 from waiting import wait_until
 
 from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
@@ -73,7 +73,7 @@ def test_container_runs_pipeline_and_is_removed(commands: Path) -> None:
     p | beam.Create([1, 2, 3]) | beam.Map(lambda n: print(f"the container says {n}", flush=True))
     host = TinyHost(p)
     logs = Logs()
-    server = FnApiServer(job_with(docker(), environments=host.environment_ids), Artifacts(), logs)
+    server = FnApiServer(create_job(docker(), environments=host.environment_ids), Artifacts(), logs)
     try:
         host.run(server.harness)
         (container,) = containers(commands)
@@ -94,7 +94,9 @@ def test_docker_errors_are_reported(commands: Path) -> None:
     p = new_pipeline()
     p | beam.Create([1]) | beam.Map(print)
     host = TinyHost(p)
-    server = FnApiServer(job_with(docker(), environments=host.environment_ids), Artifacts(), Logs())
+    server = FnApiServer(
+        create_job(docker(), environments=host.environment_ids), Artifacts(), Logs()
+    )
     try:
         with pytest.raises(
             HarnessError, match=r"(?s)sdk:1.*exited with code 125.*no daemon is running"

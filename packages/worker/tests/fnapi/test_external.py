@@ -16,9 +16,9 @@ import grpc
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_runner_model.stages import Environment, JobContext
-from life import RecordsLife, failing_run, torn_down_processes
+from life import LifecycleRecorder, read_torn_down_processes, run_expecting_error
 from processes import is_alive
-from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
+from tiny_host import Artifacts, Logs, TinyHost, create_job, new_pipeline, pickle_by_value
 from waiting import wait_until
 
 from beam_runner_worker.errors import BundleError, HarnessError
@@ -40,7 +40,7 @@ def patient_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def server_for(host: TinyHost, environment: Environment, **options) -> FnApiServer:
-    job = job_with(environment, environments=host.environment_ids)
+    job = create_job(environment, environments=host.environment_ids)
     return FnApiServer(job, Artifacts(), Logs(), **options)
 
 
@@ -101,7 +101,7 @@ def test_external_worker_tears_down_each_instance_once(pool: str, request, tmp_p
     environment = request.getfixturevalue(pool)
     life = tmp_path / "life"
     in_thread = pool == "thread_pool"
-    host = one_stage(beam.ParDo(RecordsLife(str(life), 0.05 if in_thread else 1.0)))
+    host = one_stage(beam.ParDo(LifecycleRecorder(str(life), 0.05 if in_thread else 1.0)))
     server = server_for(host, environment)
     try:
         for _ in range(3):
@@ -110,7 +110,7 @@ def test_external_worker_tears_down_each_instance_once(pool: str, request, tmp_p
         begin = time.monotonic()
         server.close()
     assert time.monotonic() - begin < SOON_SECONDS
-    (pid,) = torn_down_processes(life)
+    (pid,) = read_torn_down_processes(life)
     assert (pid == os.getpid()) == in_thread
     assert is_alive(pid) == in_thread
 
@@ -275,7 +275,7 @@ def test_closing_does_not_wait_for_busy_client_thread(thread_pool: Environment, 
     begun, go_on = tmp_path / "begun", tmp_path / "go on"
     host = one_stage(beam.Map(wait_for_file, begun, go_on))
     server = server_for(host, thread_pool)
-    thread, errors = failing_run(lambda: host.run(server.harness))
+    thread, errors = run_expecting_error(lambda: host.run(server.harness))
     wait_until(begun.exists)
     before = time.monotonic()
     try:

@@ -30,10 +30,10 @@ class Acknowledges(beam.DoFn):
     def process(self, element, finalizer=beam.DoFn.BundleFinalizerParam):
         text = element.decode()
         if text != "unregistered":
-            finalizer.register_descriptor(lambda: self.acknowledge(text))
+            finalizer.register(lambda: self.acknowledge(text))
 
     def acknowledge(self, text: str) -> None:
-        self.desk.come_to(text)
+        self.desk.record_and_wait(text)
         if text == "failing":
             raise ValueError("not acknowledged")
 

@@ -16,7 +16,7 @@ PROGRAM = """
     sys.path[:0] = {tests!r}
     import apache_beam as beam
     from apache_beam.portability.api import beam_runner_api_pb2
-    from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline
+    from tiny_host import Artifacts, Logs, TinyHost, create_job, new_pipeline
     from beam_runner_worker.fnapi.server import FnApiServer
     from beam_runner_model.stages import Environment
 
@@ -25,7 +25,7 @@ PROGRAM = """
         p = new_pipeline()
         p | beam.Create(range(10)) | beam.Map(lambda n: (n % 2, n)) | beam.GroupByKey()
         host = TinyHost(p)
-        job = job_with(Environment("beam:env:process:v1", payload), environments=host.environment_ids)
+        job = create_job(Environment("beam:env:process:v1", payload), environments=host.environment_ids)
         server = FnApiServer(job, Artifacts(), Logs())
         host.run(server.harness)
         server.close()

@@ -20,8 +20,8 @@ import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_runner_model.stages import Environment
 from harness_commands import boot_command
-from life import failing_run
-from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline
+from life import run_expecting_error
+from tiny_host import Artifacts, Logs, TinyHost, create_job, external, new_pipeline
 from waiting import wait_until
 
 from beam_runner_worker.errors import BundleError, HarnessError, PoolUnreachable
@@ -41,7 +41,7 @@ SOON_SECONDS = 30.0
 def server_for(
     host: TinyHost, environment: Environment, logs: Logs | None = None, **options
 ) -> FnApiServer:
-    job = job_with(environment, environments=host.environment_ids)
+    job = create_job(environment, environments=host.environment_ids)
     return FnApiServer(job, Artifacts(), logs or Logs(), **options)
 
 
@@ -227,7 +227,7 @@ def test_idle_worker_is_abandoned(first: str, slow_pool: SlowPool):
 def test_closing_ends_wait_for_worker(fake_pool: tuple[FakePool, Environment]):
     host = one_stage(beam.Map(print))
     server = server_for(host, fake_pool[1])
-    thread, errors = failing_run(lambda: host.run(server.harness))
+    thread, errors = run_expecting_error(lambda: host.run(server.harness))
     wait_until(lambda: bool(fake_pool[0].started))
     server.close()
     thread.join(SOON_SECONDS)

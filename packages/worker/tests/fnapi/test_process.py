@@ -17,9 +17,9 @@ import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 from beam_runner_model.bundles import BundleProgress
 from beam_runner_model.stages import Artifact, Environment
-from life import RecordsLife, torn_down_processes
+from life import LifecycleRecorder, read_torn_down_processes
 from processes import is_alive
-from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
+from tiny_host import Artifacts, Logs, TinyHost, create_job, new_pipeline, pickle_by_value
 from waiting import wait_until
 
 from beam_runner_worker.errors import BundleError, HarnessError, UnsupportedEnvironment
@@ -49,21 +49,21 @@ def server_for(
     logs: Logs | None = None,
     limits: HarnessLimits | None = None,
 ) -> FnApiServer:
-    job = job_with(environment, environments=host.environment_ids)
+    job = create_job(environment, environments=host.environment_ids)
     return FnApiServer(job, Artifacts(), logs or Logs(), limits=limits)
 
 
 def test_process_runs_pipeline_and_tears_down(boot: Path, tmp_path: Path):
     life = tmp_path / "life"
     p = new_pipeline()
-    p | beam.Create([1, 2, 3]) | beam.ParDo(RecordsLife(str(life)))
+    p | beam.Create([1, 2, 3]) | beam.ParDo(LifecycleRecorder(str(life)))
     host = TinyHost(p)
     server = server_for(host, process(boot))
     try:
         host.run(server.harness)
     finally:
         server.close()
-    (pid,) = torn_down_processes(life)
+    (pid,) = read_torn_down_processes(life)
     assert pid != os.getpid()
     assert not is_alive(pid)
 
@@ -96,7 +96,7 @@ def test_options_and_staged_files_reach_harness(boot: Path, tmp_path: Path):
     )
     environment = process(boot)
     environment = Environment(environment.urn, environment.payload, (staged,))
-    job = job_with(environment, '{"beam:option:my_option:v1": "seen"}', host.environment_ids)
+    job = create_job(environment, '{"beam:option:my_option:v1": "seen"}', host.environment_ids)
     server = FnApiServer(job, Artifacts({"abc": content}), Logs())
     try:
         host.run(server.harness)

@@ -9,8 +9,8 @@ from apache_beam import coders
 from apache_beam.metrics import Metrics
 from beam_runner_model.bundles import BundleProgress, MonitoringInfo
 from beam_runner_urns import metrics as urns
-from desk import Counts, Desk
-from last_stage import LastStage, counting_to, visiting
+from desk import CountNumbers, Desk
+from last_stage import LastStage, create_counting_stage, create_visiting_stage
 from tiny_host import elements, new_pipeline, pickle_by_value
 
 from beam_runner_worker.fnapi.progress import count_processed_elements
@@ -59,7 +59,7 @@ class CountsElements(beam.DoFn):
 
     def process(self, element):
         Metrics.counter("ns", "begun").inc()
-        self.desk.come_to(element.decode())
+        self.desk.record_and_wait(element.decode())
 
 
 def test_metrics_and_elements_of_running_bundle_are_returned(serve, tmp_path):
@@ -75,7 +75,7 @@ def test_metrics_and_elements_of_running_bundle_are_returned(serve, tmp_path):
     assert progress.processed == 2.0
     (begun,) = (each for each in progress.metrics if dict(each.labels).get("NAME") == "begun")
     assert begun.payload == b"\x03"
-    desk.go_on()
+    desk.release_place()
     (begun,) = (each for each in bundle.result().metrics if ("NAME", "begun") in each.labels)
     assert begun.payload == b"\x04"
     assert last.stage.progress() is None
@@ -83,22 +83,22 @@ def test_metrics_and_elements_of_running_bundle_are_returned(serve, tmp_path):
 
 def test_progress_before_first_element_is_zero(serve, tmp_path):
     desk = Desk(tmp_path).hold(0)
-    last = visiting([0, 1], desk, serve)
+    last = create_visiting_stage([0, 1], desk, serve)
     bundle = last.run(last.inputs)
     desk.wait_for(0)
     assert last.stage.progress().processed == 0.0
-    desk.go_on()
+    desk.release_place()
     bundle.result()
 
 
 def test_current_element_counts_in_part(serve, tmp_path):
     desk = Desk(tmp_path).hold("40:10")
-    last = counting_to([5, 40], Counts(desk), serve)
+    last = create_counting_stage([5, 40], CountNumbers(desk), serve)
     bundle = last.run(last.inputs)
     desk.wait_for("40:10")
     assert 1.2 <= last.stage.progress().processed <= 1.3
     # Residuals no longer belong to the bundle.
     assert last.stage.split(0.5, 2) is not None
     assert 1.35 <= last.stage.progress().processed <= 1.5
-    desk.go_on()
+    desk.release_place()
     bundle.result()

@@ -14,9 +14,9 @@ import pytest
 from apache_beam.io.restriction_trackers import OffsetRestrictionTracker
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_model.stages import Environment
-from desk import Desk, Numbers
-from last_stage import InThread, counting_to
-from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
+from desk import Desk, NumberRangeProvider
+from last_stage import ThreadedCall, create_counting_stage
+from tiny_host import Artifacts, Logs, TinyHost, create_job, new_pipeline, pickle_by_value
 
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi import splits
@@ -36,13 +36,13 @@ class StubbornTracker(OffsetRestrictionTracker):
         self.desk = desk
 
     def try_split(self, fraction: float) -> Any:
-        self.desk.come_to("split")
+        self.desk.record_and_wait("split")
         if (self.desk.folder / "fail").exists():
             raise ValueError("this can't be split")
         return super().try_split(fraction)
 
 
-class StubbornNumbers(Numbers):
+class StubbornNumbers(NumberRangeProvider):
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
 
@@ -60,7 +60,7 @@ def stubborn(desk: Desk) -> beam.DoFn:
         ) -> Any:
             number = tracker.current_restriction().start
             while tracker.try_claim(number):
-                desk.come_to(f"{element}:{number}")
+                desk.record_and_wait(f"{element}:{number}")
                 yield number
                 number += 1
 
@@ -70,7 +70,7 @@ def stubborn(desk: Desk) -> beam.DoFn:
 def test_late_split_response_goes_to_next_call(serve, tmp_path, monkeypatch):
     monkeypatch.setattr(splits, "_SPLIT_SECONDS", 0.3)
     desk = Desk(tmp_path).hold("50:10", "split")
-    last = counting_to([50], stubborn(desk), serve)
+    last = create_counting_stage([50], stubborn(desk), serve)
     bundle = last.run(last.inputs)
     desk.wait_for("50:10")
     start = time.monotonic()
@@ -81,7 +81,7 @@ def test_late_split_response_goes_to_next_call(serve, tmp_path, monkeypatch):
     (tmp_path / "hold split").unlink()
     split = last.stage.split(0.9, 1)
     assert len(split.residuals) == 1
-    desk.go_on()
+    desk.release_place()
     bundle.result()
     last.run(last.elements(split)).result()
     assert [each for each in desk.notes() if each != "split"] == [f"50:{i}" for i in range(50)]
@@ -90,12 +90,12 @@ def test_late_split_response_goes_to_next_call(serve, tmp_path, monkeypatch):
 def test_bundle_with_unreported_split_fails(serve, tmp_path, monkeypatch):
     monkeypatch.setattr(splits, "_SPLIT_SECONDS", 0.3)
     desk = Desk(tmp_path).hold("50:10", "split")
-    last = counting_to([50], stubborn(desk), serve)
+    last = create_counting_stage([50], stubborn(desk), serve)
     bundle = last.run(last.inputs)
     desk.wait_for("50:10")
     assert last.stage.split(0.0, 1) is None
     desk.wait_for("split")
-    desk.go_on()
+    desk.release_place()
     with pytest.raises(HarnessError, match="the unprocessed part of the bundle is unknown"):
         bundle.result()
     (tmp_path / "notes").unlink()
@@ -106,12 +106,12 @@ def test_bundle_with_unreported_split_fails(serve, tmp_path, monkeypatch):
 def test_unsplittable_tracker_is_logged_once(serve, tmp_path):
     desk = Desk(tmp_path).hold("50:10")
     (tmp_path / "fail").touch()
-    last = counting_to([50], stubborn(desk), serve)
+    last = create_counting_stage([50], stubborn(desk), serve)
     bundle = last.run(last.inputs)
     desk.wait_for("50:10")
     for _ in range(3):
         assert last.stage.split(0.0, 1) is None
-    desk.go_on()
+    desk.release_place()
     assert bundle.result().residuals == ()
     warnings = [
         r.message for r in last.server._logs.records if "Can't split a bundle of" in r.message
@@ -132,15 +132,15 @@ def test_lost_harness_ends_bundle_and_split(
     servers = []
 
     def serve(host: TinyHost) -> FnApiServer:
-        job = job_with(environment, environments=host.environment_ids)
+        job = create_job(environment, environments=host.environment_ids)
         servers.append(FnApiServer(job, Artifacts(), Logs()))
         return servers[-1]
 
     try:
-        last = counting_to([50], stubborn(desk), serve)
+        last = create_counting_stage([50], stubborn(desk), serve)
         bundle = last.run(last.inputs)
         desk.wait_for("50:10")
-        split = InThread(last.stage.split, 0.0, 1)
+        split = ThreadedCall(last.stage.split, 0.0, 1)
         desk.wait_for("split")
         pid = int((tmp_path / "pid").read_text())
         start = time.monotonic()

@@ -12,8 +12,8 @@ import desk as desk_module
 import pytest
 from beam_runner_model.bundles import BundleSplit
 from beam_runner_model.chunks import ElementChunk
-from desk import TRACKER, Counts, Defers, Desk
-from last_stage import counting_to, visiting
+from desk import TRACKER, CountNumbers, DeferRemainder, Desk
+from last_stage import create_counting_stage, create_visiting_stage
 from tiny_host import TinyHost, new_pipeline, pickle_by_value
 
 pytestmark = pytest.mark.timeout(120)
@@ -25,13 +25,13 @@ pickle_by_value(desk_module.__name__)
 def test_split_gives_away_complete_elements(serve, tmp_path, keep, first_residual):
     """The split is at 2.5 of 9 elements, of which 6.5 remain."""
     desk = Desk(tmp_path).hold(2)
-    last = visiting(list(range(9)), desk, serve)
+    last = create_visiting_stage(list(range(9)), desk, serve)
     assert last.stage.split(0.0, 9) is None
     bundle = last.run(last.inputs)
     desk.wait_for(2)
     split = last.stage.split(keep, 9)
     assert bundle.running
-    desk.go_on()
+    desk.release_place()
     result = bundle.result()
     assert result.residuals == ()
     assert last.stage.split(0.0, 9) is None
@@ -48,11 +48,11 @@ def test_split_gives_away_complete_elements(serve, tmp_path, keep, first_residua
 @pytest.mark.parametrize(("points", "first_residual"), [([2, 4, 8], 4), ([1, 8], 8), ([2], None)])
 def test_split_happens_at_allowed_points_only(serve, tmp_path, points, first_residual):
     desk = Desk(tmp_path).hold(2)
-    last = visiting(list(range(9)), desk, serve)
+    last = create_visiting_stage(list(range(9)), desk, serve)
     bundle = last.run(last.inputs)
     desk.wait_for(2)
     split = last.stage.split(0.0, 9, points)
-    desk.go_on()
+    desk.release_place()
     bundle.result()
     end = 9 if first_residual is None else first_residual
     assert split == (None if first_residual is None else BundleSplit(end - 1, end))
@@ -61,25 +61,25 @@ def test_split_happens_at_allowed_points_only(serve, tmp_path, points, first_res
 
 def test_split_of_last_element_gives_away_no_element(serve, tmp_path):
     desk = Desk(tmp_path).hold(2)
-    last = visiting([0, 1, 2], desk, serve)
+    last = create_visiting_stage([0, 1, 2], desk, serve)
     bundle = last.run(last.inputs)
     desk.wait_for(2)
     assert last.stage.split(0.0, 3) is None
     assert last.stage.split(0.0, 3) is None
-    desk.go_on()
+    desk.release_place()
     bundle.result()
 
 
 def test_second_split_gives_away_more_elements(serve, tmp_path):
     desk = Desk(tmp_path).hold(1)
-    last = visiting(list(range(20)), desk, serve)
+    last = create_visiting_stage(list(range(20)), desk, serve)
     bundle = last.run(last.inputs)
     desk.wait_for(1)
     first = last.stage.split(0.5, 20)
     second = last.stage.split(0.5, 20)
     assert 2 < second.first_residual < first.first_residual < 20
     assert last.stage.split(1.0, 20) is None
-    desk.go_on()
+    desk.release_place()
     bundle.result()
     assert desk.notes() == [str(i) for i in range(second.first_residual)]
 
@@ -87,7 +87,7 @@ def test_second_split_gives_away_more_elements(serve, tmp_path):
 @pytest.mark.parametrize("keep", [0.0, 0.3])
 def test_element_is_split_inside_restriction(serve, tmp_path, keep):
     desk = Desk(tmp_path).hold("100:20")
-    last = counting_to([10, 100, 30], Counts(desk), serve)
+    last = create_counting_stage([10, 100, 30], CountNumbers(desk), serve)
     bundle = last.run(last.inputs)
     desk.wait_for("100:20")
     split = last.stage.split(keep, 3)
@@ -95,7 +95,7 @@ def test_element_is_split_inside_restriction(serve, tmp_path, keep):
     assert len(split.primaries) == len(split.residuals) == 1
     assert split.residuals[0].delay_ms == 0
     again = last.stage.split(0.0, 3) if keep else None
-    desk.go_on()
+    desk.release_place()
     assert bundle.result().residuals == ()
     kept = len(desk.notes()) - 10
     assert kept == 21 if keep == 0 or again else 21 < kept < 60
@@ -112,7 +112,7 @@ def test_element_is_split_inside_restriction(serve, tmp_path, keep):
     assert desk.notes() == expected[10 : 10 + kept]
 
 
-class CountsOn(Counts):
+class CountsOn(CountNumbers):
     """A DoFn that counts endlessly. Only a split ends it."""
 
     @beam.DoFn.unbounded_per_element()
@@ -124,7 +124,7 @@ class CountsOn(Counts):
 
 def test_unbounded_element_is_checkpointed_and_resumed(serve, tmp_path):
     desk = Desk(tmp_path)
-    last = counting_to([10**12], CountsOn(desk), serve)
+    last = create_counting_stage([10**12], CountsOn(desk), serve)
     inputs, reached = last.inputs, 0
     for _ in range(5):
         bundle = last.run(inputs)
@@ -140,7 +140,7 @@ def test_unbounded_element_is_checkpointed_and_resumed(serve, tmp_path):
 
 def test_deferred_element_returns_with_delay_and_watermark(serve):
     p = new_pipeline()
-    deferred = p | beam.Impulse() | beam.FlatMap(lambda _: [1, 5]) | beam.ParDo(Defers())
+    deferred = p | beam.Impulse() | beam.FlatMap(lambda _: [1, 5]) | beam.ParDo(DeferRemainder())
     deferred | beam.Reshuffle() | beam.Map(lambda x: None)
     host = TinyHost(p)
     server = serve(host)
@@ -163,7 +163,7 @@ def test_deferred_element_returns_with_delay_and_watermark(serve):
 def test_input_after_split_is_not_sent(serve, tmp_path):
     """The input exceeds the data in flight. The rest isn't even pulled."""
     desk = Desk(tmp_path).hold(3)
-    last = visiting(list(range(10)), desk, serve)
+    last = create_visiting_stage(list(range(10)), desk, serve)
     pulled = []
 
     def endless() -> Iterator[ElementChunk]:
@@ -179,7 +179,7 @@ def test_input_after_split_is_not_sent(serve, tmp_path):
     desk.wait_for(3)
     split = last.stage.split(0.0, 10**9)
     assert split == BundleSplit(3, 4)
-    desk.go_on()
+    desk.release_place()
     bundle.result()
     assert desk.notes() == ["0", "1", "2", "3"]
     assert 0 < len(pulled) < 10
@@ -190,7 +190,7 @@ def test_random_splits_process_each_element_once(serve, tmp_path, seed):
     rng = random.Random(seed)
     desk = Desk(tmp_path)
     numbers = [rng.randrange(1, 200) for _ in range(12)]
-    last = counting_to(numbers, Slow(desk), serve)
+    last = create_counting_stage(numbers, Slow(desk), serve)
     waiting = [last.inputs]
     bundles = 0
     while waiting:
@@ -211,7 +211,7 @@ def test_random_splits_process_each_element_once(serve, tmp_path, seed):
     assert sorted(desk.notes()) == sorted(expected)
 
 
-class Slow(Counts):
+class Slow(CountNumbers):
     def process(self, element: int, tracker: Any = TRACKER) -> Any:
         for number in super().process(element, tracker):
             yield number

@@ -36,7 +36,7 @@ class Steps(beam.DoFn):
         self.desk = desk
 
     def note(self, key: object, *found: object) -> None:
-        self.desk.come_to(" ".join(map(str, (key, *found))))
+        self.desk.record_and_wait(" ".join(map(str, (key, *found))))
 
 
 def run(

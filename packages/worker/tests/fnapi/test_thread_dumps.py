@@ -11,7 +11,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2
 from beam_runner_model.stages import Environment
-from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
+from tiny_host import Artifacts, Logs, TinyHost, create_job, new_pipeline, pickle_by_value
 from waiting import wait_until
 
 from beam_runner_worker.fnapi.connection import SdkConnection
@@ -34,7 +34,7 @@ def test_thread_dump_includes_threads_of_in_process_pool(thread_pool: Environmen
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(block, begun, go_on)
     host, logs = TinyHost(p), Logs()
-    job = job_with(thread_pool, environments=host.environment_ids)
+    job = create_job(thread_pool, environments=host.environment_ids)
     server = FnApiServer(job, Artifacts(), logs)
     thread = threading.Thread(target=host.run, args=(server.harness,))
     thread.start()

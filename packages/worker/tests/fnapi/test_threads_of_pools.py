@@ -14,7 +14,7 @@ import grpc
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_runner_model.stages import Environment, JobContext
-from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline, pickle_by_value
+from tiny_host import Artifacts, Logs, TinyHost, create_job, external, new_pipeline, pickle_by_value
 from waiting import wait_until
 
 from beam_runner_worker.fnapi.harness import HarnessLimits
@@ -47,7 +47,7 @@ def test_pool_threads_report_whether_interpreter_is_free(
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(work, begun, go_on)
     host = TinyHost(p)
-    job = job_with(thread_pool, environments=host.environment_ids)
+    job = create_job(thread_pool, environments=host.environment_ids)
     server = FnApiServer(job, Artifacts(), Logs())
     thread = threading.Thread(target=host.run, args=(server.harness,))
     thread.start()

@@ -17,7 +17,7 @@ from beam_runner_model.chunks import FlushBarrier, InputChunk, StageTimer, Timer
 from beam_runner_model.varints import decode_varint
 from beam_runner_urns import metrics as metric_urns
 from desk import Desk
-from last_stage import InThread
+from last_stage import ThreadedCall
 from tiny_host import LAST_ON_TIME_PANE, Chunks, Rows, new_pipeline, pickle_by_value
 from toy_state import StatefulHost, ToyState
 
@@ -61,13 +61,13 @@ class Rings(beam.DoFn):
         else:
             timer.clear(dynamic_timer_tag=tag)
         bag.add(f"{name}{tag}")
-        finalizer.register_descriptor(lambda: self.desk.come_to(f"{key} finalized"))
+        finalizer.register(lambda: self.desk.record_and_wait(f"{key} finalized"))
 
     def fired(self, name, key, at, time, tag, bag):
         bag.add("!")
         windowed = isinstance(at, window.IntervalWindow)
         where = f" in {at.start.micros // 1_000_000}" if windowed else ""
-        self.desk.come_to(f"{key} {name}{tag} at {time.micros // 1_000_000}{where}")
+        self.desk.record_and_wait(f"{key} {name}{tag} at {time.micros // 1_000_000}{where}")
         yield key, len(list(bag.read()))
 
     @userstate.on_timer(EVENT)
@@ -229,7 +229,7 @@ class Watched(ToyState):
         self.seen: list[tuple[int, int]] = []
 
     def look(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
-        for chunk in self.fire_all(inputs):
+        for chunk in self.fire_all_timers(inputs):
             yield chunk
             if isinstance(chunk, FlushBarrier):
                 self.seen.append((len(self.changes), len(self.desk.notes())))
@@ -259,14 +259,14 @@ def test_settled_bundle_accumulates_progress_and_is_not_split(serve, tmp_path):
     host = prepared([("a", ("event", "", 20)), ("b", ("event", "", 11))], desk)
     stage, spec = ready(host, serve)
     state = ToyState()
-    inputs = state.fire_all(host.inputs(spec))
-    bundle = InThread(stage.process_bundle, "b", inputs, host.outputs(spec), state)
+    inputs = state.fire_all_timers(host.inputs(spec))
+    bundle = ThreadedCall(stage.process_bundle, "b", inputs, host.outputs(spec), state)
     desk.wait_for("a event at 20")
     progress = stage.progress()
     assert progress.processed == 2
     assert counted(progress.metrics, "bundles") == 3
     assert stage.split(0.0, 2) is None
-    desk.go_on()
+    desk.release_place()
     bundle.result()
     assert desk.notes() == ["b event at 11", "a event at 20"]
 
@@ -303,7 +303,9 @@ def test_failing_timer_names_its_transform(serve, tmp_path):
     for _ in range(2):
         state = ToyState()
         with pytest.raises(BundleError, match="no ringing please") as caught:
-            stage.process_bundle("b", state.fire_all(host.inputs(spec)), host.outputs(spec), state)
+            stage.process_bundle(
+                "b", state.fire_all_timers(host.inputs(spec)), host.outputs(spec), state
+            )
         assert caught.value.transform == "Ring"
         assert "timer" in caught.value.element
         assert "element" not in caught.value.element

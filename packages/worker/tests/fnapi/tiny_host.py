@@ -45,13 +45,13 @@ IMPULSE_HEADER = (MIN_MS + SHIFT).to_bytes(8, "big") + b"\x00\x00\x00\x01" + LAS
 
 def elements(*values: bytes) -> ElementChunk:
     """Returns impulses with other content than usual."""
-    data = b"".join(IMPULSE_HEADER + _varint(len(value)) + value for value in values)
+    data = b"".join(IMPULSE_HEADER + _encode_varint(len(value)) + value for value in values)
     return ElementChunk(len(values), data)
 
 
-def _varint(number: int) -> bytes:
+def _encode_varint(number: int) -> bytes:
     low = number & 0x7F
-    return bytes([low]) if number < 0x80 else bytes([low | 0x80]) + _varint(number >> 7)
+    return bytes([low]) if number < 0x80 else bytes([low | 0x80]) + _encode_varint(number >> 7)
 
 
 class Logs:
@@ -88,7 +88,7 @@ def external(endpoint: str) -> Environment:
     return Environment("beam:env:external:v1", payload.SerializeToString())
 
 
-def job_with(
+def create_job(
     environment: Environment, options_json: str = "{}", environments: Iterable[str] = ()
 ) -> JobContext:
     """Returns a job in which all environments are ``environment``."""
@@ -211,7 +211,7 @@ class TinyHost:
         self.buffers: dict[bytes, Rows | Chunks] = {}
         self.results: dict[str, BundleResult] = {}
         self._side_input_buffers = self._find_side_inputs()
-        self.specs = [self._spec(stage) for stage in self._stages]
+        self.specs = [self._create_spec(stage) for stage in self._stages]
 
     @property
     def environment_ids(self) -> list[str]:
@@ -228,7 +228,7 @@ class TinyHost:
                     found[translations.create_buffer_id(pcollection)] = pattern
         return found
 
-    def _spec(self, stage: translations.Stage) -> HarnessStage:
+    def _create_spec(self, stage: translations.Stage) -> HarnessStage:
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
             pcollections=self._components.pcollections,
             coders=self._components.coders,
@@ -253,7 +253,7 @@ class TinyHost:
                 kind = InputKind.GROUPS if buffer.startswith(b"group") else InputKind.ELEMENTS
                 source = InputEdge(transform.unique_name, kind)
             else:
-                sinks.append(self._output(transform.unique_name, buffer))
+                sinks.append(self._create_output(transform.unique_name, buffer))
         assert source is not None
         number = next(self._numbers)
         return HarnessStage(
@@ -265,7 +265,7 @@ class TinyHost:
             outputs=tuple(sinks),
         )
 
-    def _output(self, transform_id: str, buffer: bytes) -> OutputEdge:
+    def _create_output(self, transform_id: str, buffer: bytes) -> OutputEdge:
         if buffer.startswith(b"group"):
             return OutputEdge(transform_id, OutputKind.KEYED)
         pattern = self._side_input_buffers.get(buffer)

@@ -91,7 +91,7 @@ class ToyState:
         if timer.fire_at is not None:
             self.timers[name] = timer
 
-    def fire_all(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
+    def fire_all_timers(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
         """Yields the input, then due timers one by one, until none is left."""
         yield from inputs
         yield FlushBarrier()
@@ -123,9 +123,9 @@ class StatefulHost(TinyHost):
             return
         stage = harness.stage(spec, self.side_inputs(spec))
         inputs = self.inputs(spec)
-        for bundle in map(_single, _elements(inputs)) if self.one_by_one else [inputs]:
+        for bundle in map(_get_single_stage, _elements(inputs)) if self.one_by_one else [inputs]:
             self.stateful = stage.process_bundle(
-                "bundle", self.state.fire_all(bundle), self.outputs(spec), self.state
+                "bundle", self.state.fire_all_timers(bundle), self.outputs(spec), self.state
             )
 
 
@@ -136,7 +136,7 @@ def _elements(chunks: Iterable[InputChunk]) -> Iterator[ElementChunk]:
             yield attrs.evolve(chunk, first=number, last=number + 1)
 
 
-def _single(chunk: ElementChunk) -> list[InputChunk]:
+def _get_single_stage(chunk: ElementChunk) -> list[InputChunk]:
     return [chunk]
 
 
