@@ -9,7 +9,7 @@ from beam_runner_worker.samples import (
     MOST_BYTES,
     are_samples_enabled,
     create_sample_infos,
-    elements_of,
+    decode_samples,
 )
 from beam_runner_worker.totals import Totals
 
@@ -41,7 +41,7 @@ def test_latest_samples_of_each_collection_are_retained() -> None:
     totals = Totals()
     totals.add(create_sample_infos(response(p=[b"%d" % i for i in range(8)], q=[b"q"])))
     totals.add(create_sample_infos(response(p=[b"%d" % i for i in range(8, 15)])))
-    found = {dict(info.labels)["PCOLLECTION"]: elements_of(info) for info in totals.infos()}
+    found = {dict(info.labels)["PCOLLECTION"]: decode_samples(info) for info in totals.infos()}
     assert found == {"p": [b"%d" % i for i in range(5, 15)], "q": [b"q"]}
 
 

@@ -61,27 +61,27 @@ def timer(family: str, fire_at: int | None, hold: int | None = None) -> StageTim
 def test_bag_state_is_appended(name: str) -> None:
     state = state_of()
     assert state.read_bag(cell(name)) == b""
-    state.append(cell(name), b"12")
-    state.append(cell(name), b"3")
+    state.append_to_bag(cell(name), b"12")
+    state.append_to_bag(cell(name), b"3")
     assert state.read_bag(cell(name)) == b"123"
-    state.replace(cell(name), b"4")
+    state.replace_bag(cell(name), b"4")
     assert state.read_bag(cell(name)) == b"4"
-    state.clear(cell(name))
+    state.clear_cell(cell(name))
     assert state.read_bag(cell(name)) == b""
 
 
 def test_value_state_in_parts_is_cleared_before_next_value() -> None:
     state = state_of()
     assert state.read_bag(cell("value")) == b""
-    state.append(cell("value"), b"1")
-    state.append(cell("value"), b"2")
+    state.append_to_bag(cell("value"), b"1")
+    state.append_to_bag(cell("value"), b"2")
     assert state.read_bag(cell("value")) == b"12"
-    state.clear(cell("value"))
-    state.append(cell("value"), b"3")
+    state.clear_cell(cell("value"))
+    state.append_to_bag(cell("value"), b"3")
     assert state.read_bag(cell("value")) == b"3"
-    state.replace(cell("value"), b"45")
+    state.replace_bag(cell("value"), b"45")
     assert state.read_bag(cell("value")) == b"45"
-    state.replace(cell("value"), b"")
+    state.replace_bag(cell("value"), b"")
     assert state.read_bag(cell("value")) == b""
 
 
@@ -97,7 +97,7 @@ def test_multimap_state_is_read_and_written() -> None:
         state.read_map_keys(cell("map")) == b"k1"
         and state.read_map_values(cell("map"), b"k2") == b""
     )
-    state.clear(cell("map"))
+    state.clear_cell(cell("map"))
     assert state.read_map_keys(cell("map")) == b""
 
 
@@ -120,7 +120,7 @@ def test_undeclared_state_is_refused_by_name() -> None:
     with pytest.raises(HarnessError, match="'map' as BagState"):
         state.read_bag(cell("map"))
     with pytest.raises(HarnessError, match="'odd'"):
-        state.clear(cell("odd"))
+        state.clear_cell(cell("odd"))
     with pytest.raises(HarnessError, match="the undeclared family 'odd'"):
         state.set_timer(timer("odd", 1))
 

@@ -70,13 +70,13 @@ class UserState(Protocol):
     def read_bag(self, cell: StateCell) -> bytes:
         """Returns all values of a bag, concatenated in order. Value state and combining state also use bags."""
 
-    def append(self, cell: StateCell, values: bytes) -> None:
+    def append_to_bag(self, cell: StateCell, values: bytes) -> None:
         """Appends encoded values to a bag."""
 
-    def replace(self, cell: StateCell, values: bytes) -> None:
+    def replace_bag(self, cell: StateCell, values: bytes) -> None:
         """Replaces the content of a bag with encoded values."""
 
-    def clear(self, cell: StateCell) -> None:
+    def clear_cell(self, cell: StateCell) -> None:
         """Clears a cell: the user state of any kind for one key and window."""
 
     def read_map_keys(self, cell: StateCell) -> bytes:

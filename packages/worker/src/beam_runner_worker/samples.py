@@ -47,7 +47,7 @@ def create_sample_infos(response: beam_fn_api_pb2.SampleDataResponse) -> tuple[M
     return tuple(infos)
 
 
-def elements_of(info: MonitoringInfo) -> list[bytes]:
+def decode_samples(info: MonitoringInfo) -> list[bytes]:
     """Returns the encoded elements of a monitoring info with samples."""
     return list(_ELEMENTS.decode(info.payload))
 

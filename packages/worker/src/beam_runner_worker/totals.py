@@ -84,17 +84,17 @@ def _add_infos(left: MonitoringInfo, right: MonitoringInfo) -> MonitoringInfo:
 
 
 def _make_sum_adder(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], bytes]:
-    def add(left: bytes, right: bytes) -> bytes:
+    def add_payloads(left: bytes, right: bytes) -> bytes:
         encoded: bytes = coder.encode(coder.decode(left) + coder.decode(right))
         return encoded
 
-    return add
+    return add_payloads
 
 
 def _make_distribution_adder(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], bytes]:
     parts = TupleCoder([_INTEGER, coder, coder, coder])
 
-    def add(left: bytes, right: bytes) -> bytes:
+    def add_payloads(left: bytes, right: bytes) -> bytes:
         count, total, least, most = parts.decode(left)
         more, more_total, other_least, other_most = parts.decode(right)
         encoded: bytes = parts.encode(
@@ -107,16 +107,16 @@ def _make_distribution_adder(coder: VarIntCoder | FloatCoder) -> Callable[[bytes
         )
         return encoded
 
-    return add
+    return add_payloads
 
 
 def _make_latest_adder(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], bytes]:
     timed = TupleCoder([_INTEGER, coder])
 
-    def add(left: bytes, right: bytes) -> bytes:
+    def add_payloads(left: bytes, right: bytes) -> bytes:
         return right if timed.decode(right)[0] >= timed.decode(left)[0] else left
 
-    return add
+    return add_payloads
 
 
 def _make_extremes_adder(
@@ -125,12 +125,12 @@ def _make_extremes_adder(
     """Returns an adder that retains the largest or smallest 100 values of two payloads."""
     values = IterableCoder(coder)
 
-    def add(left: bytes, right: bytes) -> bytes:
+    def add_payloads(left: bytes, right: bytes) -> bytes:
         everything = [*values.decode(left), *values.decode(right)]
         encoded: bytes = values.encode(choose(_MOST_EXTREMES, everything))
         return encoded
 
-    return add
+    return add_payloads
 
 
 def _add_string_sets(left: bytes, right: bytes) -> bytes:

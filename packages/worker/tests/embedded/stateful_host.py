@@ -41,15 +41,15 @@ class RecordingUserState:
         self.log.append(f"read {cell.state_id}")
         return self.bags.get(cell, b"")
 
-    def append(self, cell: StateCell, values: bytes) -> None:
+    def append_to_bag(self, cell: StateCell, values: bytes) -> None:
         self.log.append(f"append {cell.state_id}")
         self.bags[cell] = self.bags.get(cell, b"") + values
 
-    def replace(self, cell: StateCell, values: bytes) -> None:
+    def replace_bag(self, cell: StateCell, values: bytes) -> None:
         self.log.append(f"replace {cell.state_id}")
         self.bags[cell] = values
 
-    def clear(self, cell: StateCell) -> None:
+    def clear_cell(self, cell: StateCell) -> None:
         self.log.append(f"clear {cell.state_id}")
         self.bags.pop(cell, None)
         self.lists.pop(cell, None)

@@ -141,8 +141,8 @@ def test_callbacks_expire(caplog: pytest.LogCaptureFixture) -> None:
     time.now += KEPT_SECONDS - 1
     kept.store_data("late", [FinalizationCallback("Step", lambda: calls.append("late"))])
     time.now += 1
-    kept.run("late")
-    kept.run("early")
+    kept.run_callbacks("late")
+    kept.run_callbacks("early")
     assert calls == ["late"]
     (record,) = caplog.records
     assert "Bundle early was not finalized in time: dropped 1 finalization" in record.getMessage()
@@ -155,7 +155,7 @@ def test_callback_store_has_limited_size() -> None:
         kept.store_data(
             str(number), [FinalizationCallback("Step", lambda n=number: calls.append(str(n)))]
         )
-    kept.run("4")
+    kept.run_callbacks("4")
     assert calls == []
-    kept.run("5")
+    kept.run_callbacks("5")
     assert calls == ["5"]

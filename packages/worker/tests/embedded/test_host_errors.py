@@ -84,7 +84,7 @@ CALLS = [
     ("read_ordered_values", ("ordered", "read_range", AT, AT)),
     ("insert_ordered_value", ("ordered", "add", (AT, 1))),
     ("remove_ordered_values", ("ordered", "clear_range", AT, AT)),
-    ("clear", ("ordered", "clear")),
+    ("clear_cell", ("ordered", "clear")),
     ("set_timer", ("timer", "set", 5)),
     ("set_timer", ("timer", "clear")),
 ]

@@ -16,7 +16,7 @@ from mini_runner import IMPULSE, EmptyArtifacts, Logs, MiniRunner, Plan, Port, V
 
 from beam_runner_worker._protos import beam_fn_api_pb2, metrics_pb2
 from beam_runner_worker.embedded.harness import EmbeddedHarness
-from beam_runner_worker.samples import SAMPLED_ELEMENTS, elements_of
+from beam_runner_worker.samples import SAMPLED_ELEMENTS, decode_samples
 
 ELEMENT_COUNT = "beam:metric:element_count:v1"
 SAMPLED_BYTE_SIZE = "beam:metric:sampled_byte_size:v1"
@@ -181,7 +181,7 @@ def test_elements_are_sampled_on_request() -> None:
             found += [info for info in result.metrics if info.urn == SAMPLED_ELEMENTS]
         harness.close()
         decode = beam.coders.VarIntCoder().decode
-        return [(dict(i.labels)["PCOLLECTION"], *map(decode, elements_of(i))) for i in found]
+        return [(dict(i.labels)["PCOLLECTION"], *map(decode, decode_samples(i))) for i in found]
 
     assert sampled() == []
     experiment = {"beam:option:experiments:v1": ["enable_data_sampling"]}

@@ -94,12 +94,12 @@ def test_bundles_never_finalized_are_dropped():
     for number in range(1500):
         waiting.add_bundle(f"b{number}", connection, [f"i{number}"])
     for number in (0, 499, 500, 1499):
-        waiting.finalize(f"b{number}")
+        waiting.finalize_bundle(f"b{number}")
     assert connection.asked == ["i500", "i1499"]
     clock.now = 4000.0
     waiting.add_bundle("late", connection, ["late"])
-    waiting.finalize("b700")
-    waiting.finalize("late")
+    waiting.finalize_bundle("b700")
+    waiting.finalize_bundle("late")
     assert connection.asked == ["i500", "i1499", "late"]
     assert warnings == []
 
@@ -108,7 +108,7 @@ def test_bundle_parts_are_all_finalized():
     connection = Connection()
     waiting = PendingFinalizations(pytest.fail)
     waiting.add_bundle("b", connection, ["i1", "i2", "i3"])
-    waiting.finalize("b")
+    waiting.finalize_bundle("b")
     assert connection.asked == ["i1", "i2", "i3"]
 
 
@@ -117,7 +117,7 @@ def test_later_attempt_replaces_earlier():
     waiting = PendingFinalizations(pytest.fail)
     waiting.add_bundle("b", connection, ["first"])
     waiting.add_bundle("b", connection, ["second"])
-    waiting.finalize("b")
+    waiting.finalize_bundle("b")
     assert connection.asked == ["second"]
 
 
@@ -128,12 +128,12 @@ def test_lost_sdk_is_logged_or_ignored():
     waiting.add_bundle("1", lost, ["i1"])
     waiting.add_bundle("2", lost, ["i2"])
     lost.mark_lost("it was killed")
-    waiting.finalize("1")
+    waiting.finalize_bundle("1")
     assert warnings == [
         "the bundle '1' was committed, but its finalization failed: the SDK is gone"
     ]
     waiting.add_bundle("3", other, ["i3"])
-    waiting.finalize("2")
-    waiting.finalize("3")
+    waiting.finalize_bundle("2")
+    waiting.finalize_bundle("3")
     assert len(warnings) == 1
     assert other.asked == ["i3"]

@@ -132,7 +132,7 @@ def test_group_pages_can_be_requested_repeatedly_until_bundle_ends() -> None:
         assert groups.read_page(names[0], b"") == (b"one", b"1")
         assert groups.read_page(names[0], b"1") == (b"two", b"")
         assert groups.read_page(names[1], b"") == (b"three", b"")
-    groups.clear()
+    groups.clear_groups()
     with pytest.raises(LookupError, match="no group"):
         groups.read_page(names[0], b"")
     assert groups.add_group(b"four")[-1:] not in names

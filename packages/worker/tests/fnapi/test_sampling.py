@@ -8,7 +8,7 @@ from apache_beam.portability.api import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi import sampling
 from beam_runner_worker.fnapi.sampling import SdkSamples
-from beam_runner_worker.samples import elements_of
+from beam_runner_worker.samples import decode_samples
 
 
 class Sdk:
@@ -38,7 +38,7 @@ def test_samples_are_requested_at_most_once_per_second(monkeypatch: pytest.Monke
     sdk = Sdk(samples=True)
     samples = SdkSamples(sdk.send_and_wait, wanted=True)
     (info,) = samples.request_samples()
-    assert elements_of(info) == [b"x"]
+    assert decode_samples(info) == [b"x"]
     assert samples.request_samples() == ()
     assert sdk.asked == 1
     monkeypatch.setattr(sampling, "_SECONDS_BETWEEN", 0.0)

@@ -225,10 +225,10 @@ class Full(ToyState):
         super().__init__()
         self.broken = broken
 
-    def append(self, cell: StateCell, values: bytes) -> None:
+    def append_to_bag(self, cell: StateCell, values: bytes) -> None:
         if "append" in self.broken:
             raise OSError("no space left")
-        super().append(cell, values)
+        super().append_to_bag(cell, values)
 
     def read_bag(self, cell: StateCell) -> bytes:
         if "bag" in self.broken:

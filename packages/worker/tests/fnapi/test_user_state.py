@@ -264,7 +264,7 @@ class Slow(ToyState):
         threading.Event().wait(0.002)
         self.inside -= 1
 
-    def append(self, cell: StateCell, values: bytes) -> None:
+    def append_to_bag(self, cell: StateCell, values: bytes) -> None:
         self._visit()
 
     def set_timer(self, timer: StageTimer) -> None:

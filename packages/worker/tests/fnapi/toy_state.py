@@ -50,13 +50,13 @@ class ToyState:
         self.gets += 1
         return self.bags[cell]
 
-    def append(self, cell: StateCell, values: bytes) -> None:
+    def append_to_bag(self, cell: StateCell, values: bytes) -> None:
         self.bags[cell] += values
 
-    def replace(self, cell: StateCell, values: bytes) -> None:
+    def replace_bag(self, cell: StateCell, values: bytes) -> None:
         raise AssertionError("SDKs clear and append")
 
-    def clear(self, cell: StateCell) -> None:
+    def clear_cell(self, cell: StateCell) -> None:
         for cells in (self.bags, self.maps, self.lists):
             cells.pop(cell, None)
 

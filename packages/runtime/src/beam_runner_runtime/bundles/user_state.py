@@ -54,7 +54,7 @@ class ShardUserState:
             return state.read() or b""
         return b"".join(state.read())
 
-    def append(self, cell: StateCell, values: bytes) -> None:
+    def append_to_bag(self, cell: StateCell, values: bytes) -> None:
         """Appends encoded values to a bag, or writes a value."""
         state = self._open_bag(cell)
         if isinstance(state, ValueState):
@@ -64,7 +64,7 @@ class ShardUserState:
         else:
             state.add(values)
 
-    def replace(self, cell: StateCell, values: bytes) -> None:
+    def replace_bag(self, cell: StateCell, values: bytes) -> None:
         """Replaces the content of a bag with encoded values, or writes a value."""
         state = self._open_bag(cell)
         if not values:
@@ -75,7 +75,7 @@ class ShardUserState:
             state.clear()
             state.add(values)
 
-    def clear(self, cell: StateCell) -> None:
+    def clear_cell(self, cell: StateCell) -> None:
         """Clears a cell of any kind."""
         self._open_cell(cell, State).clear()
 

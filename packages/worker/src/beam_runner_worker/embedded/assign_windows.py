@@ -60,12 +60,12 @@ def _make_sliding_key(window_fn: window.SlidingWindows) -> Callable[[int], Hasha
     size, offset = window_fn.size.micros, window_fn.offset.micros
     period = window_fn.period.micros
 
-    def name(micros: int) -> Hashable:
+    def get_window_key(micros: int) -> Hashable:
         # Two window numbers identify the windows: the last window that began, and the last window
         # that ended.
         return (micros - offset) // period, (micros - offset - size) // period
 
-    return name
+    return get_window_key
 
 
 def _make_session_key(window_fn: window.Sessions) -> Callable[[int], Hashable]:

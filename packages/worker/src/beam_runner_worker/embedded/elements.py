@@ -122,7 +122,7 @@ class ElementDecoder:
         begin = len(data) + _MAX_HEADER - stream.size()
         return data[begin : None if chunk.ends is None else chunk.ends[number]]
 
-    def decode(self, data: bytes) -> WindowedValue:
+    def decode_first(self, data: bytes) -> WindowedValue:
         """Returns the first element of the data."""
         return self._decode(coder_impl.create_InputStream(data + _PADDING), True)
 

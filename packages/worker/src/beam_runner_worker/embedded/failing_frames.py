@@ -142,7 +142,7 @@ def _describe_chunk_element(at: Locals, inside: InnerFrames) -> str:
             f"{format_bytes(encoded)} (encoded, with its timestamp, windows and pane;"
             " can't be decoded)"
         )
-    return inside.show(at["self"].decode(encoded).value)
+    return inside.show(at["self"].decode_first(encoded).value)
 
 
 SHOWS: Mapping[str, Callable[[Locals, InnerFrames], str]] = {

@@ -53,12 +53,12 @@ def _collect_callbacks() -> Iterator[list[Callable[[], object]]]:
     """
     collected: list[Callable[[], object]] = []
 
-    def collect(registered: core._BundleFinalizerParam) -> None:
+    def collect_registered(registered: core._BundleFinalizerParam) -> None:
         collected.extend(registered._callbacks)
 
     with _one_at_a_time:
         usual = core._BundleFinalizerParam.finalize_bundle
-        core._BundleFinalizerParam.finalize_bundle = collect
+        core._BundleFinalizerParam.finalize_bundle = collect_registered
         try:
             yield collected
         finally:
@@ -78,7 +78,7 @@ class StageFinalizers:
         )
         self.store_data = self._waiting.store_data
 
-    def run(self, bundle_id: str) -> None:
+    def run_callbacks(self, bundle_id: str) -> None:
         """Calls the finalization callbacks of a bundle, unless they have expired. Logs the errors of callbacks."""
         for callback in self._waiting.take_data(bundle_id) or ():
             try:

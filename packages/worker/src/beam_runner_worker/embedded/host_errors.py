@@ -64,17 +64,17 @@ class ErrorRecordingState:
         with self._errors:
             return self._state.read_bag(cell)
 
-    def append(self, cell: StateCell, values: bytes) -> None:
+    def append_to_bag(self, cell: StateCell, values: bytes) -> None:
         with self._errors:
-            self._state.append(cell, values)
+            self._state.append_to_bag(cell, values)
 
-    def replace(self, cell: StateCell, values: bytes) -> None:
+    def replace_bag(self, cell: StateCell, values: bytes) -> None:
         with self._errors:
-            self._state.replace(cell, values)
+            self._state.replace_bag(cell, values)
 
-    def clear(self, cell: StateCell) -> None:
+    def clear_cell(self, cell: StateCell) -> None:
         with self._errors:
-            self._state.clear(cell)
+            self._state.clear_cell(cell)
 
     def read_map_keys(self, cell: StateCell) -> bytes:
         with self._errors:

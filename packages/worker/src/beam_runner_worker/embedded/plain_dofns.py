@@ -180,23 +180,23 @@ def make_plain_do_fn(
         return None
     window_fn = made.windowing.windowfn
 
-    def handler(check: bool) -> Callable[[WindowedValue, Any], None]:
+    def make_handler(check: bool) -> Callable[[WindowedValue, Any], None]:
         handler = create_output_handler(window_fn, receivers[None], receivers, check=check)
         handle: Callable[[WindowedValue, Any], None] = handler.handle_process_outputs
         return handle
 
     refuses = CHECKS_RESULTS and not isinstance(fn, core.CallableWrapperDoFn)
 
-    def check(like: WindowedValue, results: Any) -> None:
+    def check_results(like: WindowedValue, results: Any) -> None:
         # A user's DoFn must not return these types, but a function for FlatMap may return them.
         if refuses and isinstance(results, (str, bytes, dict)):
-            handler(True)(like, results)
+            make_handler(True)(like, results)
 
     return PlainDoFn(
         make_value_function,
         maps,
         receivers[None],
-        handler(False),
-        check,
+        make_handler(False),
+        check_results,
         create_window_assigner(window_fn),
     )

@@ -135,7 +135,7 @@ class ChunkSource(operations.Operation):
             return None
 
     @property
-    def processed(self) -> float:
+    def processed_count(self) -> float:
         """Number of processed elements, with a fraction for the current element. Any thread may read it."""
         claimed = self.claims.claimed_count
         if claimed == 0 or not self.feeding:

@@ -105,7 +105,7 @@ class EmbeddedStage:
             if running is None:
                 return None
             take_samples(self._sampler)
-            return BundleProgress(tuple(running.collect_metrics()), running.source.processed)
+            return BundleProgress(tuple(running.collect_metrics()), running.source.processed_count)
 
     def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
         """Splits the running bundle; see :class:`~beam_runner_worker.ports.StageHarness`.
@@ -119,7 +119,7 @@ class EmbeddedStage:
 
     def finalize(self, bundle_id: str) -> None:
         """Runs the callbacks of a committed bundle in this thread; logs errors."""
-        self._finalizers.run(bundle_id)
+        self._finalizers.run_callbacks(bundle_id)
 
     def tear_down(self) -> None:
         """Tears down every initialized DoFn instance once; logs errors."""

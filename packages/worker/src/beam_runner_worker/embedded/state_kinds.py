@@ -39,13 +39,13 @@ class StoredCell:
 
     def replace(self, values: Iterable[Any]) -> None:
         """Replaces all values of the cell."""
-        self.state.replace(self.cell, self._encode_values(values))
+        self.state.replace_bag(self.cell, self._encode_values(values))
 
     def append(self, values: Iterable[Any]) -> None:
         """Appends values to the cell."""
         data = self._encode_values(values)
         if data:
-            self.state.append(self.cell, data)
+            self.state.append_to_bag(self.cell, data)
 
     def _encode_values(self, values: Iterable[Any]) -> bytes:
         encoded = [*map(self.impl.encode_nested, values)]
@@ -229,7 +229,7 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
 
     def clear(self) -> None:
         """Removes all values."""
-        self._stored.state.clear(self._stored.cell)
+        self._stored.state.clear_cell(self._stored.cell)
 
     def clear_range(self, min_time_stamp: Timestamp, limit_time_stamp: Timestamp) -> None:
         """Removes the values with timestamps in a half-open range."""

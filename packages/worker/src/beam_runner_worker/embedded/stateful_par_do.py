@@ -72,7 +72,7 @@ def _make_keyed_function(
     kind: type | None = None
     given: list[Any] = []
 
-    def call(element: Any) -> Any:
+    def process_element(element: Any) -> Any:
         nonlocal key, kind, given
         this = element[0]
         if type(this) is not kind or this != key:
@@ -80,7 +80,7 @@ def _make_keyed_function(
             key, kind = this, type(this) if type(this) in EQUAL_IF_ENCODED_EQUAL else None
         return process(element, *given)
 
-    return call
+    return process_element
 
 
 def _make_argument_getter(context: userstate.UserStateContext, default: Any) -> Argument | None:

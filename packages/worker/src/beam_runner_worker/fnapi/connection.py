@@ -141,7 +141,7 @@ class SdkConnection:
         """Marks the SDK as lost, so that all waits for the SDK fail."""
         with self._changed:
             if self._lost is None:
-                self._lost = f"{reason}; {self.describe()}"
+                self._lost = f"{reason}; {self.describe_sdk()}"
             lost = self._lost
             bundles, answers = list(self._bundles.values()), list(self._answers.values())
             self._bundles.clear()
@@ -170,7 +170,7 @@ class SdkConnection:
         """Whether the SDK's control stream is open."""
         return self._connected
 
-    def describe(self) -> str:
+    def describe_sdk(self) -> str:
         """Returns the environment and the SDK's last log lines, for error messages."""
         text = f"environment {self.environment!r}"
         if self.last_lines:
@@ -197,7 +197,7 @@ class SdkConnection:
             while self.is_usable and not self._connected:
                 reason = vain()
                 if reason is not None:
-                    raise HarnessError(f"{reason}; {self.describe()}")
+                    raise HarnessError(f"{reason}; {self.describe_sdk()}")
                 self._changed.wait(0.1)
             if not self.is_usable:
                 raise HarnessError(self._lost or "the harness was closed")
@@ -304,7 +304,7 @@ class SdkConnection:
             with self._changed:
                 self._answers.pop(request.instruction_id, None)
             raise HarnessError(
-                f"the SDK did not respond to {kind} within {limit:g} seconds; {self.describe()}"
+                f"the SDK did not respond to {kind} within {limit:g} seconds; {self.describe_sdk()}"
             ) from None
         if response.error:
             raise InstructionRefused(f"the SDK rejected {kind}: {response.error}")

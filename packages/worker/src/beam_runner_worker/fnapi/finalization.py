@@ -54,9 +54,9 @@ class PendingFinalizations:
             bundle_id, _PendingFinalization(connection, tuple(instruction_ids))
         )
 
-    def finalize(self, bundle_id: str) -> None:
+    def finalize_bundle(self, bundle_id: str) -> None:
         """Makes the SDK run the finalization callbacks of a committed bundle; see
-        :meth:`beam_runner_worker.ports.StageHarness.finalize`.
+        :meth:`beam_runner_worker.ports.StageHarness.finalize_bundle`.
 
         Waits for the callbacks, for at most 30 s for each of the SDK's bundles.
         """

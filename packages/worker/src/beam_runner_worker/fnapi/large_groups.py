@@ -59,7 +59,7 @@ class LargeGroups:
         following = number + 1
         return values.piece(number), b"%d" % following if following < values.pieces else b""
 
-    def clear(self) -> None:
+    def clear_groups(self) -> None:
         """Removes all groups after the end of the SDK's bundle. Later groups never reuse their tokens."""
         self._groups.clear()
 

@@ -114,7 +114,7 @@ def _read_in_background(
     read.
     """
 
-    def read() -> None:
+    def read_messages() -> None:
         try:
             for message in messages:
                 take(message)
@@ -122,13 +122,13 @@ def _read_in_background(
             return
         ended()
 
-    def broke(error: BaseException) -> None:
+    def lose_connection(error: BaseException) -> None:
         connection.mark_lost(
             f"the server stopped reading the {name} stream of the SDK:"
             f" {type(error).__name__}: {error}"
         )
 
-    start_essential_thread(read, f"fnapi-{name}", broke)
+    start_essential_thread(read_messages, f"fnapi-{name}", lose_connection)
 
 
 def _call_at_end(context: grpc.ServicerContext, callback: Callable[[], None]) -> None:

@@ -92,7 +92,7 @@ class SideInputPages:
         def get_skip_function() -> Skip | None:
             return self._get_skip_function(place.transform_id, place.side_input_id, part)
 
-        def whole() -> bytes:
+        def read_whole_value() -> bytes:
             values = read(self._reader, key)
             assert isinstance(values, bytes), "what is read stays the same within a bundle"
             return values
@@ -103,7 +103,7 @@ class SideInputPages:
             number, _, begin = token[len(_PIECE) :].partition(_OFFSET)
             return self._read_piece_page(name, values, int(number), int(begin), get_skip_function)
         if token:
-            return self._pages.read_page(name, token, whole, get_skip_function)
+            return self._pages.read_page(name, token, read_whole_value, get_skip_function)
         first = read(self._reader, key)
         if isinstance(first, bytes):
             return self._pages.read_page(name, token, lambda: first, get_skip_function)

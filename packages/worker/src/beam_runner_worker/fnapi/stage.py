@@ -176,7 +176,7 @@ class FnApiStage:
         )
         try:
             transfer = BundleTransfer(self._plan, connection, bundle, outputs)
-            response = transfer.run(inputs)
+            response = transfer.transfer_bundle(inputs)
             if response.error:
                 raise self._create_error(response.error, bundle, in_a_pool=sdk.connection.in_a_pool)
             splitter.close()
@@ -184,7 +184,7 @@ class FnApiStage:
         finally:
             self._running = None
             sdk.connection.close_bundle(bundle)
-            state.groups.clear()
+            state.groups.clear_groups()
         said = response.process_bundle
         done.elements += bundle.elements
         infos = sdk.short_ids.resolve_metrics(said.monitoring_data, said.monitoring_infos)
@@ -249,7 +249,7 @@ class FnApiStage:
 
     def finalize(self, bundle_id: str) -> None:
         """Runs finalization callbacks; see :class:`beam_runner_worker.ports.StageHarness`."""
-        self._finalizations.finalize(bundle_id)
+        self._finalizations.finalize_bundle(bundle_id)
 
     def _log_warning(self, text: str) -> None:
         self._logs.log([LogRecord(Severity.WARN, int(time.time() * 1000), text)])

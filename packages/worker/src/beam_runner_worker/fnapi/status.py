@@ -84,15 +84,15 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
         with self._changed:
             self._streams.append(stream)
 
-        def ended() -> None:
+        def remove_stream() -> None:
             with self._changed:
                 if stream in self._streams:
                     self._streams.remove(stream)
             stream.requests.put(None)
 
-        if not context.add_callback(ended):
-            ended()
-        start_helper_thread(partial(self._read_responses, responses, ended), "fnapi-status")
+        if not context.add_callback(remove_stream):
+            remove_stream()
+        start_helper_thread(partial(self._read_responses, responses, remove_stream), "fnapi-status")
         yield from iter(stream.requests.get, None)
 
     def request_reports(self, seconds: float) -> tuple[SdkStatus, ...]:
@@ -136,7 +136,7 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
     def _read_responses(
         self,
         responses: Iterator[beam_fn_api_pb2.WorkerStatusResponse],
-        ended: Callable[[], None],
+        remove_stream: Callable[[], None],
     ) -> None:
         try:
             for response in responses:
@@ -146,4 +146,4 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
         except grpc.RpcError:
             pass
         finally:
-            ended()
+            remove_stream()

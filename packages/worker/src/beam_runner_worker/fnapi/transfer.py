@@ -54,7 +54,7 @@ class BundleTransfer:
         self._open: set[str | FamilyId] = {*self._cutters, *plan.stateful.timers}
         self._cut_short = False
 
-    def run(self, inputs: Iterable[DataChunk]) -> beam_fn_api_pb2.InstructionResponse:
+    def transfer_bundle(self, inputs: Iterable[DataChunk]) -> beam_fn_api_pb2.InstructionResponse:
         """Sends all input, writes all output to the host, sets all timers, and returns the SDK's
         response.
 

@@ -89,10 +89,10 @@ class _BagValues:
         return coders.get_skip_function(cell, "element")
 
     def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
-        state.append(cell, data)
+        state.append_to_bag(cell, data)
 
     def clear(self, state: UserState, cell: StateCell, place: Any) -> None:
-        state.clear(cell)
+        state.clear_cell(cell)
 
 
 class _MultimapKeys:
@@ -110,7 +110,7 @@ class _MultimapKeys:
         )
 
     def clear(self, state: UserState, cell: StateCell, place: Any) -> None:
-        state.clear(cell)
+        state.clear_cell(cell)
 
 
 class _MultimapValues:
@@ -196,7 +196,7 @@ class _OrderedListValues:
         if place.HasField("range"):
             state.remove_ordered_values(cell, place.range.start, place.range.end)
         else:
-            state.clear(cell)
+            state.clear_cell(cell)
 
 
 _KINDS: dict[str | None, _StateRequestKind] = {
