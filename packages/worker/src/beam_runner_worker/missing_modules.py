@@ -19,7 +19,9 @@ _MISSING = re.compile(r"\bModuleNotFoundError: No module named '(?P<name>[^']+)'
 
 
 def describe_missing_module(lines: Iterable[str], *, in_a_pool: bool = False) -> str | None:
-    """Returns the last line that reports a missing module, with advice; None without such a line."""
+    """Returns the last log line that reports a missing Python module, with advice; None if no line
+    reports a missing module.
+    """
     found = [line.strip() for line in lines if _MISSING.search(line)]
     return add_missing_module_advice(found[-1], in_a_pool=in_a_pool) if found else None
 

@@ -103,7 +103,7 @@ class UserState(Protocol):
         """Removes the values with a sort key from ``start`` to before ``end``."""
 
     def set_timer(self, timer: StageTimer) -> None:
-        """Sets a timer, or clears it.
+        """Sets a timer, or clears the timer if it has no firing time.
 
         Raises:
             TimerRefused: User code must not set the timer.

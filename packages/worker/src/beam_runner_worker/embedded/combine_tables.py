@@ -161,7 +161,7 @@ class MemoryBoundedCombine(RunOutputMixin, operations.PGBKCVOperation):
 
     def _flush_if_too_large(self) -> None:
         if self._growth.exceeds_limit() or self._keys > self._most_keys:
-            # Emits the table and begins a new one.
+            # Emit and clear the table before the memory of the process grows further.
             self.finish()
             _release_freed_memory()
             self._growth.reset_baseline()

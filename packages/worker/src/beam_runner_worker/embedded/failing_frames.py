@@ -19,7 +19,7 @@ Locals = Mapping[str, Any]
 
 @attrs.define
 class InnerFrames:
-    """Frames that a frame called, with the findings of the search in them.
+    """Inner frames that a frame called, with the results of the search in these frames.
 
     Attributes:
         frames: the inner frames, outermost first.

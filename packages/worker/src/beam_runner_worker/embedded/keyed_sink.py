@@ -126,9 +126,7 @@ class KeyedSink(Sink):
         return False
 
     def _encode_whole_run(self, run: Run, rows: _KeyedRows) -> bool:
-        """Encodes the keys and the complete pairs of a run, as `_encode_run` does for keys and values.
-        A key is encoded once and copied to both columns.
-        """
+        """Encodes the keys and the complete pairs of a run. Each key is encoded once and copied to both columns."""
         assert self._headers is not None
         like, left = run
         header = self._headers.encode_header(like)
@@ -152,9 +150,7 @@ class KeyedSink(Sink):
 
 
 def _is_header_and_pair(coder: coders.WindowedValueCoder) -> bool:
-    """Returns True if the coder encodes a windowed value as a header and a pair, and the pair as its
-    key and its value.
-    """
+    """Returns True if the encoding of a windowed value consists of a header, a key and a value, in this order."""
     pair = coder.wrapped_value_coder
     return type(coder) is coders.WindowedValueCoder and type(pair) is coders.TupleCoder
 

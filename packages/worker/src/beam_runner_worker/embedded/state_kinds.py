@@ -68,17 +68,17 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
         return self._values[0] if self._values else None
 
     def write(self, value: Any) -> None:
-        """Replaces the value."""
+        """Replaces the value of the cell."""
         self._values = [value]
         self._changed = True
 
     def clear(self) -> None:
-        """Removes the value."""
+        """Removes the value of the cell."""
         self._values = []
         self._changed = True
 
     def flush(self) -> None:
-        """Writes the changes to the host; the object must not be used after it."""
+        """Writes the changes of the cell to the host. The cell must not be used after this call."""
         if self._changed:
             self._stored.replace(self._values or ())
 
@@ -99,15 +99,15 @@ class BagCell(userstate.BagRuntimeState):
         return self._before + self._added
 
     def add(self, value: Any) -> None:
-        """Adds a value without reading the others."""
+        """Adds a value without a read of the other values."""
         self._added.append(value)
 
     def clear(self) -> None:
-        """Removes all values."""
+        """Removes all values of the cell."""
         self._before, self._added, self._cleared = [], [], True
 
     def flush(self) -> None:
-        """Writes the changes to the host; the object must not be used after it."""
+        """Writes the changes of the cell to the host. The cell must not be used after this call."""
         if self._cleared:
             self._stored.replace(self._added)
         elif self._added:
@@ -128,15 +128,15 @@ class SetCell(userstate.SetRuntimeState):
         return self._read_stored_values() | self._added
 
     def add(self, value: Any) -> None:
-        """Adds a value if the set lacks it."""
+        """Adds a value, unless the set already contains the value."""
         self._added.add(value)
 
     def clear(self) -> None:
-        """Removes all values."""
+        """Removes all values of the cell."""
         self._before, self._added, self._cleared = set(), set(), True
 
     def flush(self) -> None:
-        """Writes the changes to the host, without duplicates; the object must not be used after it."""
+        """Writes the changes of the cell to the host, without duplicates. The cell must not be used after this call."""
         if self._cleared:
             self._stored.replace(self._added)
         elif self._added:
@@ -166,7 +166,7 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
         return self._combine_fn.extract_output(self._get_accumulator())
 
     def add(self, value: Any) -> None:
-        """Adds a value."""
+        """Adds a value to the combined value of the cell."""
         accumulator = self._get_accumulator()
         if self._shown:
             accumulator = self._combine_fn.merge_accumulators([accumulator])
@@ -175,12 +175,12 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
         self._changed = True
 
     def clear(self) -> None:
-        """Removes all values."""
+        """Removes all values of the cell."""
         self._accumulators = []
         self._changed = True
 
     def flush(self) -> None:
-        """Writes the changes to the host; the object must not be used after it."""
+        """Writes the changes of the cell to the host. The cell must not be used after this call."""
         if self._changed:
             self._stored.replace(self._accumulators or ())
 
@@ -228,7 +228,7 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
         return self._read_between(min_time_stamp.micros, limit_time_stamp.micros)
 
     def clear(self) -> None:
-        """Removes all values."""
+        """Removes all values of the cell."""
         self._stored.state.clear_cell(self._stored.cell)
 
     def clear_range(self, min_time_stamp: Timestamp, limit_time_stamp: Timestamp) -> None:

@@ -69,7 +69,7 @@ class DockerWorker(SeparateProcess):
         """
 
     def start(self, endpoint: str) -> None:
-        """Starts the container.
+        """Starts the container of the SDK harness.
 
         Raises:
             HarnessError: Docker can't be executed.

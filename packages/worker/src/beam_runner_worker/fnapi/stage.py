@@ -57,7 +57,7 @@ class SdkProvider(Protocol):
         """Whether a started harness has not connected yet."""
 
     def get_connected_sdk(self) -> ConnectedSdk:
-        """Returns a connected SDK harness, and starts a new one if the last was lost.
+        """Returns a connected SDK harness. Starts a new SDK harness if the last one was lost.
 
         Raises:
             HarnessError: No harness connected.
@@ -97,7 +97,8 @@ class _RunningBundle:
 
 
 class FnApiStage:
-    """One stage on the SDK harnesses of one environment.
+    """Implementation of :class:`~beam_runner_worker.ports.StageHarness` that runs a stage in the SDK
+    harnesses of one environment.
 
     An SDK may report the timers of user code only at the end of its bundle. So at each flush
     barrier the stage ends the SDK bundle, and starts another SDK bundle for the following input.

@@ -134,7 +134,7 @@ def _compute_key(packages: StagedPackages) -> str:
 
 
 def _list_inherited_folders() -> list[Path]:
-    """Returns the package folders of this interpreter."""
+    """Returns the package folders (``site-packages`` and ``dist-packages``) of this interpreter."""
     found = (Path(entry) for entry in sys.path if Path(entry).name in _SITES)
     return [path for path in dict.fromkeys(found) if path.is_dir()]
 

@@ -54,7 +54,7 @@ class WindowChunker(Chunker):
                         elements.setdefault(window, []).append(element)
                 position = end
         except IndexError:
-            pass  # The data ends within an element, whose start is stored until more data arrives.
+            pass  # The data ends within an element. Its beginning is buffered until more data arrives.
         if not elements:
             return position, None
         *self._waiting, last = (self._create_chunk(*of_window) for of_window in elements.items())
