@@ -1,135 +1,207 @@
+"""Tests of the result of a job on a real job server, whose jobs do what a test reports."""
+
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
 
-import grpc
+import apache_beam as beam
 import pytest
-from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.runners.portability.portable_runner import PipelineResult
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.ports import JobReporter
+from beam_runner_jobservices.server import JobServer
+from beam_runner_model.jobs import Importance, JobMetrics, JobSpec, JobState
 
+from beam_spark_executor.client.following import JobAddress
 from beam_spark_executor.client.result import BeamSparkResult
 
-
-class Service:
-    """A server that records its requests."""
-
-    def __init__(self) -> None:
-        self.cancelled: list[str] = []
-
-    def Cancel(self, request: Any) -> None:
-        self.cancelled.append(request.job_id)
+SECONDS = 60.0
 
 
-class Stream:
-    """A stream of the server. After a cancel, another thread ends the stream, as gRPC does."""
+class FakeJob:
+    """A running job that a test moves by `reporter`."""
 
-    def __init__(self, events: Iterable[Any]) -> None:
-        self._events = iter(events)
-        self._callbacks: list[Callable[[Stream], None]] = []
-        self.is_ended = False
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._events
-
-    def add_done_callback(self, callback: Callable[[Stream], None]) -> None:
-        self._callbacks.append(callback)
+    def __init__(self, spec: JobSpec, reporter: JobReporter) -> None:
+        self.job_id = spec.job_id
+        self.reporter = reporter
 
     def cancel(self) -> None:
-        threading.Timer(0.1, self._end).start()
+        self.reporter.state(JobState.CANCELLED)
 
-    def _end(self) -> None:
-        self.is_ended = True
-        for callback in self._callbacks:
-            callback(self)
+    def drain(self) -> None:
+        self.reporter.state(JobState.DRAINED)
 
-
-class Gone(grpc.RpcError):
-    def details(self) -> str:
-        return "connection refused"
+    def metrics(self) -> JobMetrics:
+        return JobMetrics()
 
 
-def result(*states: Any, service: Any = None, exit_reason: str = "") -> BeamSparkResult:
-    def events() -> Any:
-        for state in states:
-            if isinstance(state, Exception):
-                raise state
-            yield api.JobStateEvent(state=state)
+class FakeServer:
+    """A job server that can restart at its port."""
 
-    of = PipelineResult(service, "job-1", Stream(()), Stream(events()))
-    return BeamSparkResult(of, "localhost:1", lambda: exit_reason)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._jobs: dict[str, FakeJob] = {}
+        self._server = self._start(0)
+        self.address = f"localhost:{self._server.port}"
+
+    def _start(self, port: int, state: str = "state") -> JobServer:
+        server = JobServer(
+            self._run,
+            artifacts_dir=self._folder / state / "artifacts",
+            state_dir=self._folder / state,
+            port=port,
+        )
+        server.start()
+        return server
+
+    def _run(self, spec: JobSpec, reporter: JobReporter) -> FakeJob:
+        job = self._jobs[spec.job_id] = FakeJob(spec, reporter)
+        reporter.state(JobState.RUNNING)
+        return job
+
+    def submit(self) -> str:
+        """Runs a job; returns its id."""
+        pipeline = beam.Pipeline()
+        _ = pipeline | beam.Create([1])
+        with JobClient(self.address) as client:
+            return client.submit(pipeline.to_runner_api().SerializeToString())
+
+    def job(self, job_id: str) -> FakeJob:
+        """Returns the job, after the server has started it."""
+        limit = time.monotonic() + SECONDS
+        while job_id not in self._jobs and time.monotonic() < limit:
+            time.sleep(0.01)
+        return self._jobs[job_id]
+
+    def stop(self) -> None:
+        self._server.stop()
+
+    def restart(self, state: str = "state") -> None:
+        """Starts the server again, by default with the same state."""
+        self._jobs.clear()
+        self._server = self._start(int(self.address.rpartition(":")[2]), state)
 
 
-RUNNING, DONE, FAILED = api.JobState.RUNNING, api.JobState.DONE, api.JobState.FAILED
-DRAINED, CANCELLED = api.JobState.DRAINED, api.JobState.CANCELLED
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[FakeServer]:
+    server = FakeServer(tmp_path)
+    yield server
+    server.stop()
 
 
-@pytest.mark.parametrize(("state", "told"), [(DONE, "DONE"), (DRAINED, "DRAINED")])
-def test_wait_until_finish_returns_successful_state(state: Any, told: str) -> None:
-    assert result(RUNNING, state).wait_until_finish() == told
+@pytest.fixture
+def job_id(server: FakeServer) -> str:
+    return server.submit()
 
 
-def test_wait_until_finish_returns_after_both_streams_end() -> None:
-    messages, states = Stream(()), Stream([api.JobStateEvent(state=DONE)])
-    of = PipelineResult(Service(), "job-1", messages, states)
-    assert BeamSparkResult(of, "localhost:1", str).wait_until_finish() == "DONE"
-    assert messages.is_ended
-    assert states.is_ended
+def result(
+    server: FakeServer, job_id: str, seconds: float = SECONDS, exit_reason: str = ""
+) -> BeamSparkResult:
+    address = JobAddress(server.address, job_id, seconds, lambda: exit_reason)
+    return BeamSparkResult(PipelineResult(None, job_id, None, None), address)
 
 
-def test_cancel_by_same_program_raises_no_error() -> None:
-    service = Service()
-    ours = result(RUNNING, CANCELLED, service=service)
+@pytest.mark.parametrize("state", [JobState.DONE, JobState.DRAINED])
+def test_wait_until_finish_returns_successful_state(
+    server: FakeServer, job_id: str, state: JobState
+) -> None:
+    ours = result(server, job_id)
+    assert ours.state == "RUNNING"
+    if state is JobState.DRAINED:
+        server.job(job_id).reporter.state(JobState.DRAINING)
+    server.job(job_id).reporter.state(state)
+    assert ours.wait_until_finish() == state.name
+    assert ours.state == state.name
+
+
+def test_cancel_by_same_program_raises_no_error(server: FakeServer, job_id: str) -> None:
+    ours = result(server, job_id)
     ours.cancel()
-    assert service.cancelled == ["job-1"] == [ours.job_id]
     assert ours.wait_until_finish() == "CANCELLED"
 
 
-@pytest.mark.parametrize(("state", "told"), [(FAILED, "FAILED"), (CANCELLED, "CANCELLED")])
-def test_wait_until_finish_raises_for_failed_state(state: Any, told: str) -> None:
-    with pytest.raises(RuntimeError, match=f"job-1 failed in state {told}"):
-        result(RUNNING, state).wait_until_finish()
+def test_drain_by_result_returns_drained(server: FakeServer, job_id: str) -> None:
+    ours = result(server, job_id)
+    ours.drain()
+    assert ours.wait_until_finish() == "DRAINED"
 
 
-@pytest.mark.parametrize(
-    ("exit_reason", "told"),
-    [("", "the server doesn't respond: connection refused"), ("Spark is gone", "Spark is gone")],
-)
-def test_lost_server_raises_one_sentence(exit_reason: str, told: str) -> None:
-    with pytest.raises(RuntimeError, match=f"^Can't follow the job job-1: {told}$"):
-        result(RUNNING, Gone(), exit_reason=exit_reason).wait_until_finish()
+@pytest.mark.parametrize("state", [JobState.FAILED, JobState.CANCELLED])
+def test_wait_until_finish_raises_for_failed_state(
+    server: FakeServer, job_id: str, state: JobState
+) -> None:
+    server.job(job_id).reporter.state(state, "because")
+    with pytest.raises(RuntimeError, match=f"{job_id}.* {state.name}"):
+        result(server, job_id).wait_until_finish()
 
 
-def waiting(until: threading.Event, last: Any) -> BeamSparkResult:
-    """Returns a job that the test ends. One thread at a time reads its states from a stream."""
+def test_result_follows_job_through_restart_of_server(
+    server: FakeServer, job_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours = result(server, job_id)
+    server.job(job_id).reporter.message(Importance.WARNING, "before")
+    assert ours.wait_until_finish(1000) == "RUNNING"
+    server.stop()
+    assert ours.wait_until_finish(2000) == "RUNNING"
+    server.restart()
+    assert ours.state == "RUNNING"
+    server.job(job_id).reporter.message(Importance.WARNING, "after")
+    server.job(job_id).reporter.state(JobState.DONE)
+    assert ours.wait_until_finish() == "DONE"
+    warnings = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    assert [warnings.count(text) for text in ("before", "after")] == [1, 1]
+    lost = [text for text in warnings if "doesn't respond" in text]
+    assert len(lost) == 1
+    assert server.address in lost[0]
 
-    def events() -> Any:
-        yield api.JobStateEvent(state=RUNNING)
-        until.wait(60)
-        yield api.JobStateEvent(state=last)
 
-    of = PipelineResult(Service(), "job-1", Stream(()), Stream(events()))
-    return BeamSparkResult(of, "localhost:1", str)
+def test_server_lost_beyond_limit_raises_one_sentence(server: FakeServer, job_id: str) -> None:
+    ours = result(server, job_id, seconds=1.0)
+    server.stop()
+    for wait in (ours.wait_until_finish, lambda: ours.state, ours.cancel):
+        with pytest.raises(RuntimeError, match=f"^Can't follow the job {job_id}: .* 1 s") as raised:
+            wait()
+        assert "\n" not in str(raised.value)
 
 
-def test_wait_can_be_repeated_after_timeout() -> None:
-    until = threading.Event()
-    ours = waiting(until, CANCELLED)
-    assert ours.wait_until_finish(100) == "RUNNING"
+def test_exited_server_of_program_raises_its_reason(server: FakeServer, job_id: str) -> None:
+    ours = result(server, job_id, exit_reason="Spark is gone")
+    server.stop()
+    with pytest.raises(RuntimeError, match=f"^Can't follow the job {job_id}: Spark is gone$"):
+        ours.wait_until_finish()
+
+
+def test_server_that_forgot_job_raises_advice(
+    server: FakeServer, job_id: str, tmp_path: Path
+) -> None:
+    ours = result(server, job_id)
+    assert ours.wait_until_finish(500) == "RUNNING"
+    server.stop()
+    server.restart("other")
+    with pytest.raises(RuntimeError, match="doesn't know the job"):
+        ours.wait_until_finish()
+
+
+def test_wait_can_be_repeated_after_timeout(server: FakeServer, job_id: str) -> None:
+    ours = result(server, job_id)
+    assert ours.wait_until_finish(1000) == "RUNNING"
     assert ours.wait_until_finish(100) == "RUNNING"
     ours.cancel()
-    until.set()
     assert ours.wait_until_finish() == ours.wait_until_finish(100) == "CANCELLED"
 
 
-def test_failure_is_raised_in_each_waiting_thread() -> None:
+def test_failure_is_raised_in_each_waiting_thread(server: FakeServer, job_id: str) -> None:
     until = threading.Event()
-    ours = waiting(until, FAILED)
+    ours = result(server, job_id)
     with ThreadPoolExecutor(2) as pool:
-        told = [pool.submit(ours.wait_until_finish) for _ in range(2)]
-        until.set()
-        for one in told:
-            with pytest.raises(RuntimeError, match="job-1 failed in state FAILED"):
+        waits = [pool.submit(ours.wait_until_finish) for _ in range(2)]
+        until.wait(0.5)
+        server.job(job_id).reporter.state(JobState.FAILED, "no")
+        for one in waits:
+            with pytest.raises(RuntimeError, match=job_id):
                 one.result(60)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -252,16 +252,25 @@ class JobClient:
         )
 
     def messages(
-        self, job_id: str, timeout: float | None = None, reconnect_seconds: float = 0.0
+        self,
+        job_id: str,
+        timeout: float | None = None,
+        reconnect_seconds: float = 0.0,
+        pause: Callable[[float], bool] | None = None,
     ) -> Iterator[Entry]:
-        """Yields states and messages from the job's start to its terminal state. See `states` for the arguments."""
+        """Yields states and messages from the job's start to its terminal state.
+
+        See `states` for `timeout` and `reconnect_seconds`. If the connection is lost, the client calls
+        `pause` before each attempt to reconnect. `pause` waits for the given number of seconds, and
+        returns whether to give up.
+        """
 
         def open_stream(left: float | None) -> Iterator[Entry]:
             call = self._jobs.GetMessageStream(wire.messages_request(job_id=job_id), timeout=left)
             return (wire.decode_entry(message) for message in _read_stream(call))
 
         return follow_with_reconnects(
-            open_stream, NewEntries(), timeout, reconnect_seconds, self._closed.wait
+            open_stream, NewEntries(), timeout, reconnect_seconds, pause or self._closed.wait
         )
 
     def wait_until_finish(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
-import grpc
-from apache_beam.runners.portability.portable_runner import PipelineResult
+from apache_beam.runners.portability.portable_runner import MESSAGE_LOG_LEVELS, PipelineResult
 from apache_beam.runners.runner import PipelineState
 
-_STREAM_END_SECONDS = 1.0
+from beam_spark_executor.client.following import JobAddress
+
+if TYPE_CHECKING:
+    from beam_runner_model.jobs import JobMessage, StateEvent
+
+log = logging.getLogger(__name__)
 
 
 class BeamSparkResult(PipelineResult):
@@ -18,25 +22,17 @@ class BeamSparkResult(PipelineResult):
 
     ``wait_until_finish`` returns ``DRAINED`` after a drain, whoever requested it, and ``CANCELLED``
     after `cancel` of this result. It raises RuntimeError if the job failed, or if another client
-    cancelled it.
+    cancelled it. All methods survive a restart of the server, if the server still knows the job.
 
     Args:
         of: Beam's result, which this result replaces.
-        endpoint: the ``host:port`` of the server.
-        why_gone: returns why the server has exited; empty while it runs, or if the reason is
-            unknown.
+        address: the job on its server.
     """
 
-    def __init__(self, of: PipelineResult, endpoint: str, why_gone: Callable[[], str]) -> None:
-        super().__init__(
-            of._job_service,
-            of._job_id,
-            of._message_stream,
-            of._state_stream,
-            of._cleanup_callbacks,
-        )
-        self._endpoint = endpoint
-        self._why_gone = why_gone
+    def __init__(self, of: PipelineResult, address: JobAddress) -> None:
+        super().__init__(of._job_service, of._job_id, (), (), of._cleanup_callbacks)
+        self._state = PipelineState.UNKNOWN
+        self._address = address
         self._cancelled = False
         self._lock = threading.Lock()
         self._observer: threading.Thread | None = None
@@ -46,6 +42,11 @@ class BeamSparkResult(PipelineResult):
     def job_id(self) -> str:
         """The job's id on its server."""
         return str(self._job_id)
+
+    @property
+    def state(self) -> str:
+        """The job's current state on its server."""
+        return _name_state(self._address.call(lambda client: client.state(self.job_id)))
 
     def wait_until_finish(self, duration: float | None = None) -> str:
         """Waits for the job's end; may be called again, and by several threads at once.
@@ -61,9 +62,9 @@ class BeamSparkResult(PipelineResult):
         """
         with self._lock:
             if self._observer is None:
-                # Beam's own method reads streams of the server, which one thread may do once.
+                # One thread follows the job for all waiting threads, so that messages are logged once.
                 self._observer = threading.Thread(
-                    target=self._wait_and_close_streams, name="wait-until-finish", daemon=True
+                    target=self._follow_to_end, name="wait-until-finish", daemon=True
                 )
                 self._observer.start()
         self._observer.join(duration / 1000 if duration else None)
@@ -71,48 +72,56 @@ class BeamSparkResult(PipelineResult):
             raise self._failure
         return str(self._state)
 
-    def _wait_and_close_streams(self) -> None:
+    def _follow_to_end(self) -> None:
+        listener = _Listener(self)
         try:
-            super().wait_until_finish()
+            self._address.follow(listener)
+            if self._state != PipelineState.DONE and not self._is_requested():
+                self._failure = RuntimeError(
+                    f"Pipeline {self.job_id} failed in state {self._state}: {listener.last_error}"
+                )
         except Exception as error:
             self._failure = error
-        for stream in (self._message_stream, self._state_stream):
-            _close_stream(stream)
+        finally:
+            self._cleanup()
+
+    def _is_requested(self) -> bool:
+        """Returns whether the job's end is one that the user requested."""
+        return self._state == PipelineState.DRAINED or (
+            self._cancelled and self._state == PipelineState.CANCELLED
+        )
 
     def cancel(self) -> None:
         """Requests the job's cancellation; `wait_until_finish` then returns CANCELLED."""
         self._cancelled = True
-        super().cancel()
+        try:
+            self._address.call(lambda client: client.cancel(self.job_id))
+        finally:
+            self._cleanup()
 
     def drain(self) -> None:
         """Requests a drain: the job's sources stop, and the job processes what they have emitted. Returns at once."""
-        from beam_runner_jobservices.client import JobClient
-
-        with JobClient(self._endpoint) as client:
-            client.drain(self.job_id)
-
-    def _observe_state(self, message_thread: threading.Thread) -> None:
-        super()._observe_state(message_thread)
-        expected = (PipelineState.DRAINED, *((PipelineState.CANCELLED,) if self._cancelled else ()))
-        if self._state in expected:
-            self._runtime_exception = None
-        elif isinstance(self._runtime_exception, grpc.RpcError):
-            self._runtime_exception = RuntimeError(
-                self._lost_server_message(self._runtime_exception)
-            )
-
-    def _lost_server_message(self, error: Any) -> str:
-        told = self._why_gone() or f"the server doesn't respond: {error.details()}"
-        return f"Can't follow the job {self._job_id}: {told}"
+        self._address.call(lambda client: client.drain(self.job_id))
 
 
-def _close_stream(stream: Any) -> None:
-    """Cancels a stream of the server, and waits until gRPC has finished with it.
+class _Listener:
+    """The listener that logs the messages of a job as Beam does, and sets the state of its result."""
 
-    Beam leaves its streams open. If a program exits while gRPC's thread holds a stream's lock, the
-    program hangs: Python stops such threads, and then destroys the stream, which needs the lock.
-    """
-    ended = threading.Event()
-    stream.add_done_callback(lambda _: ended.set())
-    stream.cancel()
-    ended.wait(_STREAM_END_SECONDS)
+    def __init__(self, result: BeamSparkResult) -> None:
+        self._result = result
+        self.last_error = "unknown error"
+
+    def on_state(self, event: StateEvent) -> None:
+        self._result._state = _name_state(event)
+        log.info("Job state changed to %s", self._result._state)
+
+    def on_message(self, message: JobMessage) -> None:
+        level = MESSAGE_LOG_LEVELS[message.importance.value]
+        logging.log(level, "%s", message.text)
+        if level == logging.ERROR:
+            self.last_error = message.text
+
+
+def _name_state(event: StateEvent) -> str:
+    """Returns Beam's name of a state."""
+    return str(getattr(PipelineState, event.state.name))

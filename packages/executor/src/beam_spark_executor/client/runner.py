@@ -23,6 +23,7 @@ from apache_beam.transforms.environments import Environment
 from beam_runner_worker import main_classes
 
 from beam_spark_executor.client.connecting import connect_to_job_service
+from beam_spark_executor.client.following import JobAddress
 from beam_spark_executor.client.main_classes import pickle_main_classes
 from beam_spark_executor.client.recording import is_stream_recording
 from beam_spark_executor.client.result import BeamSparkResult
@@ -87,7 +88,9 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         result = super().run_portable_pipeline(pipeline, options)
         if self._files is not None:
             self._files.cleanup()  # the server has a copy
-        ours = BeamSparkResult(result, server.endpoint, server.exit_reason)
+        timeout = options.view_as(PortableOptions).job_server_timeout
+        address = JobAddress(server.endpoint, result._job_id, timeout, server.exit_reason)
+        ours = BeamSparkResult(result, address)
         if self._is_interactive and not options.view_as(StandardOptions).streaming:
             ours.wait_until_finish()
         return ours

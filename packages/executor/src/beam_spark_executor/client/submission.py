@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from beam_runner_urns import options as option_urns
 
-from beam_spark_executor._protos import PrepareJobRequest
+from beam_spark_executor._protos import PrepareJobRequest, RunJobRequest
 from beam_spark_executor.client.job_names import default_job_name
 from beam_spark_executor.client.options import MADE_THE_SERVER
 
@@ -37,6 +37,11 @@ class Submission(JobServiceHandle):
             return super().submit(proto_pipeline)
         except grpc.RpcError as error:
             raise RuntimeError(error.details()) from error
+
+    def run(self, preparation_id: str) -> Any:
+        """Runs the prepared job; returns its id, and no streams, because the result opens its own."""
+        request = RunJobRequest(preparation_id=preparation_id)
+        return self.job_service.Run(request).job_id, (), ()
 
     def prepare(self, proto_pipeline: Any) -> Any:
         """Prepares the job with the user's name for it, or with the program's default name."""
