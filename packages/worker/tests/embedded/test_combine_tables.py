@@ -17,7 +17,7 @@ from apache_beam.transforms import trigger, window
 from mini_runner import EmptyArtifacts, Logs, MiniRunner, job, run
 from noting import SEEN, Note
 
-from beam_runner_worker.embedded import combine_tables, our_operations
+from beam_runner_worker.embedded import combine_tables, run_operations
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES, _release_freed_memory
 from beam_runner_worker.embedded.harness import EmbeddedHarness
 
@@ -127,7 +127,7 @@ def noted(windowing: beam.PTransform, fn: Any) -> collections.Counter[str]:
 def test_combine_table_output_equals_output_of_beam(windowing: beam.PTransform, fn: Any) -> None:
     ours = noted(windowing, fn)
     with mock.patch.object(
-        our_operations,
+        run_operations,
         "MemoryBoundedCombine",
         lambda *arguments, most_bytes: BEAMS(*arguments),
     ):

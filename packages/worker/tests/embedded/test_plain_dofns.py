@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from mini_runner import MiniRunner, run
 from noting import SEEN, Note
 
-from beam_runner_worker.embedded import our_operations
+from beam_runner_worker.embedded import run_operations
 from beam_runner_worker.embedded.plain_dofns import ProcessMethod, _requests_parameter
 from beam_runner_worker.errors import BundleError
 
@@ -90,7 +90,7 @@ def test_windows_of_element_see_their_side_inputs(
         outputs.other | "note others" >> beam.ParDo(Note())
 
     in_runs = noted(build)
-    with mock.patch.object(our_operations, "RunParDo", operations.DoOperation):
+    with mock.patch.object(run_operations, "RunParDo", operations.DoOperation):
         one_by_one = noted(build)
     assert in_runs == one_by_one
 

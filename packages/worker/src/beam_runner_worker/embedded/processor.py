@@ -17,8 +17,8 @@ from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
 from beam_runner_worker.embedded.counts import ElementCounts
 from beam_runner_worker.embedded.edges import StageEdges
 from beam_runner_worker.embedded.finalizers import FinalizationCallback, take_finalization_callbacks
-from beam_runner_worker.embedded.our_operations import use_run_operations
 from beam_runner_worker.embedded.replacing import replace_attribute
+from beam_runner_worker.embedded.run_operations import use_run_operations
 from beam_runner_worker.embedded.runs import is_user_code_error
 from beam_runner_worker.embedded.side_inputs import SideInputMap
 from beam_runner_worker.embedded.sinks import Sink

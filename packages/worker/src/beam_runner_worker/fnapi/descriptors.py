@@ -16,8 +16,8 @@ from beam_runner_model.stages import HarnessStage, InputKind
 from beam_runner_urns import transforms as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, endpoints_pb2
-from beam_runner_worker.fnapi.cutting import EdgeCoder, compile_edge_coder
-from beam_runner_worker.fnapi.keyed_cutting import create_chunker
+from beam_runner_worker.fnapi.chunking import EdgeCoder, compile_edge_coder
+from beam_runner_worker.fnapi.keyed_chunking import create_chunker
 from beam_runner_worker.fnapi.large_groups import enable_state_reads
 from beam_runner_worker.fnapi.side_inputs import SideInputCoders
 from beam_runner_worker.fnapi.stateful import StatefulLayout, prepare_stateful_transforms

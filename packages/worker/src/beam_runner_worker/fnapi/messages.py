@@ -13,7 +13,7 @@ import attrs
 from beam_runner_model.chunks import ElementChunk, FlushBarrier, GroupChunk, InputChunk, TimerChunk
 from beam_runner_model.value_pieces import PIECE_BYTES
 
-from beam_runner_worker.fnapi.cutting import EdgeCoder, skip_elements
+from beam_runner_worker.fnapi.chunking import EdgeCoder, skip_elements
 from beam_runner_worker.fnapi.groups import encode_groups
 from beam_runner_worker.fnapi.large_groups import LargeGroups
 

@@ -13,10 +13,10 @@ from beam_runner_model.chunks import TimerChunk
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.bundle import ReceivedData, SdkBundle
+from beam_runner_worker.fnapi.chunking import CHUNK_BYTES, Chunker
 from beam_runner_worker.fnapi.connection import SdkConnection
-from beam_runner_worker.fnapi.cutting import CHUNK_BYTES, Chunker
 from beam_runner_worker.fnapi.descriptors import SdkStagePlan
-from beam_runner_worker.fnapi.keyed_cutting import create_chunker
+from beam_runner_worker.fnapi.keyed_chunking import create_chunker
 from beam_runner_worker.fnapi.messages import DataChunk, create_input_messages
 from beam_runner_worker.fnapi.timers import FamilyId, TimerReader, create_timer_messages
 from beam_runner_worker.limits import check_chunk_size
@@ -46,12 +46,12 @@ class BundleTransfer:
         self._connection = connection
         self._bundle = bundle
         self._outputs = outputs
-        self._cutters: dict[str, Chunker] = {
+        self._chunkers: dict[str, Chunker] = {
             edge.transform_id: create_chunker(edge, plan.edges[edge.transform_id])
             for edge in plan.spec.outputs
         }
         self._timers = TimerReader(plan.stateful.timers, plan.spec.title)
-        self._open: set[str | FamilyId] = {*self._cutters, *plan.stateful.timers}
+        self._open: set[str | FamilyId] = {*self._chunkers, *plan.stateful.timers}
         self._cut_short = False
 
     def transfer_bundle(self, inputs: Iterable[DataChunk]) -> beam_fn_api_pb2.InstructionResponse:
@@ -148,18 +148,18 @@ class BundleTransfer:
 
     def _write_data(self, part: ReceivedData) -> None:
         name = self._plan.spec.title
-        cutter = self._cutters.get(part.transform_id)
-        if cutter is None:
+        chunker = self._chunkers.get(part.transform_id)
+        if chunker is None:
             raise HarnessError(
                 f"the SDK sent data for the unknown transform {part.transform_id!r} in the "
                 f"stage {name!r}"
             )
         port = self._outputs[part.transform_id]
-        for chunk in cutter.split_chunks(part.data):
+        for chunk in chunker.split_chunks(part.data):
             check_chunk_size(chunk, CHUNK_BYTES, self._plan.find_writer(part.transform_id))
             port.write(chunk)
         if part.is_last:
-            if cutter.incomplete_bytes:
+            if chunker.incomplete_bytes:
                 raise HarnessError(
                     f"the data that the SDK sent for {part.transform_id!r} in the stage"
                     f" {name!r} is truncated within an element"

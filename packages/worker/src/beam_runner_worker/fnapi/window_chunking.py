@@ -17,7 +17,7 @@ from beam_runner_model.windowed_values import (
     find_earliest_time,
 )
 
-from beam_runner_worker.fnapi.cutting import Chunker, EdgeCoder
+from beam_runner_worker.fnapi.chunking import Chunker, EdgeCoder
 
 
 class WindowChunker(Chunker):

@@ -17,8 +17,8 @@ from beam_runner_model.chunks import ElementChunk, KeyedChunk
 from beam_runner_model.stages import OutputEdge, OutputKind
 from beam_runner_model.windowed_values import compute_hold_time
 
-from beam_runner_worker.fnapi.cutting import Chunker, compile_edge_coder
-from beam_runner_worker.fnapi.keyed_cutting import create_chunker
+from beam_runner_worker.fnapi.chunking import Chunker, compile_edge_coder
+from beam_runner_worker.fnapi.keyed_chunking import create_chunker
 from beam_runner_worker.fnapi.skipping import UnknownCoder
 
 GLOBAL = beam_coders.GlobalWindowCoder()

@@ -1,6 +1,6 @@
 """Splitting of encoded windowed values into columns: keys, values, windows and event times.
 
-The loops avoid function calls for speed, as in ``cutting``.
+The loops avoid function calls for speed, as in ``chunking``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from beam_runner_model.windowed_values import (
     decode_times,
 )
 
-from beam_runner_worker.fnapi.cutting import Chunker, EdgeCoder, ElementChunker
+from beam_runner_worker.fnapi.chunking import Chunker, EdgeCoder, ElementChunker
 from beam_runner_worker.fnapi.skipping import UnknownCoder
-from beam_runner_worker.fnapi.window_cutting import WindowChunker
+from beam_runner_worker.fnapi.window_chunking import WindowChunker
 
 
 def create_chunker(edge: OutputEdge, coder: EdgeCoder) -> Chunker:
@@ -30,8 +30,8 @@ def create_chunker(edge: OutputEdge, coder: EdgeCoder) -> Chunker:
             key-value pairs.
     """
     if edge.kind is not OutputKind.KEYED:
-        cutter = WindowChunker if edge.windows else ElementChunker
-        return cutter(coder, min_timestamp=edge.min_timestamp)
+        chunker = WindowChunker if edge.windows else ElementChunker
+        return chunker(coder, min_timestamp=edge.min_timestamp)
     if not edge.keyed_by_element and coder.key is None:
         raise UnknownCoder(f"the elements of the edge {edge.transform_id!r} have no keys")
     return KeyedChunker(coder, edge)
