@@ -66,25 +66,25 @@ class JobServer:
             print("serving at", server.address)
             ...
 
-    The constructor takes the port, so that an error about a used port comes first. `start` begins
-    to serve.
+    The constructor binds the port, so that a port in use is the first error. `start` begins to
+    serve.
 
     Args:
         executor: the executor that starts the jobs.
-        artifacts_dir: a folder of this server alone. The server removes unneeded artifacts at start
-            and stop.
-        state_dir: a folder of this server alone, in which the server stores jobs. The next server
-            with the same `state_dir` and `artifacts_dir` shows the finished jobs, and passes the
-            others to its executor again. Without it, jobs end with the server.
+        artifacts_dir: a folder that only this server uses. The server removes unneeded artifacts at
+            start and stop.
+        state_dir: a folder that only this server uses, in which the server stores jobs. The next
+            server with the same `state_dir` and `artifacts_dir` shows the finished jobs, and passes
+            the unfinished jobs to its executor again. Without `state_dir`, jobs end with the
+            server.
         elsewhere: storage for jobs and artifacts that outlives this machine. The folders are then
-            for the lifetime of this server, and `state_dir` must be empty.
+            only for the lifetime of this server, and `state_dir` must be empty.
         host, port: the address to listen on. `localhost` is IPv4 and IPv6; port 0 selects a free
             port.
         options: the pipeline options that the runner understands in addition to Beam's own.
         advertised_host: the host name for clients and SDK harnesses; by default `host`, or the
             machine's name if `host` is a wildcard.
-        guard: the access control; by default the server accepts all processes of this machine, and
-            no others.
+        guard: the access control; by default the server accepts only processes of this machine.
         socket_path: a path for a Unix socket without TLS, for programs of the server's owner. Only
             the owner may open its folder.
         clock: returns wall-clock seconds since the epoch.
@@ -128,7 +128,7 @@ class JobServer:
         self.port = bind_port(self._server, host, port, guard)
         """The port on which the server listens."""
         self.address = f"{advertised_host or _choose_advertised_host(host)}:{self.port}"
-        """The host and the port that the server tells clients."""
+        """The `host:port` that the server advertises to clients."""
         try:
             target = self.address
             if socket_path is not None:
@@ -168,7 +168,7 @@ class JobServer:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """Sentences that say what was damaged in `state_dir`, and where the damaged data is stored."""
+        """Descriptions of damaged data in `state_dir`, and of the place where the damaged data is stored."""
         return () if self._file is None else self._file.damage
 
     def start(self) -> str:
@@ -190,7 +190,7 @@ class JobServer:
         return tuple(job.info for job in self._registry.list_jobs())
 
     def state(self, job_id: str) -> JobState:
-        """Returns the state of one of `jobs`.
+        """Returns the state of a job that `jobs` lists.
 
         Raises:
             NotFound: the job doesn't exist.
@@ -205,9 +205,9 @@ class JobServer:
         return self._registry.cancel_all(timeout)
 
     def drain_all(self) -> tuple[str, ...]:
-        """Refuses new jobs, and drains the unfinished ones; returns their ids.
+        """Refuses new jobs, and drains all unfinished jobs; returns the ids of the drained jobs.
 
-        The method doesn't wait; `jobs` shows the progress.
+        The method doesn't wait for the end of the jobs. `jobs` shows their states.
         """
         self._registry.refuse_new_jobs()
         return self._registry.drain_all()
@@ -216,9 +216,10 @@ class JobServer:
         """Refuses new jobs, and stops serving; may be called more than once.
 
         Without a `state_dir`, the server cancels the running jobs, and waits up to `grace` seconds
-        for their end. With a `state_dir`, it leaves the jobs to the next server: it ignores later
-        reports of the executor, and the jobs' streams end with UNAVAILABLE. Then it waits up to 1 s
-        for clients to read the rest of their streams. Returns the ids of the unfinished jobs.
+        for their end. With a `state_dir`, the next server continues the jobs: this server ignores
+        later reports of the executor, and the jobs' streams end with UNAVAILABLE. Then the server
+        waits up to 1 s for clients to read the rest of their streams. Returns the ids of the
+        unfinished jobs.
         """
         self._registry.refuse_new_jobs()
         if self._file is not None:
@@ -238,7 +239,8 @@ class JobServer:
 
     def _release_port(self, grace: float) -> None:
         if not self._started:
-            # gRPC ignores the stop of a server that was never started, and keeps its port.
+            # Start the server before stopping it, because gRPC ignores the stop of a server that
+            # was never started and keeps its port.
             self._started = True
             self._server.start()
         self._server.stop(grace).wait(grace + _STOPPING_LIMIT)
@@ -261,7 +263,8 @@ class JobServer:
 
 
 def _make_server_options(limits: ServerLimits) -> tuple[tuple[str, int], ...]:
-    # gRPC holds a message in memory three times before this code can see its size.
+    # Limit messages in gRPC, too, because gRPC holds three copies of a message in memory before
+    # this code can check its size.
     return (*_SERVER_OPTIONS, ("grpc.max_receive_message_length", 2 * limits.request_bytes))
 
 
@@ -270,7 +273,7 @@ def _open_folders(
     state_dir: str | os.PathLike[str] | None,
     elsewhere: RemoteStorage | None,
 ) -> tuple[JobFile | None, ArtifactStore]:
-    """Returns the storage of jobs, if jobs are stored, and the store of the artifacts that jobs need."""
+    """Returns the list of jobs on disk (None without `state_dir`), and the store of the jobs' artifacts."""
     if state_dir is None:
         return None, ArtifactStore(artifacts_dir)
     file = JobFile(Path(state_dir), None if elsewhere is None else elsewhere.jobs)
@@ -292,7 +295,7 @@ def _list_held_artifacts(jobs: Iterable[UnfinishedJob | FinishedJobSummary]) -> 
 
 
 def _choose_advertised_host(host: str) -> str:
-    """Returns a name under which clients can reach a server that listens on `host`."""
+    """Returns the host name that clients use to reach a server that listens on `host`."""
     if host not in _WILDCARDS:
         return f"[{host}]" if ":" in host else host
     name = socket.gethostname()

@@ -1,4 +1,6 @@
-"""Limits of a pipeline's size, above what people write and below what overloads a server."""
+"""Limits of a pipeline's size. They are larger than hand-written pipelines, and smaller than pipelines
+that overload a server.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,11 @@ PIPELINE_LIMITS = PipelineLimits()
 
 
 def find_excesses(graph: PipelineGraph, limits: PipelineLimits = PIPELINE_LIMITS) -> Iterator[str]:
-    """Returns one clause for each excess, with the size, the limit and the place.
+    """Yields a description of each exceeded limit, with the size, the limit and the name of the
+    transform or coder.
 
-    Nothing in the pipeline may contain itself. The time is linear in the size, and the function
-    doesn't recurse.
+    The caller must have checked that no transform or coder contains itself. The time is linear in
+    the size of the pipeline, and the function doesn't recurse.
     """
     counts = (
         ("transforms", len(graph.transforms), limits.transforms),
@@ -74,7 +77,7 @@ def find_excesses(graph: PipelineGraph, limits: PipelineLimits = PIPELINE_LIMITS
 
 
 def _find_deepest_node(parts: Mapping[str, Sequence[str]]) -> tuple[str, int]:
-    """Returns the node with the most levels, including itself, and the number of levels."""
+    """Returns the node with the deepest nesting, and its number of levels, including itself."""
     levels: dict[str, int] = {}
     for node in TopologicalSorter(parts).static_order():
         levels[node] = 1 + max((levels[part] for part in parts.get(node, ())), default=0)

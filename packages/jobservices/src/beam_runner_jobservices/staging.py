@@ -1,9 +1,9 @@
-"""The server's side of artifact staging, as a conversation without a transport.
+"""The server's side of artifact staging, independent of gRPC.
 
-The Job API reverses retrieval: the client opens a stream, sends its staging token, and then answers
+The Job API reverses retrieval. The client opens a stream, sends its staging token, and then answers
 the server's requests to resolve and to get artifacts
-(`ArtifactStagingService.ReverseArtifactRetrievalService`). `stage_artifacts` is that conversation as a
-generator. It yields requests, and its caller sends it the answers.
+(`ArtifactStagingService.ReverseArtifactRetrievalService`). `stage_artifacts` is a generator that
+yields the requests. Its caller sends the client's answers into the generator.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class UnresolvedArtifact:
 
 @attrs.frozen
 class ArtifactDependency:
-    """An artifact as the client names it. The server fetches equal dependencies once.
+    """An artifact as the client describes it. The server fetches equal dependencies once.
 
     `source` follows from `type_urn` and `type_payload`, so comparisons ignore it.
     """
@@ -105,9 +105,10 @@ def stage_artifacts(
 ) -> Steps:
     """Copies `dependencies` into `store`, held by `owner`.
 
-    The generator yields the next request, or None if it needs more of the last answer. Its caller
-    sends it the client's next answer each time. It returns the artifacts of each dependency, of
-    type `file_type`, and calls `progress` after each one.
+    The generator yields the next request to the client, or None if the last answer was only a part
+    of the content. Its caller sends the client's next answer into the generator each time. The
+    generator returns the artifacts of each dependency, of type `file_type`, and calls `progress`
+    after each artifact.
 
     Raises:
         InvalidRequest: the client's answer doesn't fit the request, its content differs from the

@@ -38,7 +38,7 @@ OVERTAKEN: Mapping[JobState, frozenset[JobState]] = {
     _S.DRAINING: frozenset({_S.STARTING, _S.RUNNING}),
     _S.CANCELLING: frozenset({_S.STARTING, _S.RUNNING, _S.DRAINING}),
 }
-"""The reports that arrive too late without a fault of the reporter, such as RUNNING after a client's cancel."""
+"""Reports that the server ignores because they arrive too late, such as RUNNING after a client's cancel."""
 
 
 def should_enter_state(present: JobState, reported: JobState) -> bool:

@@ -1,4 +1,4 @@
-"""Lookup of the steps that messages and metrics name."""
+"""Lookup of steps by the names in messages and metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LONGEST_PREFIX = 1_000
 
 
 class StepNames:
-    """The steps of a pipeline: full names by id."""
+    """The steps of a pipeline: the full name of each step by its id."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
@@ -35,9 +35,10 @@ class StepNames:
         return self._by_name.get(name, "")
 
     def split_step_name(self, text: str) -> tuple[str, str]:
-        """Returns the id of the step of a message, and the text without the step's name.
+        """Splits a message into the id of its step and the text without the step's name.
 
-        The name is in brackets before the text. Brackets around anything else belong to the text.
+        A message can start with the step's name in brackets. If the text in brackets is not the name
+        of a step, the text stays unchanged, and the id is empty.
         """
         found = _PREFIX.match(text)
         if found is not None:
@@ -49,6 +50,8 @@ class StepNames:
 
 
 def _find_closing_brackets(text: str) -> list[int]:
-    """Yields the positions of closing brackets in the first line, because names may contain brackets, too."""
+    """Returns the positions of closing brackets in the first line. A name can contain brackets, so each
+    position may be the end of the name.
+    """
     line = text.partition("\n")[0]
     return [at for at, character in enumerate(line[:_LONGEST_PREFIX]) if character == "]"]

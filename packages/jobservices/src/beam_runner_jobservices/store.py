@@ -1,4 +1,5 @@
-"""Files addressed by the hash of their content. The store keeps a file as long as an owner holds it.
+"""A store of files that are addressed by the hash of their content. The store retains a file as long
+as an owner holds it.
 
 Layout of the folder, which belongs to one store at a time (POSIX file lock):
 
@@ -54,10 +55,10 @@ class RemoteFiles(Protocol):
         """Stores a copy; returns its name, which is unique. The copy is durable when the method returns."""
 
     def fetch(self, name: str, target: Path) -> None:
-        """Downloads a copy; the local file is complete from the moment it appears."""
+        """Downloads a copy to `target`. The local file appears only when it is complete."""
 
     def names(self) -> Mapping[str, str]:
-        """Returns the hashes of all copies by name."""
+        """Returns the content hash of each copy, by the name of the copy."""
 
     def delete(self, names: Iterable[str]) -> None:
         """Removes copies, unless another server has taken over.
@@ -67,7 +68,7 @@ class RemoteFiles(Protocol):
 
 
 class IncomingFile:
-    """A file being written; becomes part of the store with `commit`."""
+    """A file that is being written. `commit` adds the file to the store."""
 
     def __init__(self, store: ArtifactStore, owner: str, file: BinaryIO, path: Path) -> None:
         self._store = store
@@ -88,7 +89,7 @@ class IncomingFile:
         return self._hash.hexdigest()
 
     def commit(self) -> StoredFile:
-        """Makes the file part of the store, held by the owner.
+        """Adds the file to the store, held by the owner.
 
         Raises:
             Unavailable: the remote store doesn't accept a copy of the file.
@@ -102,13 +103,13 @@ class IncomingFile:
 
 
 class ArtifactStore:
-    """The store in `folder`, which is created if it doesn't exist. Thread-safe.
+    """The artifact files in `folder`, which is created if it doesn't exist. Thread-safe.
 
-    `held` lists by owner the hashes that the owner holds. With it, the files outlive the process:
-    held files that exist stay, and files are on the disk when `commit` returns. The store removes
-    all other files of an earlier process. Without `held`, the store removes all files, also in
-    `close`. With `far`, the store downloads held files that the folder lacks, and removes remote
-    copies without an owner.
+    `held` lists, for each owner, the hashes of the files that the owner holds. With `held`, files
+    outlive the process: held files that exist stay, and a file is on the disk when `commit`
+    returns. The store removes all other files of an earlier process. Without `held`, the store
+    removes all files at start and in `close`. With `far`, the store downloads held files that the
+    folder lacks, and removes remote copies without an owner.
 
     Raises:
         RunnerError: another store uses the folder, the folder belongs to another program (see
@@ -171,8 +172,8 @@ class ArtifactStore:
 
     @contextmanager
     def open_incoming_file(self, owner: str) -> Iterator[IncomingFile]:
-        """Opens a new file for writing, which disappears at the end of the `with` block unless it was
-        committed.
+        """Opens a new file for writing. At the end of the `with` block, the file is deleted unless it
+        was committed.
 
         Raises:
             DiskFull: the disk has no room for the file.
@@ -203,8 +204,8 @@ class ArtifactStore:
             return None
         with self._mutex:
             if sha256 in self._owners:
-                # The earlier owner of the file has copied it, and the copy stays while the file is
-                # held.
+                # Make no second copy: the first owner of the file has copied it, and the copy stays
+                # as long as an owner holds the file.
                 self._add_owner(owner, sha256)
                 return None
         return self._far.put(sha256, source)
@@ -249,7 +250,8 @@ class ArtifactStore:
         return self._complete / sha256[:2] / sha256
 
     def open_file(self, sha256: str) -> BinaryIO:
-        """Opens a complete file for reading; it stays readable if it is released meanwhile.
+        """Opens a complete file for reading. The open file stays readable if the store deletes the
+        file.
 
         Raises:
             NotFound: the file doesn't exist.
@@ -263,7 +265,7 @@ class ArtifactStore:
             ) from None
 
     def release_files(self, owner: str) -> None:
-        """Releases the files that `owner` holds, and removes those without another owner."""
+        """Releases the files that `owner` holds, and deletes the files that no other owner holds."""
         copies = []
         with self._mutex:
             for sha256 in self._held.pop(owner, ()):

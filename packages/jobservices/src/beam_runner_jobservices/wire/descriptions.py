@@ -1,4 +1,4 @@
-"""Conversion of serialized pipelines to descriptions for people. Unreadable parts are left out."""
+"""Conversion of serialized pipelines to readable descriptions, which omit unreadable parts."""
 
 from __future__ import annotations
 
@@ -63,9 +63,7 @@ def describe_pipeline(pipeline: bytes) -> PipelineDescription:
 
 
 def read_step_names(pipeline: bytes) -> StepNames:
-    """Returns the steps of a serialized `beam_runner_api.Pipeline` by their names; none if the bytes
-    are not a pipeline.
-    """
+    """Returns the step names of a serialized `beam_runner_api.Pipeline`; no names if the bytes are not a pipeline."""
     message = _try_parse(beam_runner_api_pb2.Pipeline, pipeline)
     transforms = {} if message is None else message.components.transforms
     return StepNames({key: node.unique_name for key, node in transforms.items()})
@@ -109,7 +107,9 @@ def _read_display_data(items: Any) -> list[tuple[str, str]]:
 
 
 def _describe_coder(coder_id: str, coders: Any, depth: int) -> str:
-    """Returns a coder in words, such as `kv<string_utf8, varint>`; an SDK's own coder by the name in its URN."""
+    """Returns a readable form of a coder, such as `kv<string_utf8, varint>`. A coder of an SDK has the
+    name in its URN.
+    """
     if coder_id not in coders or not depth:
         return "..."
     coder = coders[coder_id]

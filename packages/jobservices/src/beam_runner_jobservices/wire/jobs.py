@@ -1,4 +1,4 @@
-"""Conversion of messages of the Job API to records and back."""
+"""Conversion between protobuf messages of the Job API and records."""
 
 from __future__ import annotations
 

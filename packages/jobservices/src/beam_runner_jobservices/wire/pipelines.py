@@ -1,4 +1,6 @@
-"""Submitted pipelines: their references, their artifacts, and the replacement of the artifacts."""
+"""Decoding of submitted pipelines: checks of references, artifact dependencies, and their replacement
+by staged artifacts.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,8 @@ def _measure_artifacts(dependencies: Mapping[str, tuple[ArtifactDependency, ...]
 class PrepareRequest:
     """A Prepare request with a checked pipeline; `dependencies` are by environment id.
 
-    The request may wait for an hour, so its large parts are packed. `pipeline`, `options` and
-    `options_json` (the Struct as JSON text) unpack them by each access.
+    The request may wait for an hour, so the pipeline and the options are compressed. Each access to
+    `pipeline`, `options` or `options_json` (the options Struct as JSON text) decompresses them.
     """
 
     job_name: str
@@ -81,7 +83,7 @@ class PrepareRequest:
 
     @property
     def held(self) -> int:
-        """The approximate memory that the request holds while it waits, in bytes."""
+        """The approximate memory of the waiting request, in bytes."""
         packed = len(self._pipeline) + len(self._options_json)
         return packed + len(self.job_name) + _measure_artifacts(self.dependencies)
 
@@ -91,7 +93,7 @@ def decode_prepare_request(message: Any) -> PrepareRequest:
 
     Raises:
         InvalidRequest: the request has no pipeline, a payload can't be parsed, the pipeline is
-            malformed (see `graph.check`), or the job's name is too long.
+            malformed (see `graph_checks.check_graph`), or the job's name is too long.
     """
     pipeline = message.pipeline
     if len(message.job_name) > PIPELINE_LIMITS.job_name_chars:
@@ -134,7 +136,7 @@ def check_pipeline(data: bytes) -> None:
 
 
 def read_pipeline_graph(pipeline: Any) -> PipelineGraph:
-    """Returns the references within a `beam_runner_api.Pipeline`.
+    """Returns the components of a `beam_runner_api.Pipeline` with the ids that they refer to.
 
     Raises:
         InvalidRequest: the payload of a transform can't be parsed; the text names the transform.
@@ -182,10 +184,10 @@ def _read_transform(transform: Any) -> TransformNode:
 
 
 def _find_coder_ids(message: Message) -> Iterator[str]:
-    """Yields the values of all fields, at any depth, that hold the id of a coder.
+    """Yields the coder ids in all fields of a message, at any depth.
 
-    The function skips other fields, because reading bytes copies them, and a function may have
-    hundreds of megabytes.
+    The function skips fields without coder ids, because reading a bytes field copies it, and a
+    serialized user function can have hundreds of megabytes.
     """
     for field in message.DESCRIPTOR.fields:
         if field.message_type is None and not field.name.endswith("coder_id"):
@@ -241,7 +243,7 @@ def find_dependencies(pipeline: bytes) -> frozenset[ArtifactDependency]:
 
 
 def replace_dependencies(pipeline: bytes, staged: Staged) -> bytes:
-    """Returns the serialized pipeline with each environment's dependencies replaced by their staged artifacts."""
+    """Returns the serialized pipeline, in which staged artifacts replace the dependencies of each environment."""
     if not staged:
         return pipeline
     message = beam_runner_api_pb2.Pipeline.FromString(pipeline)
