@@ -227,8 +227,8 @@ def cluster_all(session: nox.Session) -> None:
 def doors_all(session: nox.Session) -> None:
     """Tests all ways to start the runner: tutorial, notebook, YAML, ``spark-submit``, Prism's client and suite, PostgreSQL, killed parent processes."""
     ensure_java(session)
-    packages = (distribution_name("executor"), distribution_name("web"))
-    groups = ("test", "notebook", "postgresql", "validates-runner", "yaml")
+    packages = (f"{distribution_name('executor')}[yaml]", distribution_name("web"))
+    groups = ("test", "notebook", "postgresql", "validates-runner")
     install_requirements(
         session, *packages, *(one for name in groups for one in dependency_group(name))
     )
