@@ -1,4 +1,4 @@
-"""The ASGI application: addresses and their handlers."""
+"""The ASGI application of the web interface: its addresses and their request handlers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def create_app(settings: WebSettings, connect: Callable[[], JobClient] | None = 
 
 
 class _RequestHandlers:
-    """The handlers of requests. Blocking calls run in a small pool of threads."""
+    """The request handlers of all pages. Blocking calls run in a small pool of threads."""
 
     def __init__(self, settings: WebSettings, connect: Callable[[], JobClient]) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""The pages as an extension of a job server, named by the entry point `beam_runner.extensions`."""
+"""The web pages as an extension of a job server, which loads it through the entry point `beam_runner.extensions`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class WebExtension:
-    """An extension that serves the pages in the job server's process, as a client of the server."""
+    """An extension that serves the web pages in the job server's process. The pages read jobs as a
+    client of the server.
+    """
 
     def __init__(self) -> None:
         self._settings: WebSettings | None = None
@@ -36,15 +38,16 @@ class WebExtension:
         self._settings = make_settings(found, "")
 
     def start(self, door: LocalAccess) -> str:
-        """Begins to serve; returns the address.
+        """Starts to serve the pages; returns their address.
 
-        If the job server requires credentials, the pages require a token: the one in
-        `--web-token-file`, or the job server's own.
+        If the job server requires credentials, the pages require a token: the token in
+        `--web-token-file`, or the token of the job server.
 
         Raises:
             WebError: the pages can't be served.
         """
-        # Import here, so that the flags are available before Beam is imported, which takes seconds.
+        # Import the server here, because the import loads Beam, which takes seconds, and the flags
+        # must be available before.
         from beam_runner_jobservices.channels import Credentials
 
         from .server import WebError, WebServer

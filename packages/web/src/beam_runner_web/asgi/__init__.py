@@ -1,1 +1,1 @@
-"""Addresses that answer: JSON, live pages, the login, and the guards around them."""
+"""Request handlers for JSON, live pages and the login, and the access control in front of them."""

@@ -21,13 +21,13 @@ from beam_runner_web.html.pages import PageContents
 
 
 class ScriptApi:
-    """The API for scripts. The package's README lists the parts of a job."""
+    """The JSON API for scripts. The package's README lists the parts of a job."""
 
     def __init__(self, pages: PageContents) -> None:
         self._pages = pages
 
     def list_handlers(self) -> Mapping[str, Callable[[Request], Response]]:
-        """Returns the handlers by address; each of them is a blocking call."""
+        """Returns the request handlers by address. Each handler is a blocking call."""
         return {
             "/api/v1/jobs": self._list_jobs,
             "/api/v1/jobs/{job_id}": self._describe_job,
@@ -61,7 +61,7 @@ class ScriptApi:
         return _make_json_response({request.path_params["part"]: convert_to_json_values(found)})
 
     def _download_log(self, request: Request) -> Response:
-        """Returns the log as a file, with the page's filter. Terminal escapes stay in the file."""
+        """Returns the log as a text file, filtered like the log page. Terminal escapes stay in the file."""
         view = self._pages.view_job(request.path_params["job_id"])
         lines = read_all_lines(view, _read_log_filter(request))
         text = "".join(
@@ -93,7 +93,7 @@ class ScriptApi:
 
 
 def summarize_job(view: JobView) -> dict[str, Any]:
-    """Returns a summary of a job."""
+    """Returns the state, times, possible problems and options of a job as a mapping for JSON."""
     snapshot = view.snapshot
     return {
         "id": view.id,
@@ -147,7 +147,7 @@ _PARTS: Mapping[str, Callable[[JobView, Request], Any]] = {
 
 
 def convert_to_json_values(value: Any) -> Any:
-    """Returns records as values that JSON supports."""
+    """Converts records to values that JSON supports."""
     if attrs.has(type(value)):
         fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
         return convert_to_json_values(fields)

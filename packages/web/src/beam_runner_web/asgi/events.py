@@ -44,7 +44,7 @@ class EventStreams:
         self._open = 0
 
     async def stream_job_list(self, request: Request) -> Response:
-        """Returns the stream of the list of jobs."""
+        """Returns the event stream of the page with the list of jobs."""
 
         def render() -> _Rendered:
             values = self._pages.list_jobs(request.query_params)
@@ -53,7 +53,7 @@ class EventStreams:
         return await self._open_stream(request, render)
 
     async def stream_job_page(self, request: Request) -> Response:
-        """Returns the stream of one of a job's pages; the parameter `page` names it."""
+        """Returns the event stream of a page of a job. The request parameter `page` names the page."""
         job_id = request.path_params["job_id"]
         page = request.query_params.get("page", "")
         if page not in JOB_PAGES:
@@ -69,7 +69,9 @@ class EventStreams:
         return await self._open_stream(request, render)
 
     async def _open_stream(self, request: Request, render: Callable[[], _Rendered]) -> Response:
-        """Returns a stream, or with the parameter `once` all current parts, for pages that poll."""
+        """Returns an event stream. If the request has the parameter `once`, returns all current parts
+        of the page, for pages that poll.
+        """
         if "once" in request.query_params:
             parts, _, over = await self._in_thread(render)
             return JSONResponse({"parts": parts, "over": over})

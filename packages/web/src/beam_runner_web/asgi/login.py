@@ -1,4 +1,4 @@
-"""The login page, at which a browser sends the token once, if the server requires one."""
+"""The login page. If the server requires a token, a browser sends the token here once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_BODY = 4_096
 
 
 class LoginPage:
-    """An ASGI application with a form, which sets a cookie if the token is right."""
+    """An ASGI application with a login form, which sets a cookie if the token is correct."""
 
     def __init__(self, renderer: Renderer, settings: WebSettings) -> None:
         self._renderer = renderer

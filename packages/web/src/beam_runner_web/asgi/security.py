@@ -1,7 +1,8 @@
 """Access control around the application, and the security headers of each answer.
 
-A page on another site must not be able to end jobs, or to read them under its own host name that
-leads to this machine (DNS rebinding). Texts of users must never run as a script.
+A page of another site must not be able to end jobs. It must also not be able to read jobs through a
+host name that resolves to this machine (DNS rebinding). The browser must never run users' texts as
+a script.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def _choose_cache_control(scope: Scope) -> str:
 
 
 def tokens_match(shown: str, token: str) -> bool:
-    """Returns whether the token is the right one, in constant time."""
+    """Returns whether a received token equals the required token, in constant time."""
     return hmac.compare_digest(shown.encode(), token.encode())
 
 

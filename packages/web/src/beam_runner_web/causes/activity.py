@@ -18,10 +18,10 @@ _MOST_NAMES = 2
 
 
 def describe_activity(facts: JobFacts) -> str:
-    """Returns the middle part of a sentence.
+    """Returns a phrase about the current activity of a healthy job.
 
-    For a stream, it has the input rate and the delay. For a batch, it has the active steps and the
-    progress.
+    For a stream, the phrase has the input rate and the delay. For a batch job, it has the active
+    steps and the progress.
     """
     if not facts.snapshot.figures.stages:
         return _NOTHING_SPECIAL

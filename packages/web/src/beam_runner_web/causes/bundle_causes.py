@@ -29,11 +29,11 @@ _UNSEEN = (
 
 
 def _find_long_bundles(facts: JobFacts) -> Iterator[Cause]:
-    """Yields one sentence for each stage with bundles that have run for long, as the runner reports
-    them.
+    """Yields one sentence for each stage with bundles that run for at least 10 s, according to the
+    runner.
 
-    Other sentences, about waits, cover bundles whose process doesn't answer or whose harness is
-    starting.
+    Skips bundles whose process doesn't answer or whose harness is starting, because the sentences
+    about waits cover them.
     """
     execution = facts.snapshot.execution
     if execution is None:
@@ -52,7 +52,7 @@ def _find_long_bundles(facts: JobFacts) -> Iterator[Cause]:
 def _make_bundle_cause(
     facts: JobFacts, stage: StageFigures | None, bundles: list[ObservedBundle]
 ) -> Cause:
-    """Returns the sentence about bundles of one stage, all of them without progress or all of them with progress."""
+    """Returns the sentence about long-running bundles of one stage. Either all or none of the bundles make progress."""
     tree = facts.snapshot.tree
     one = max(bundles, key=lambda bundle: bundle.seconds)
     steps = [step for step in map(tree.find, one.steps) if step]
@@ -91,7 +91,7 @@ def _make_bundle_cause(
 
 
 def _describe_lack_of_progress(facts: JobFacts, one: ObservedBundle, process: str) -> str:
-    """Returns for how long a bundle has made no progress, and in which step."""
+    """Returns a phrase with the time since a bundle's last progress, and the line of user code that it executes."""
     for_all = abs(one.seconds - one.still) < STILL_SECONDS
     still = "without any progress" if for_all else f"no progress for {format_duration(one.still)}"
     thread = find_bundle_thread(one, facts.snapshot.threads)

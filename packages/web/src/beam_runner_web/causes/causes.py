@@ -1,4 +1,4 @@
-"""Reasons why a job failed, is slow or is stuck: one sentence for each, the worst first."""
+"""Reasons for which a job failed, is slow or is stuck, with the worst reason first. Each reason is one sentence."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ _WHY: Mapping[str, str] = {FailureCause.LOST_PROCESS: _WHY_LOST}
 
 
 def find_causes(facts: JobFacts) -> tuple[Cause, ...]:
-    """Returns the sentences, at least one, the worst first."""
+    """Returns the sentences about a job's problems, the worst first. A job without problems has one
+    sentence about its activity.
+    """
     found = [cause for rule in _RULES for cause in rule(facts)]
     if not any(cause.weight <= CauseSeverity.GOOD for cause in found):
         found.append(Cause(CauseKind.WELL, CauseSeverity.GOOD, _describe_healthy_job(facts)))
@@ -98,7 +100,7 @@ def _explain_job_failure(facts: JobFacts) -> Iterator[Cause]:
 def _make_failure_cause(facts: JobFacts, group: FailureGroup, kind: CauseKind, what: str) -> Cause:
     failure = group.failure
     raised = ": ".join(part for part in (failure.type, truncate_to_line(failure.text, 600)) if part)
-    # The clause between commas is part of the sentence only if a step is named.
+    # Remove the comma of the inserted clause if the sentence names no step after it.
     if failure.step:
         said = f"{what} in {facts.snapshot.tree.steps[failure.step].name}"
     else:
@@ -124,7 +126,7 @@ def _find_errors(facts: JobFacts) -> Iterator[Cause]:
 
 
 def _find_drain_delay(facts: JobFacts) -> Iterator[Cause]:
-    """Yields the sentence about bundles that delay the end of a drain: nothing interrupts bundles without progress."""
+    """Yields the sentence about bundles without progress in a draining job. A drain never interrupts such bundles."""
     execution = facts.snapshot.execution
     if facts.snapshot.state is not JobState.DRAINING or execution is None:
         return
@@ -166,7 +168,7 @@ def _find_growing_backlogs(facts: JobFacts) -> Iterator[Cause]:
 
 
 def _find_retried_stages(facts: JobFacts) -> Iterator[Cause]:
-    """Yields sentences about failed attempts without a reported error."""
+    """Yields sentences about stages with failed attempts for which the server reports no error."""
     if facts.snapshot.state is JobState.FAILED:
         return
     told = {group.failure.step for group in facts.failures if group.retried} | list_failing_steps(

@@ -49,8 +49,8 @@ def _explain_stage_delay(
     facts: JobFacts, stage: StageFigures, mark: int, lag: float
 ) -> Cause | None:
     ahead = stage.input_watermark
-    # The input of a source has no event time: its watermark is at the end, or at the start if some
-    # input was deferred.
+    # A source stage has no event time at its input. Its input watermark is at the end of time, or
+    # at the start of time if some input was deferred.
     is_source = ahead is None or is_max_timestamp(ahead) or is_min_timestamp(ahead)
     if is_min_timestamp(mark):
         return _make_missing_watermark_cause(facts, stage) if is_source else None
@@ -74,10 +74,10 @@ def _explain_stage_delay(
 
 
 def _find_available_event_time(facts: JobFacts, stage: StageFigures, ahead: int) -> int:
-    """Returns the event time that the stages before a stage have reached.
+    """Returns the event time (ms) that the upstream stages of a stage have reached.
 
     `ahead` is the watermark of the stage's input. Elements that wait for the stage or are in its
-    bundles hold it.
+    bundles hold this watermark back.
     """
     told = (one.output_watermark for one in facts.list_upstream_stages(stage))
     marks = [mark for mark in told if mark is not None and not is_max_timestamp(mark)]
@@ -99,7 +99,9 @@ def _make_missing_watermark_cause(facts: JobFacts, stage: StageFigures) -> Cause
 def _explain_source_delay(
     facts: JobFacts, stage: StageFigures, mark: int, lag: float
 ) -> Cause | None:
-    """Returns the sentence about a late stage with a source: too slow, catching up, or waiting for its source."""
+    """Returns the sentence about a late source stage: the stage is too slow, catches up, or waits for
+    data of its source.
+    """
     source = _find_source(facts, stage)
     if not source:
         return None
@@ -150,7 +152,7 @@ def _explain_source_delay(
 
 
 def _is_busy(facts: JobFacts, stage: StageFigures) -> bool:
-    """Returns whether the steps of a stage were active for most of the recent time."""
+    """Returns whether the steps of a stage were active for most of the last 15 s."""
     before = facts.find_earlier_sample(_TREND_SECONDS)
     if before is None:
         return False
@@ -167,8 +169,8 @@ def _find_source(facts: JobFacts, stage: StageFigures) -> str:
 
 
 def _find_dropped_data(facts: JobFacts) -> Iterator[Cause]:
-    """Yields sentences about groupings and stateful steps that have dropped late data, because users
-    miss it in the results.
+    """Yields sentences about groupings and stateful steps that have dropped late data, which is
+    missing from the results.
     """
     names = facts.snapshot.tree.steps
     for stage in facts.snapshot.figures.stages:
@@ -218,7 +220,9 @@ def _find_open_windows(facts: JobFacts) -> Iterator[Cause]:
 
 
 def _find_grouping_step(facts: JobFacts, stage: StageFigures) -> str:
-    """Returns the grouping of a stage: the GroupByKey before it, or the combine that it ends; empty if none exists."""
+    """Returns the grouping step of a stage: the GroupByKey before the stage, or the combine whose last
+    part is in the stage. Empty if the stage has no grouping.
+    """
     tree = facts.snapshot.tree
     first = next(iter(stage.steps), "")
     if found := facts.find_grouping(stage):

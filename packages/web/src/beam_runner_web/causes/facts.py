@@ -1,4 +1,4 @@
-"""Facts about a job, and the sentences that are derived from them."""
+"""Facts about a job, and the record of a sentence about a possible problem."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_NAMES = 3
 
 
 class CauseSeverity(enum.IntEnum):
-    """The severity of a sentence."""
+    """The severity of a problem of a job."""
 
     BAD = 0
     WARN = 1
@@ -31,7 +31,7 @@ class CauseSeverity(enum.IntEnum):
 
 
 class CauseKind(enum.StrEnum):
-    """The subject of a sentence about a job, if the subject isn't a `WaitKind`."""
+    """The kind of a problem of a job. Problems that are waits have a `WaitKind` instead."""
 
     WELL = "well"
     IDLE = "idle"
@@ -54,10 +54,10 @@ class CauseKind(enum.StrEnum):
 
 @attrs.frozen
 class Cause:
-    """A sentence with a link to details.
+    """A sentence about a possible problem of a job, with a link to details.
 
     Attributes:
-        kind: the subject of the sentence, for programs.
+        kind: the kind of the problem, for programs.
         weight: the severity.
         text: the sentence.
         page: the page of the job with details, and an anchor on it.
@@ -75,7 +75,7 @@ class Cause:
 
 @attrs.frozen(slots=False)
 class JobFacts:
-    """The facts from which the sentences are derived."""
+    """The facts about a job from which sentences about possible problems are derived."""
 
     snapshot: JobSnapshot
     failures: Sequence[FailureGroup]
@@ -94,13 +94,13 @@ class JobFacts:
         return f"stages#{quote(stage.anchor, safe='')}"
 
     def name_steps(self, steps: Sequence[str]) -> str:
-        """Returns the name of the step that takes most of the time; without times, the names of all candidates."""
+        """Returns the name of the slowest of these steps. Without times, returns the names of all steps."""
         if any(self.get_wall_time(key) for key in steps):
             return self.snapshot.tree.steps[self.find_slowest_step(steps)].name
         return self.describe_any_step(steps)
 
     def describe_any_step(self, steps: Sequence[str]) -> str:
-        """Returns a phrase for one of these steps, with the outermost composites that contain them."""
+        """Returns a phrase that means any one of these steps, with the names of their outermost composites."""
         tree = self.snapshot.tree
         if len(steps) == 1:
             return tree.steps[steps[0]].name
@@ -111,7 +111,7 @@ class JobFacts:
         return " or ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
 
     def find_slowest_step(self, steps: Sequence[str]) -> str:
-        """Returns the step that takes most time, recently if known; empty if unknown."""
+        """Returns the step that took the most time recently, or in total without recent times; empty if unknown."""
         figures = self.snapshot.figures.steps
         known = [(at, key) for at, key in enumerate(steps) if key in figures]
         if not known:
@@ -126,7 +126,7 @@ class JobFacts:
         )[1]
 
     def find_grouping(self, stage: StageFigures) -> str:
-        """Returns the GroupByKey before a stage, whose work the stage's bundles do; empty if none exists."""
+        """Returns the GroupByKey whose grouping the stage's bundles do; empty if the stage has none before it."""
         tree = self.snapshot.tree
         inputs = tree.steps[stage.steps[0]].description.inputs.values() if stage.steps else ()
         makers = [tree.producers[one] for one in inputs if one in tree.producers]
@@ -161,12 +161,12 @@ class JobFacts:
         return dict(found)
 
     def get_wall_time(self, key: str, at: MetricSample | None = None) -> int:
-        """Returns for how many ms a step had been active, then or by now."""
+        """Returns the active time of a step in ms, up to the sample `at`, or up to now without a sample."""
         steps = (at or self.snapshot).figures.steps
         return (steps[key].wall or 0) if key in steps else 0
 
     def _compute_recent_wall_time(self, key: str) -> int:
-        """Returns for how many ms a step was active recently; 0 if the samples don't reach back far enough."""
+        """Returns the active time of a step in ms over the last 10 s; 0 if no sample is old enough."""
         before = self.find_earlier_sample(_LATELY_SECONDS)
         return (
             0

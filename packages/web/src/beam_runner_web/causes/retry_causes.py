@@ -24,7 +24,7 @@ _OTHERS = (
 
 
 def list_failing_steps(facts: JobFacts) -> frozenset[str]:
-    """Returns the steps that a sentence of this module names as failing."""
+    """Returns the steps of failed bundles, except bundles that wait for an unavailable service."""
     execution = facts.snapshot.execution
     failed = () if execution is None else execution.failed
     return frozenset(
@@ -53,7 +53,7 @@ def _find_failed_bundles(facts: JobFacts) -> Iterator[Cause]:
 
 
 def _find_failed_step(facts: JobFacts, one: FailedBundle) -> str:
-    """Returns the step in which a bundle failed; empty if the job's server doesn't know it."""
+    """Returns the id of the step in which a bundle failed; empty if the step is unknown."""
     tree = facts.snapshot.tree
     if one.step and (found := tree.find(one.step)):
         return found

@@ -1,6 +1,4 @@
-"""Sentences about the shape of a job's work: idle sources, bundles that are too small, and a key with
-most of the values.
-"""
+"""Sentences about idle sources and about bundles that are too small."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ _BUSY_SHARE = 0.3
 
 
 def _find_idle_sources(facts: JobFacts) -> Iterator[Cause]:
-    """Returns the sentence about a stream that waits only for its sources."""
+    """Yields the sentence about a stream whose sources have had no data for at least 15 s."""
     snapshot = facts.snapshot
     stages = snapshot.figures.stages
     if snapshot.state is not JobState.RUNNING or not stages or not snapshot.samples:
@@ -47,7 +45,9 @@ def _find_idle_sources(facts: JobFacts) -> Iterator[Cause]:
 
 
 def _find_small_bundles(facts: JobFacts) -> Iterator[Cause]:
-    """Yields the stages that spend most of their time between elements, because their bundles are almost empty."""
+    """Yields sentences about stages with almost empty bundles, which spend most of their time on the
+    start and commit of bundles.
+    """
     snapshot = facts.snapshot
     seconds = snapshot.seconds
     if snapshot.state.is_terminal or not seconds:
@@ -70,13 +70,15 @@ def _find_small_bundles(facts: JobFacts) -> Iterator[Cause]:
 
 
 def _count_input_elements(facts: JobFacts, stage: StageFigures) -> int:
-    """Returns the largest number of input elements of a stage's steps. A source itself has few input elements."""
+    """Returns the number of input elements of a stage: the largest number among its steps, because a
+    source step has few input elements.
+    """
     figures = facts.snapshot.figures.steps
     return max((figures[key].elements_in or 0 for key in stage.steps if key in figures), default=0)
 
 
 def _sum_wall_time(facts: JobFacts, stage: StageFigures) -> int:
-    """Returns for how many ms the steps of a stage were active."""
+    """Returns the total active time of a stage's steps in ms."""
     figures = facts.snapshot.figures.steps
     return sum(figures[key].wall or 0 for key in stage.steps if key in figures)
 

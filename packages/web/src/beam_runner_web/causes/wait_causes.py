@@ -43,7 +43,7 @@ def _is_short_wait(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
 
 
 def _are_bundles_reported(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
-    # A source of a stream may run a bundle that waits for data, which needs no report.
+    # Don't report a stream's running bundle, because its source may wait for data.
     return any(map(is_stalled, execution.bundles)) or (
         facts.snapshot.streaming and bool(execution.bundles)
     )
@@ -92,7 +92,7 @@ _TABLE: Mapping[WaitKind, _WaitRule] = {
 
 
 def find_job_waits(facts: JobFacts) -> Iterator[Cause]:
-    """Yields sentences about waits of the whole job: for a neighbour, or for slots of the cluster."""
+    """Yields sentences about waits of the whole job: for an unavailable service, or for slots of the cluster."""
     execution = facts.snapshot.execution
     if execution is not None:
         for wait in _select_uncovered_waits(facts, execution):
@@ -136,7 +136,7 @@ def _make_wait_cause(facts: JobFacts, execution: Execution, wait: Wait) -> Cause
     step = _find_waiting_step(facts, wait, stage)
     who = tree.steps[step].name if step else ""
     if wait.kind is WaitKind.PROCESS:
-        # The stage hasn't reported the times of its steps either.
+        # Use all steps of the bundle, because the stage hasn't reported the times of its steps yet.
         found = tuple(one for one in map(tree.find, wait.steps) if one)
         who = facts.describe_any_step(stage.steps if stage and stage.steps else found)
     text = render_record(wait, who=who, now=execution.now)

@@ -1,1 +1,1 @@
-"""The graph of a pipeline: a view of it, its layers, and its drawing."""
+"""The graph of a pipeline: the visible steps, their layers, and the layout of the drawing."""

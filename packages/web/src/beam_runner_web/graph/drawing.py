@@ -22,8 +22,10 @@ _FOOT = 10
 
 @attrs.frozen
 class StepShape:
-    """A step to draw: its enclosing step (empty for none), its number of text lines below the name,
-    and whether its parts are drawn instead.
+    """A step to draw.
+
+    Its fields are the id, the enclosing step (empty for none), the number of text lines below the
+    name, and whether the parts of the step are drawn inside it.
     """
 
     key: str
@@ -44,7 +46,7 @@ class StepPosition:
 
 @attrs.frozen
 class EdgePath:
-    """An edge as an SVG path; its text is at `x`, `y`."""
+    """An edge as an SVG path. The label of the edge is at `x`, `y`."""
 
     path: str
     x: float
@@ -53,7 +55,7 @@ class EdgePath:
 
 @attrs.frozen
 class GraphLayout:
-    """Boxes and lines in the order of the request, within `width` and `height`."""
+    """Boxes and lines of a drawing with `width` and `height`, in the order of the input of `lay_out_graph`."""
 
     boxes: tuple[StepPosition, ...]
     lines: tuple[EdgePath, ...]
@@ -63,9 +65,10 @@ class GraphLayout:
 
 @functools.lru_cache(maxsize=64)
 def lay_out_graph(shapes: tuple[StepShape, ...], edges: tuple[Edge, ...]) -> GraphLayout:
-    """Draws steps, each before its parts, and edges between steps that are not open.
+    """Returns the layout of steps and of edges between closed steps. Each composite must come before
+    its parts.
 
-    The function caches drawings, because metrics change more often than the graph.
+    The function caches layouts, because metrics change more often than the graph.
     """
     return _GraphLayouter(shapes, edges).lay_out_graph()
 
@@ -119,8 +122,10 @@ class _GraphLayouter:
 
 
 def _lift_edge(source: Sequence[str], target: Sequence[str]) -> tuple[str, Edge]:
-    """Returns the composite to which an edge belongs, and the two parts that it connects, from the
-    paths to its ends.
+    """Returns the innermost composite that contains both ends of an edge, and the parts of this
+    composite that the edge connects.
+
+    `source` and `target` are the paths from the top of the pipeline to the ends of the edge.
     """
     parent = ""
     for one, other in zip(source, target, strict=False):
@@ -133,7 +138,9 @@ def _lift_edge(source: Sequence[str], target: Sequence[str]) -> tuple[str, Edge]
 def _draw_edge(
     source: StepPosition, target: StepPosition, passing: Sequence[tuple[float, float, float]]
 ) -> EdgePath:
-    """Returns a line from the lower side of a box to the upper side of another, through the layers between."""
+    """Returns a line from the bottom of a box to the top of another box. `passing` are the positions
+    of the line in the layers between the boxes.
+    """
     x, y = source.x + source.width / 2, source.y + source.height
     end_x, end_y = target.x + target.width / 2, target.y
     bends = [*passing, (end_x, end_y - 5, end_y - 5)]

@@ -14,7 +14,7 @@ _MOST_NODES = 200
 
 @attrs.frozen
 class GraphEdge:
-    """PCollections from one visible step to another; `side` if all of them are side inputs."""
+    """An edge for the PCollections from one visible step to another; `side` if all of them are side inputs."""
 
     source: str
     target: str
@@ -62,7 +62,9 @@ def choose_open_composites(tree: StepTree, must_see: Iterable[str] = ()) -> froz
 
 
 def make_view(tree: StepTree, opened: Iterable[str]) -> GraphView:
-    """Returns the view with the composites `opened`, if their enclosing composites are open, too."""
+    """Returns the visible graph for a set of open composites. A composite counts as open only if all
+    composites around it are open.
+    """
     wanted = {key for key in opened if key in tree.steps and tree.steps[key].children}
     seen: list[str] = []
     really: set[str] = set()
