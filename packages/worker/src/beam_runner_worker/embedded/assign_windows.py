@@ -47,16 +47,16 @@ def create_window_assigner(window_fn: WindowFn) -> WindowAssigner | None:
     return windows_of
 
 
-def _make_global_key(window_fn: window.GlobalWindows) -> Callable[[int], Hashable]:
+def _make_global_window_key(window_fn: window.GlobalWindows) -> Callable[[int], Hashable]:
     return lambda micros: None
 
 
-def _make_fixed_key(window_fn: window.FixedWindows) -> Callable[[int], Hashable]:
+def _make_fixed_window_key(window_fn: window.FixedWindows) -> Callable[[int], Hashable]:
     size, offset = window_fn.size.micros, window_fn.offset.micros
     return lambda micros: (micros - offset) // size
 
 
-def _make_sliding_key(window_fn: window.SlidingWindows) -> Callable[[int], Hashable]:
+def _make_sliding_window_key(window_fn: window.SlidingWindows) -> Callable[[int], Hashable]:
     size, offset = window_fn.size.micros, window_fn.offset.micros
     period = window_fn.period.micros
 
@@ -68,15 +68,15 @@ def _make_sliding_key(window_fn: window.SlidingWindows) -> Callable[[int], Hasha
     return get_window_key
 
 
-def _make_session_key(window_fn: window.Sessions) -> Callable[[int], Hashable]:
+def _make_session_window_key(window_fn: window.Sessions) -> Callable[[int], Hashable]:
     return lambda micros: micros
 
 
 _NAMES: dict[type[WindowFn], Callable[[Any], Callable[[int], Hashable]]] = {
-    window.GlobalWindows: _make_global_key,
-    window.FixedWindows: _make_fixed_key,
-    window.SlidingWindows: _make_sliding_key,
-    window.Sessions: _make_session_key,
+    window.GlobalWindows: _make_global_window_key,
+    window.FixedWindows: _make_fixed_window_key,
+    window.SlidingWindows: _make_sliding_window_key,
+    window.Sessions: _make_session_window_key,
 }
 """Factories by window function. Each returns a function whose result is equal for timestamps with the same windows."""
 

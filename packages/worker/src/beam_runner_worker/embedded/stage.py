@@ -77,11 +77,11 @@ class EmbeddedStage:
             processor = self._get_or_build_processor()
             processor.set_user_state(state)
             statesampler.set_current_tracker(processor.times.sampler)
-            self._set_running(processor)
+            self._set_running_processor(processor)
             residuals = call_with_frame_memory(
                 partial(run_bundle, processor, bundle_id, inputs, outputs, self._spec.title)
             )
-            self._set_running(None)
+            self._set_running_processor(None)
             callbacks = processor.take_finalization_callbacks()
             if callbacks:
                 self._finalizers.store_data(bundle_id, callbacks)
@@ -91,7 +91,7 @@ class EmbeddedStage:
                 residuals=residuals,
             )
         except BaseException:
-            self._set_running(None)
+            self._set_running_processor(None)
             self.tear_down()
             raise
         finally:
@@ -131,7 +131,7 @@ class EmbeddedStage:
             finally:
                 statesampler.set_current_tracker(None)
 
-    def _set_running(self, running: StageProcessor | None) -> None:
+    def _set_running_processor(self, running: StageProcessor | None) -> None:
         with self._lock:
             self._running = running
 

@@ -139,7 +139,7 @@ class FnApiStage:
             HarnessError: The SDK was lost, or violated the protocol.
         """
         sdk = self._source.get_connected_sdk()
-        bundle_state = self._create_state(state)
+        bundle_state = self._create_state_stores(state)
         done = _FinishedResults()
         for segment in split_at_flushes(bundle_state.read_between_requests(inputs)):
             if not self._process_segment(sdk, bundle_id, bundle_state, segment, outputs, done):
@@ -148,7 +148,7 @@ class FnApiStage:
             self._finalizations.add_bundle(bundle_id, sdk.connection, done.to_finalize)
         return done.to_bundle_result()
 
-    def _create_state(self, state: UserState | None) -> BundleStateStores:
+    def _create_state_stores(self, state: UserState | None) -> BundleStateStores:
         """Returns the stores that a bundle reads and writes over the state channel."""
         pages = SideInputPages(self._side_inputs, self._plan.side_inputs)
         return BundleStateStores(pages, state, self._plan.stateful.state)
@@ -179,7 +179,9 @@ class FnApiStage:
             transfer = BundleTransfer(self._plan, connection, bundle, outputs)
             response = transfer.transfer_bundle(inputs)
             if response.error:
-                raise self._create_error(response.error, bundle, in_a_pool=sdk.connection.in_a_pool)
+                raise self._create_bundle_error(
+                    response.error, bundle, in_a_pool=sdk.connection.in_a_pool
+                )
             splitter.close()
             more = transfer.wants_more()
         finally:
@@ -196,7 +198,7 @@ class FnApiStage:
             done.to_finalize.append(bundle.instruction_id)
         return more
 
-    def _create_error(self, error: str, bundle: SdkBundle, *, in_a_pool: bool) -> Exception:
+    def _create_bundle_error(self, error: str, bundle: SdkBundle, *, in_a_pool: bool) -> Exception:
         names = {
             transform_id: transform.unique_name
             for transform_id, transform in self._plan.descriptor.transforms.items()
