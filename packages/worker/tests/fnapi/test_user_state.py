@@ -66,34 +66,34 @@ def ordered(start: int, end: int) -> beam_fn_api_pb2.StateKey:
 def test_bag_state_is_appended_and_cleared():
     state = ToyState()
     cells = UserStateCells(state, coders_of())
-    cells.append(BAG, b"\x01a\x01b")
-    cells.append(BAG, b"\x01c")
+    cells.append_elements(BAG, b"\x01a\x01b")
+    cells.append_elements(BAG, b"\x01c")
     assert read_all(cells, BAG) == [b"\x01a\x01b\x01c"]
     assert set(state.bags) == {CELL}
-    cells.clear(BAG)
+    cells.clear_cell(BAG)
     assert read_all(cells, BAG) == [b""]
 
 
 def test_multimap_state_is_read_by_key():
     cells = UserStateCells(ToyState(), coders_of())
-    cells.append(of_map_key(b"\x01x"), b"\x01a")
-    cells.append(of_map_key(b"\x01y"), b"")
-    cells.append(of_map_key(b"\x01x"), b"\x01b")
+    cells.append_elements(of_map_key(b"\x01x"), b"\x01a")
+    cells.append_elements(of_map_key(b"\x01y"), b"")
+    cells.append_elements(of_map_key(b"\x01x"), b"\x01b")
     assert read_all(cells, KEYS) == [b"\x01x\x01y"]
     assert read_all(cells, of_map_key(b"\x01x")) == [b"\x01a\x01b"]
     assert read_all(cells, of_map_key(b"\x01z")) == [b""]
-    cells.clear(of_map_key(b"\x01x"))
+    cells.clear_cell(of_map_key(b"\x01x"))
     assert read_all(cells, KEYS) == [b"\x01y"]
     with pytest.raises(UnsupportedStateRequest, match="appended keys without values"):
-        cells.append(KEYS, b"\x01z")
-    cells.clear(KEYS)
+        cells.append_elements(KEYS, b"\x01z")
+    cells.clear_cell(KEYS)
     assert read_all(cells, KEYS) == [b""]
 
 
 def filled(coders: StateCoders) -> UserStateCells:
     cells = UserStateCells(ToyState(), coders)
-    cells.append(of_map_key(b"\x01x"), b"\x01a\x01b")
-    cells.append(of_map_key(b"\x01y"), b"\x01c")
+    cells.append_elements(of_map_key(b"\x01x"), b"\x01a\x01b")
+    cells.append_elements(of_map_key(b"\x01y"), b"\x01c")
     return cells
 
 
@@ -102,7 +102,7 @@ def test_multimap_entries_are_pairs_of_key_and_iterable():
     expected = b"\x01x\0\0\0\x02\x01a\x01b\x01y\0\0\0\x01\x01c"
     assert read_all(filled(known), ENTRIES) == [expected]
     cells = filled(known)
-    cells.clear(ENTRIES)
+    cells.clear_cell(ENTRIES)
     assert read_all(cells, KEYS) == [b""]
 
 
@@ -135,14 +135,14 @@ def test_ordered_list_state_is_read_and_cleared_by_range():
     state = ToyState()
     cells = UserStateCells(state, coders_of())
     least, entry = b"\x80" * 9 + b"\x01", b"\x03abc"
-    cells.append(ALL_ORDERED, b"\x07" + entry + least + b"\0" + b"\x05\x01x")
+    cells.append_elements(ALL_ORDERED, b"\x07" + entry + least + b"\0" + b"\x05\x01x")
     assert state.lists[CELL] == [(7, b"abc"), (-SIGN, b""), (5, b"x")]
     assert read_all(cells, ALL_ORDERED) == [least + b"\0" + b"\x05\x01x\x07" + entry]
     assert read_all(cells, ordered(5, 7)) == [b"\x05\x01x"]
     assert read_all(cells, ordered(-SIGN, SIGN - 1)) == read_all(cells, ALL_ORDERED)
-    cells.clear(ordered(-SIGN, 6))
+    cells.clear_cell(ordered(-SIGN, 6))
     assert read_all(cells, ALL_ORDERED) == [b"\x07" + entry]
-    cells.clear(ALL_ORDERED)
+    cells.clear_cell(ALL_ORDERED)
     assert read_all(cells, ALL_ORDERED) == [b""]
 
 
@@ -164,7 +164,7 @@ VALUE = b"\xe8\x07" + b"x" * 1000
 def test_state_pages_end_between_elements_if_ends_are_known(spec: dict[str, Any], paged: bool):
     state = ToyState()
     cells = UserStateCells(state, coders_of(**spec))
-    cells.append(BAG, VALUE * 5000)
+    cells.append_elements(BAG, VALUE * 5000)
     pages = read_all(cells, BAG)
     assert b"".join(pages) == VALUE * 5000
     assert len(pages) == (5 if paged else 1)
@@ -177,22 +177,22 @@ def test_multimap_entries_and_ordered_lists_are_paged():
     spec = coders_of(multimap_spec={"key_coder_id": "string", "value_coder_id": "string"})
     cells = UserStateCells(ToyState(), spec)
     for number in range(10):
-        cells.append(of_map_key(b"\x01%d" % number), VALUE * 500)
+        cells.append_elements(of_map_key(b"\x01%d" % number), VALUE * 500)
     assert len(read_all(cells, ENTRIES)) == 4
     assert len(read_all(cells, of_map_key(b"\x011"))) == 1
-    cells.append(ALL_ORDERED, (b"\x01" + VALUE) * 5000)
+    cells.append_elements(ALL_ORDERED, (b"\x01" + VALUE) * 5000)
     assert len(read_all(cells, ALL_ORDERED)) == 5
 
 
 def test_repeated_state_read_returns_current_values():
     cells = UserStateCells(ToyState(), coders_of(bag_spec={"element_coder_id": "string"}))
-    cells.append(BAG, VALUE * 2000)
+    cells.append_elements(BAG, VALUE * 2000)
     first, token = cells.read_page(BAG, b"")
-    cells.append(BAG, VALUE)
+    cells.append_elements(BAG, VALUE)
     assert first + cells.read_page(BAG, token)[0] == VALUE * 2000
     cells.read_page(BAG, b"")
-    cells.clear(BAG)
-    cells.append(BAG, b"\x01a")
+    cells.clear_cell(BAG)
+    cells.append_elements(BAG, b"\x01a")
     assert read_all(cells, BAG) == [b"\x01a"]
 
 

@@ -34,7 +34,7 @@ def create_window_assigner(window_fn: WindowFn) -> WindowAssigner | None:
     name_of = name(window_fn)
     known: dict[Hashable, tuple[BoundedWindow, ...]] = {}
 
-    def windows_of(micros: int) -> tuple[BoundedWindow, ...]:
+    def assign_windows(micros: int) -> tuple[BoundedWindow, ...]:
         name = name_of(micros)
         windows = known.get(name)
         if windows is None:
@@ -44,7 +44,7 @@ def create_window_assigner(window_fn: WindowFn) -> WindowAssigner | None:
             windows = known[name] = tuple(window_fn.assign(context))
         return windows
 
-    return windows_of
+    return assign_windows
 
 
 def _make_global_window_key(window_fn: window.GlobalWindows) -> Callable[[int], Hashable]:

@@ -32,16 +32,16 @@ class StoredCell:
     cell: StateCell
     impl: coder_impl.CoderImpl
 
-    def read(self) -> list[Any]:
+    def read_values(self) -> list[Any]:
         """Returns all values of the cell, decoded."""
         data = self.state.read_bag(self.cell)
         return decode_all(self.impl, data) if data else []
 
-    def replace(self, values: Iterable[Any]) -> None:
+    def replace_values(self, values: Iterable[Any]) -> None:
         """Replaces all values of the cell."""
         self.state.replace_bag(self.cell, self._encode_values(values))
 
-    def append(self, values: Iterable[Any]) -> None:
+    def append_values(self, values: Iterable[Any]) -> None:
         """Appends values to the cell."""
         data = self._encode_values(values)
         if data:
@@ -64,7 +64,7 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
     def read(self) -> Any:
         """Returns the value; None if the cell is empty."""
         if self._values is None:
-            self._values = self._stored.read()
+            self._values = self._stored.read_values()
         return self._values[0] if self._values else None
 
     def write(self, value: Any) -> None:
@@ -80,7 +80,7 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
     def flush(self) -> None:
         """Writes the changes of the cell to the host. The cell must not be used after this call."""
         if self._changed:
-            self._stored.replace(self._values or ())
+            self._stored.replace_values(self._values or ())
 
 
 class BagCell(userstate.BagRuntimeState):
@@ -95,7 +95,7 @@ class BagCell(userstate.BagRuntimeState):
     def read(self) -> list[Any]:
         """Returns all current values, in a new list."""
         if self._before is None:
-            self._before = self._stored.read()
+            self._before = self._stored.read_values()
         return self._before + self._added
 
     def add(self, value: Any) -> None:
@@ -109,9 +109,9 @@ class BagCell(userstate.BagRuntimeState):
     def flush(self) -> None:
         """Writes the changes of the cell to the host. The cell must not be used after this call."""
         if self._cleared:
-            self._stored.replace(self._added)
+            self._stored.replace_values(self._added)
         elif self._added:
-            self._stored.append(self._added)
+            self._stored.append_values(self._added)
 
 
 class SetCell(userstate.SetRuntimeState):
@@ -138,13 +138,13 @@ class SetCell(userstate.SetRuntimeState):
     def flush(self) -> None:
         """Writes the changes of the cell to the host, without duplicates. The cell must not be used after this call."""
         if self._cleared:
-            self._stored.replace(self._added)
+            self._stored.replace_values(self._added)
         elif self._added:
-            self._stored.append(self._added - self._read_stored_values())
+            self._stored.append_values(self._added - self._read_stored_values())
 
     def _read_stored_values(self) -> set[Any]:
         if self._before is None:
-            self._before = set(self._stored.read())
+            self._before = set(self._stored.read_values())
         return self._before
 
 
@@ -182,10 +182,10 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
     def flush(self) -> None:
         """Writes the changes of the cell to the host. The cell must not be used after this call."""
         if self._changed:
-            self._stored.replace(self._accumulators or ())
+            self._stored.replace_values(self._accumulators or ())
 
     def _get_accumulator(self) -> Any:
-        known = self._stored.read() if self._accumulators is None else self._accumulators
+        known = self._stored.read_values() if self._accumulators is None else self._accumulators
         if not known:
             known = [self._combine_fn.create_accumulator()]
         elif len(known) > 1:

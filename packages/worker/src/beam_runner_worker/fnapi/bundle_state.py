@@ -84,10 +84,10 @@ class BundleStateStores:
                 data, token = cells.read_page(key, request.get.continuation_token)
                 response.get.data, response.get.continuation_token = data, token
             elif kind == "append":
-                cells.append(key, request.append.data)
+                cells.append_elements(key, request.append.data)
                 response.append.SetInParent()
             else:
-                cells.clear(key)
+                cells.clear_cell(key)
                 response.clear.SetInParent()
         elif kind == "get":
             begin = request.get.continuation_token

@@ -183,7 +183,7 @@ class FnApiStage:
                     response.error, bundle, in_a_pool=sdk.connection.in_a_pool
                 )
             splitter.close()
-            more = transfer.wants_more()
+            more = transfer.accepts_more_input()
         finally:
             self._running = None
             sdk.connection.close_bundle(bundle)

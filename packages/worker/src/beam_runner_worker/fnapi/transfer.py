@@ -73,7 +73,7 @@ class BundleTransfer:
                 self._send_end_of_input()
         return self._finish_outputs()
 
-    def wants_more(self) -> bool:
+    def accepts_more_input(self) -> bool:
         """Returns True if the following input can be sent in another SDK bundle; False if a split
         removed the following input.
 

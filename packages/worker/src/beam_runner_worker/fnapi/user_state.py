@@ -42,11 +42,11 @@ class UserStateCells:
         return self._pages.read_page(
             key.SerializeToString(),
             token,
-            lambda: bytes(kind.read(self._state, cell, place, self._coders)),
+            lambda: bytes(kind.read_elements(self._state, cell, place, self._coders)),
             lambda: kind.get_skip_function(cell, self._coders),
         )
 
-    def append(self, key: beam_fn_api_pb2.StateKey, data: bytes) -> None:
+    def append_elements(self, key: beam_fn_api_pb2.StateKey, data: bytes) -> None:
         """Appends encoded elements to the cell that a state key names.
 
         The Go SDK may append an element to a bag or multimap in several parts.
@@ -55,12 +55,12 @@ class UserStateCells:
             UnsupportedStateRequest: the cell doesn't support appends.
         """
         kind, cell, place = _parse_state_key(key)
-        kind.append(self._state, cell, place, data)
+        kind.append_elements(self._state, cell, place, data)
 
-    def clear(self, key: beam_fn_api_pb2.StateKey) -> None:
+    def clear_cell(self, key: beam_fn_api_pb2.StateKey) -> None:
         """Clears the cell that a state key names."""
         kind, cell, place = _parse_state_key(key)
-        kind.clear(self._state, cell, place)
+        kind.clear_cell(self._state, cell, place)
 
 
 def is_user_state(key: beam_fn_api_pb2.StateKey) -> bool:
@@ -71,68 +71,80 @@ def is_user_state(key: beam_fn_api_pb2.StateKey) -> bool:
 class _StateRequestKind(Protocol):
     """Requests for one kind of state key. ``place`` is the message inside the state key."""
 
-    def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes: ...
+    def read_elements(
+        self, state: UserState, cell: StateCell, place: Any, coders: StateCoders
+    ) -> bytes: ...
 
     def get_skip_function(self, cell: StateCell, coders: StateCoders) -> Skip | None:
         """Returns a function that skips one element of the data; None if the runner can't find the end."""
 
-    def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None: ...
+    def append_elements(
+        self, state: UserState, cell: StateCell, place: Any, data: bytes
+    ) -> None: ...
 
-    def clear(self, state: UserState, cell: StateCell, place: Any) -> None: ...
+    def clear_cell(self, state: UserState, cell: StateCell, place: Any) -> None: ...
 
 
 class _BagValues:
-    def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
+    def read_elements(
+        self, state: UserState, cell: StateCell, place: Any, coders: StateCoders
+    ) -> bytes:
         return state.read_bag(cell)
 
     def get_skip_function(self, cell: StateCell, coders: StateCoders) -> Skip | None:
         return coders.get_skip_function(cell, "element")
 
-    def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
+    def append_elements(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
         state.append_to_bag(cell, data)
 
-    def clear(self, state: UserState, cell: StateCell, place: Any) -> None:
+    def clear_cell(self, state: UserState, cell: StateCell, place: Any) -> None:
         state.clear_cell(cell)
 
 
 class _MultimapKeys:
     """Requests for all keys of a multimap."""
 
-    def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
+    def read_elements(
+        self, state: UserState, cell: StateCell, place: Any, coders: StateCoders
+    ) -> bytes:
         return state.read_map_keys(cell)
 
     def get_skip_function(self, cell: StateCell, coders: StateCoders) -> Skip | None:
         return coders.get_skip_function(cell, "key")
 
-    def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
+    def append_elements(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
         raise UnsupportedStateRequest(
             f"the SDK appended keys without values to the multimap {cell.state_id!r}"
         )
 
-    def clear(self, state: UserState, cell: StateCell, place: Any) -> None:
+    def clear_cell(self, state: UserState, cell: StateCell, place: Any) -> None:
         state.clear_cell(cell)
 
 
 class _MultimapValues:
     """Requests for the values of one key of a multimap."""
 
-    def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
+    def read_elements(
+        self, state: UserState, cell: StateCell, place: Any, coders: StateCoders
+    ) -> bytes:
         return state.read_map_values(cell, place.map_key)
 
     def get_skip_function(self, cell: StateCell, coders: StateCoders) -> Skip | None:
         return coders.get_skip_function(cell, "value")
 
-    def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
+    def append_elements(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
         state.append_map_values(cell, place.map_key, data)
 
-    def clear(self, state: UserState, cell: StateCell, place: Any) -> None:
+    def clear_cell(self, state: UserState, cell: StateCell, place: Any) -> None:
         state.remove_map_key(cell, place.map_key)
 
 
 class _MultimapEntries(_MultimapKeys):
     """Requests for all entries of a multimap: each key with an iterable of its values, as ``KV<K, Iterable<V>>``."""
 
-    def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
+    def read_elements(
+        self, state: UserState, cell: StateCell, place: Any, coders: StateCoders
+    ) -> bytes:
         skip_key = self._require_skip_function(cell, coders, "key")
         skip_value = (
             None
@@ -171,7 +183,9 @@ class _MultimapEntries(_MultimapKeys):
 class _OrderedListValues:
     """Requests for an ordered list: pairs of a sort key and a length-prefixed value."""
 
-    def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes:
+    def read_elements(
+        self, state: UserState, cell: StateCell, place: Any, coders: StateCoders
+    ) -> bytes:
         start, end = -_SIGN, _SIGN
         if place.HasField("range"):
             start, end = place.range.start, place.range.end
@@ -183,7 +197,7 @@ class _OrderedListValues:
     def get_skip_function(self, cell: StateCell, coders: StateCoders) -> Skip | None:
         return lambda data, position: skip_length_prefixed(data, skip_varint(data, position))
 
-    def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
+    def append_elements(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
         position = 0
         while position < len(data):
             sort_key, position = decode_varint(data, position)
@@ -192,7 +206,7 @@ class _OrderedListValues:
             position += length
             state.insert_ordered_value(cell, sort_key, value)
 
-    def clear(self, state: UserState, cell: StateCell, place: Any) -> None:
+    def clear_cell(self, state: UserState, cell: StateCell, place: Any) -> None:
         if place.HasField("range"):
             state.remove_ordered_values(cell, place.range.start, place.range.end)
         else:
