@@ -28,7 +28,7 @@ from random_elements import (
     GLOBAL,
     INTERVAL,
     KV,
-    elements,
+    draw_elements,
     global_windows,
     interval_windows,
     values,
@@ -99,7 +99,7 @@ def test_written_elements_equal_bytes_of_beam_coder(
     window_coder: Any, windows: Any, data: Any
 ) -> None:
     coder = coders.WindowedValueCoder(ANY, window_coder)
-    given_ = data.draw(elements(windows))
+    given_ = data.draw(draw_elements(windows))
     chunks = write(coder, OutputKind.ELEMENTS, given_)
     assert b"".join(chunk.data for chunk in chunks) == stock_blob(coder, given_)
     for chunk in chunks:
@@ -114,7 +114,7 @@ def test_read_elements_equal_elements_of_beam_coder(
     window_coder: Any, windows: Any, data: Any
 ) -> None:
     coder = coders.WindowedValueCoder(ANY, window_coder)
-    given_ = data.draw(elements(windows))
+    given_ = data.draw(draw_elements(windows))
     blob = stock_blob(coder, given_)
     expected = decode_elements(coder.get_impl(), ElementChunk(len(given_), blob))
     assert read(coder, [ElementChunk(len(given_), memoryview(blob))]) == expected
@@ -198,7 +198,7 @@ def test_missing_chunk_part_is_refused(first: int, last: int | None) -> None:
 @settings(max_examples=30)
 def test_chunks_have_earliest_event_time(data: Any) -> None:
     coder = coders.WindowedValueCoder(ANY, GLOBAL)
-    given_ = data.draw(elements(global_windows))
+    given_ = data.draw(draw_elements(global_windows))
     for chunk in write(coder, OutputKind.ELEMENTS, given_, min_timestamp=True):
         end = window.GlobalWindow().max_timestamp().micros
         exact = min(end, *(element.timestamp_micros for element in given_)) // 1000
@@ -235,7 +235,7 @@ def test_keyed_rows_are_written(
     window_coder: Any, windows: Any, timestamps: bool, data: Any
 ) -> None:
     coder = coders.WindowedValueCoder(KV, window_coder)
-    given_ = data.draw(elements(windows, st.tuples(values, values)))
+    given_ = data.draw(draw_elements(windows, st.tuples(values, values)))
     chunks = write(coder, OutputKind.KEYED, given_, timestamps=timestamps)
     nested = ANY.get_impl().encode_nested
     expected = [
@@ -258,7 +258,7 @@ def test_keyed_rows_can_contain_complete_elements(
     window_coder: Any, windows: Any, data: Any
 ) -> None:
     coder = coders.WindowedValueCoder(KV, window_coder)
-    given_ = data.draw(elements(windows, st.tuples(values, values)))
+    given_ = data.draw(draw_elements(windows, st.tuples(values, values)))
     chunks = write(coder, OutputKind.KEYED, given_, whole_elements=True)
     in_one_window = [
         windowed_value.create(element.value, element.timestamp_micros, (w,), element.pane_info)
@@ -356,7 +356,7 @@ def test_runs_are_written_like_single_elements(
 ) -> None:
     keyed = kind is OutputKind.KEYED
     coder = coders.WindowedValueCoder(KV if keyed else ANY, window_coder)
-    given_ = data.draw(elements(windows, st.tuples(values, values) if keyed else values))
+    given_ = data.draw(draw_elements(windows, st.tuples(values, values) if keyed else values))
     edges: list[dict[str, Any]] = [{}, {"min_timestamp": True}]
     if keyed:
         edges = [{}, {"timestamps": True}, {"timestamps": True, "whole_elements": True}]

@@ -10,7 +10,7 @@ import pytest
 from apache_beam import coders
 from beam_runner_model.chunks import ElementChunk, FlushBarrier, GroupChunk, InputChunk, TimerChunk
 from beam_runner_model.value_pieces import PIECE_BYTES
-from test_cutting import GLOBAL, INTERVAL, edge_of, encode, windowed
+from test_chunking import GLOBAL, INTERVAL, edge_of, encode, windowed
 
 from beam_runner_worker.fnapi.chunking import EdgeCoder, compile_edge_coder
 from beam_runner_worker.fnapi.messages import InputMessage, create_input_messages, split_at_flushes
