@@ -206,3 +206,14 @@ def test_bundle_story_of_later_version_is_read_without_unknown_fields() -> None:
     assert make_record(BundleStory, found) == BundleStory(
         1, "unknown", happened=(StoryStep("other"),)
     )
+
+
+def test_announced_pages_reach_clients(executor: FakeExecutor, tmp_path: Path) -> None:
+    server = JobServer(executor, artifacts_dir=tmp_path, port=0)
+    with JobClient(server.start()) as client:
+        try:
+            assert client.pages() == ""
+            server.door.announce_pages("http://localhost:8074")
+            assert client.pages() == "http://localhost:8074"
+        finally:
+            server.stop()

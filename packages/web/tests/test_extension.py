@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.guard import AccessGuard
 from beam_runner_jobservices.local_access import LocalAccess
 
@@ -81,3 +82,12 @@ def test_web_pages_of_open_server_show_jobs_to_local_machine(
 ) -> None:
     configure(extension)
     assert httpx.get(f"http://{start(extension, server.server.door)}/").status_code == 200
+
+
+def test_web_pages_are_announced_to_clients_of_server(
+    server: Server, extension: WebExtension
+) -> None:
+    configure(extension)
+    url = f"http://{start(extension, server.server.door)}"
+    with JobClient(server.server.address) as client:
+        assert client.pages().rstrip("/") == url

@@ -23,8 +23,26 @@ def wishes(*flags: str) -> RequestedServer:
     return requested_server(PipelineOptions(list(flags)))
 
 
-def test_default_options_request_no_server_flags() -> None:
-    assert wishes() == RequestedServer("", ("--serve-http=false",))
+@pytest.mark.parametrize(
+    ("is_installed", "flag"), [(True, "--web-port=0"), (False, "--serve-http=false")]
+)
+def test_default_options_request_pages_if_they_are_installed(
+    is_installed: bool, flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, package=None: name if is_installed else None
+    )
+    assert wishes() == RequestedServer("", (flag,))
+
+
+def test_web_port_off_requests_no_pages() -> None:
+    assert wishes("--beam_spark_web_port=off").flags == ("--serve-http=false",)
+
+
+def test_wrong_web_port_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        wishes("--beam_spark_web_port=maybe")
+    assert "from 0 to 65535 or off" in capsys.readouterr().err
 
 
 def test_options_cover_all_flags_of_command() -> None:

@@ -228,6 +228,13 @@ class JobClient:
             self._call_observation_service("GetStory", {"job_id": job_id, "bundle": bundle}),
         )
 
+    def pages(self) -> str:
+        """Returns the URL of the server's web pages, or an empty text.
+
+        Raises UNIMPLEMENTED if the server has no such call.
+        """
+        return str(self._call_observation_service("GetPages", {})["url"])
+
     def describe_options(self) -> tuple[PipelineOption, ...]:
         """Returns the runner's own pipeline options."""
         request = wire.describe_request()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
 
@@ -16,9 +18,14 @@ class LocalAccess:
         token: the token for every call; empty if the server requires no token.
         guarded: whether other clients need credentials. If so, the program must also restrict
             access to its own interface.
+        announce_pages: called with the URL of web pages about the jobs, which the server passes on
+            to its clients.
     """
 
     address: str
     target: str
     token: str = attrs.field(default="", repr=False)
     guarded: bool = False
+    announce_pages: Callable[[str], None] = attrs.field(
+        default=lambda url: None, repr=False, eq=False
+    )

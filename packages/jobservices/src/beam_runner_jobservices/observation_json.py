@@ -12,6 +12,7 @@ fields, and use defaults for missing fields. A server without the service answer
 | `GetErrors` | `{"job_id": ...}` | `JobErrors` |
 | `GetLogs` | `{"job_id": ..., "query": LogQuery}` | `LogAnswer` |
 | `GetStacks` | `{"job_id": ...}` | `{"stacks": [ThreadStack]}` |
+| `GetPages` | `{}` | `{"url": ...}`, empty without web pages |
 | `GetStory` | `{"job_id": ..., "bundle": ...}` | `BundleStory` |
 
 All times are wall-clock seconds since the epoch, and durations are seconds.

@@ -24,7 +24,7 @@ class ObservationService:
 
     `kept_until` returns the finished jobs whose state the runner stores, and the expiry times.
     `tell_story` returns the journal's records about a bundle, by the ids of the job and the bundle;
-    None without records.
+    None without records. `pages` returns the URL of web pages about the jobs, or an empty text.
     """
 
     def __init__(
@@ -32,7 +32,9 @@ class ObservationService:
         registry: JobRegistry,
         kept_until: Callable[[], Mapping[str, float]] = dict,
         tell_story: StoryTeller | None = None,
+        pages: Callable[[], str] = str,
     ) -> None:
+        self._pages = pages
         self._registry = registry
         self._tell_story = tell_story
         self._kept_until = kept_until
@@ -47,6 +49,7 @@ class ObservationService:
             "GetErrors": self.GetErrors,
             "GetLogs": self.GetLogs,
             "GetStory": self.GetStory,
+            "GetPages": self.GetPages,
         }
         return grpc.method_handlers_generic_handler(
             SERVICE,
@@ -95,6 +98,10 @@ class ObservationService:
             return job.history.query_logs(make_record(LogQuery, asked))
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidRequest(f"the query is invalid: {error}") from error
+
+    @answer_errors
+    def GetPages(self, request: bytes, context: grpc.ServicerContext) -> Any:
+        return {"url": self._pages()}
 
     @answer_errors
     def GetStory(self, request: bytes, context: grpc.ServicerContext) -> Any:

@@ -133,7 +133,7 @@ class JobServer:
             target = self.address
             if socket_path is not None:
                 target = bind_socket(self._server, socket_path)
-            self.door = LocalAccess(self.address, target, guard.token, guard.asks)
+            self.door = LocalAccess(self.address, target, guard.token, guard.asks, self._set_pages)
             """The local access for a program of the server's owner. With TLS, it exists only with `socket_path`."""
             self._file, self._store = _open_folders(artifacts_dir, state_dir, elsewhere)
         except BaseException:
@@ -147,11 +147,17 @@ class JobServer:
         if self._file is not None:
             self._registry.restore_jobs(self._file.jobs)
         self._staging = StagingService(self._preparations, self._store, limits.staging_idle)
-        observation = ObservationService(self._registry, kept_until, tell_story)
+        self._pages = ""
+        observation = ObservationService(
+            self._registry, kept_until, tell_story, lambda: self._pages
+        )
         self._add_services(tuple(options), limits, observation)
         self._period = min(limits.preparation_ttl, limits.staging_idle, 240.0) / 4
         self._stopping = threading.Event()
         self._resumer: threading.Thread | None = None
+
+    def _set_pages(self, url: str) -> None:
+        self._pages = url
 
     def _add_services(
         self,

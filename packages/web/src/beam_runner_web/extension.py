@@ -68,6 +68,7 @@ class WebExtension:
         self._server = WebServer(settings)
         self._server.start()
         asks = ", and require the token" if settings.token else ""
+        door.announce_pages(self._server.url)
         return f"its jobs are shown at {self._server.url}{asks}"
 
     def stop(self) -> None:

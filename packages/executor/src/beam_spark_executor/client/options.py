@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -25,6 +26,7 @@ _FLAGS = {
 }
 MADE_THE_SERVER = tuple(_FLAGS)
 """Options that configure the server, not the job."""
+_OFF = "off"
 _ITS_HELP = "; see beam-spark-jobserver --help"
 
 
@@ -60,9 +62,10 @@ class BeamSparkOptions(PipelineOptions):
         )
         group.add_argument(
             "--beam_spark_web_port",
-            type=int,
+            type=_web_port,
             metavar="PORT",
-            help="port for the web pages of jobs; 0 picks a free port; needs beam-runner-web",
+            help="port on this machine for the web pages of jobs; 0 picks a free port; off serves no"
+            " pages (default: a free port if beam-runner-web is installed, else off)",
         )
         for option in NUMBERS:
             group.add_argument(f"--{option.name}", type=int, metavar="N", help=option.description)
@@ -121,11 +124,25 @@ def replace_flags_by_options(sentence: str) -> str:
 
 def _server_flags(wished: Mapping[str, Any]) -> list[str]:
     flags = []
+    wished = {**wished, "beam_spark_web_port": _select_web_port(wished["beam_spark_web_port"])}
     for option, flag in _FLAGS.items():
         value = wished[option]
         values = value if isinstance(value, list | tuple) else [] if value is None else [value]
         flags += [f"{flag}={each}" for each in values]
     return flags if wished["beam_spark_web_port"] is not None else [*flags, "--serve-http=false"]
+
+
+def _select_web_port(asked: str | int | None) -> str | None:
+    """Returns the port of the web pages; None serves no pages."""
+    if asked is None:
+        return "0" if importlib.util.find_spec("beam_runner_web") is not None else None
+    return None if asked == _OFF else str(asked)
+
+
+def _web_port(text: str) -> str:
+    if text != _OFF and not (text.isdecimal() and int(text) <= 65535):
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535 or off, got {text!r}")
+    return text
 
 
 def _requested_master(options: PipelineOptions) -> str | None:
