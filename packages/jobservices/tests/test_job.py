@@ -122,7 +122,7 @@ def test_history_of_job_follows_transition_table_and_ends_once(actions):
 
 
 def test_concurrent_terminal_reports_leave_one_terminal_state(ends, job):
-    job.begin()
+    job.mark_started()
     job.state(JobState.RUNNING)
     together = threading.Barrier(24)
     taken = []
@@ -173,8 +173,8 @@ def test_message_with_invalid_unicode_is_shown_with_replacements(job):
 
 def test_cancel_reaches_executor_and_waits_for_its_report(job):
     handle = Handle()
-    job.begin()
-    job.attach(handle)
+    job.mark_started()
+    job.attach_handle(handle)
     assert job.cancel() is JobState.CANCELLING
     assert job.cancel() is JobState.CANCELLING
     assert handle.cancels == 2
@@ -186,17 +186,17 @@ def test_cancel_reaches_executor_and_waits_for_its_report(job):
 
 
 def test_cancel_before_handle_exists_is_forwarded_to_handle(job):
-    job.begin()
+    job.mark_started()
     job.cancel()
     handle = Handle()
-    job.attach(handle)
+    job.attach_handle(handle)
     assert handle.cancels == 1
 
 
 def test_drain_reaches_executor_and_waits_for_its_report(job):
     handle = Handle()
-    job.begin()
-    job.attach(handle)
+    job.mark_started()
+    job.attach_handle(handle)
     assert job.drain() is JobState.DRAINING
     assert not job.state(JobState.RUNNING)
     assert job.state(JobState.DRAINED)
@@ -209,14 +209,14 @@ def test_drain_before_handle_exists_is_forwarded_to_handle(job):
     assert job.drain() is JobState.DRAINING
     assert not job.state(JobState.STARTING)
     handle = Handle()
-    job.attach(handle)
+    job.attach_handle(handle)
     assert (handle.drains, handle.cancels) == (1, 0)
 
 
 def test_draining_job_can_be_cancelled_but_not_vice_versa(job):
     handle = Handle()
-    job.begin()
-    job.attach(handle)
+    job.mark_started()
+    job.attach_handle(handle)
     job.drain()
     assert job.cancel() is JobState.CANCELLING
     assert job.drain() is JobState.CANCELLING
@@ -228,8 +228,8 @@ def test_draining_job_can_be_cancelled_but_not_vice_versa(job):
     [(Job.cancel, JobState.CANCELLING, "cancelled"), (Job.drain, JobState.DRAINING, "drained")],
 )
 def test_cancel_or_drain_that_fails_in_executor_raises(job, wish, state, told):
-    job.begin()
-    job.attach(Handle(error=ValueError("no way")))
+    job.mark_started()
+    job.attach_handle(Handle(error=ValueError("no way")))
     assert wish(job) is state
     job.state(JobState.FAILED)
     assert texts(job) == [f"the job can't be {told}: ValueError: no way"]
@@ -242,8 +242,8 @@ def attempted(job):
 def test_metrics_come_from_handle_until_job_ends(job):
     assert job.metrics() == JobMetrics()
     handle = Handle()
-    job.begin()
-    job.attach(handle)
+    job.mark_started()
+    job.attach_handle(handle)
     assert attempted(job) == [b"1"]
     assert attempted(job) == [b"2"]
     job.state(JobState.DONE)
@@ -253,9 +253,9 @@ def test_metrics_come_from_handle_until_job_ends(job):
 
 
 def test_metrics_of_job_that_ends_before_its_handle_are_returned(job):
-    job.begin()
+    job.mark_started()
     job.state(JobState.DONE)
-    job.attach(Handle())
+    job.attach_handle(Handle())
     assert attempted(job) == attempted(job) == [b"1"]
 
 
@@ -264,14 +264,14 @@ def test_failing_metrics_do_not_prevent_end_of_job(job):
         def metrics(self):
             raise ValueError
 
-    job.begin()
-    job.attach(Failing())
+    job.mark_started()
+    job.attach_handle(Failing())
     assert job.state(JobState.DONE)
     assert job.metrics() == JobMetrics()
 
 
 def test_suspended_job_keeps_its_state(ends, job):
-    job.begin()
+    job.mark_started()
     assert job.suspend()
     job.message(Importance.BASIC, "not heard")
     for state in (JobState.RUNNING, JobState.DONE, JobState.FAILED, JobState.STOPPED):

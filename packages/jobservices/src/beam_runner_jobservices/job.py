@@ -154,7 +154,7 @@ class Job:
             )
             self.history.add_messages(new)
 
-    def begin(self) -> bool:
+    def mark_started(self) -> bool:
         """Marks the job as passed to the executor; returns False if a client has cancelled the job before."""
         with self._lock:
             if self.history.current.state.is_terminal:
@@ -163,7 +163,7 @@ class Job:
             self.state(JobState.STARTING)
             return True
 
-    def attach(self, handle: JobHandle) -> None:
+    def attach_handle(self, handle: JobHandle) -> None:
         """Stores the executor's handle, and passes on a cancel or a drain that arrived before the handle."""
         with self._lock:
             self._handle = handle

@@ -229,7 +229,7 @@ class JobFile:
             NO_JOB,
         )
 
-        def write(connection: sqlite3.Connection, change: Change) -> None:
+        def write_rows(connection: sqlite3.Connection, change: Change) -> None:
             connection.execute(
                 f"INSERT INTO jobs ({IDENTITY}, item) VALUES (?, ?, ?, ?, ?, ?, ?)", row
             )
@@ -240,7 +240,7 @@ class JobFile:
             update_seal(connection, change, spec.job_id)
 
         try:
-            self._commits.commit_durably(write)
+            self._commits.commit_durably(write_rows)
         except LogFailed as error:
             raise Unavailable(
                 f"Can't start the job, because it can't be recorded: {error}"
@@ -253,21 +253,21 @@ class JobFile:
 
     def mark_accepted(self, job_id: str) -> None:
 
-        def write(connection: sqlite3.Connection, change: Change) -> None:
+        def write_rows(connection: sqlite3.Connection, change: Change) -> None:
             connection.execute("UPDATE jobs SET taken_on = 1 WHERE job_id = ?", (job_id,))
             update_seal(connection, change, job_id)
 
         with self._log_write_errors():
-            self._commits.commit_with_retries(write)
+            self._commits.commit_with_retries(write_rows)
 
     def add_state(self, job_id: str, event: StateEvent) -> None:
 
-        def write(connection: sqlite3.Connection, change: Change) -> None:
+        def write_rows(connection: sqlite3.Connection, change: Change) -> None:
             put_state(connection, job_id, event, self._last_message_ids.get(job_id, 0))
             update_seal(connection, change, job_id)
 
         with self._log_write_errors():
-            self._commits.commit_with_retries(write)
+            self._commits.commit_with_retries(write_rows)
 
     def add_messages(
         self,
@@ -278,7 +278,7 @@ class JobFile:
     ) -> None:
         first, last = (int(messages[place].message_id) for place in (0, -1))
 
-        def write(connection: sqlite3.Connection, _: Change) -> None:
+        def write_rows(connection: sqlite3.Connection, _: Change) -> None:
             put_messages(connection, job_id, messages)
             if last // DROPPED_EACH > (first - 1) // DROPPED_EACH:
                 if early_errors.through:
@@ -289,29 +289,29 @@ class JobFile:
                 )
 
         with self._log_write_errors():
-            self._commits.commit_without_sync(write)
+            self._commits.commit_without_sync(write_rows)
         self._last_message_ids[job_id] = last
 
     def put_series(self, job_id: str, series: Sequence[StageSeries]) -> None:
 
-        def write(connection: sqlite3.Connection, _: Change) -> None:
+        def write_rows(connection: sqlite3.Connection, _: Change) -> None:
             running = "SELECT 1 FROM jobs WHERE job_id = ? AND end IS NULL"
             if connection.execute(running, (job_id,)).fetchone() is not None:
                 put_note(connection, job_id, SERIES, {"series": series})
 
         with self._log_write_errors():
-            self._commits.commit_without_sync(write)
+            self._commits.commit_without_sync(write_rows)
 
     def end_job(self, spec: JobSpec, archive: Archive) -> int | None:
 
-        def write(connection: sqlite3.Connection, change: Change) -> int:
+        def write_rows(connection: sqlite3.Connection, change: Change) -> int:
             size = replace_by_archive(connection, spec.job_id, archive) + 2 * len(spec.options_json)
             update_seal(connection, change, spec.job_id)
             return size
 
         size = None
         with self._log_write_errors():
-            size = self._commits.commit_with_retries(write)
+            size = self._commits.commit_with_retries(write_rows)
         self._last_message_ids.pop(spec.job_id, None)
         return size
 
@@ -319,11 +319,11 @@ class JobFile:
         with self._log_write_errors():
             archive = pack_archive(attrs.evolve(self.read_archive(job_id), metrics=metrics))
 
-            def write(connection: sqlite3.Connection, change: Change) -> None:
+            def write_rows(connection: sqlite3.Connection, change: Change) -> None:
                 put_content(connection, job_id, archive)
                 update_seal(connection, change, job_id)
 
-            self._commits.commit_durably(write)
+            self._commits.commit_durably(write_rows)
 
     def read_archive(self, job_id: str) -> Archive:
         try:
@@ -339,14 +339,14 @@ class JobFile:
 
     def delete_job(self, job_id: str) -> None:
 
-        def write(connection: sqlite3.Connection, change: Change) -> None:
+        def write_rows(connection: sqlite3.Connection, change: Change) -> None:
             row = connection.execute("SELECT item FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
             if row is not None:
                 _delete_job(connection, job_id)
                 change(row[0], None)
 
         with self._log_write_errors():
-            self._commits.commit_durably(write)
+            self._commits.commit_durably(write_rows)
 
     def hurry(self) -> None:
         """Stops the waits for a disk that accepts no writes, because the server is stopping."""

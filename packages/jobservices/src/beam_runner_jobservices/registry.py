@@ -155,10 +155,10 @@ class JobRegistry:
 
         If no resources exist for a restored job, the job is left to the next server.
         """
-        if not job.begin():
+        if not job.mark_started():
             return
         try:
-            job.attach(self._executor(spec, job))
+            job.attach_handle(self._executor(spec, job))
         except JobRejected as rejection:
             _LOGGER.info("job %s was rejected: %s", spec.job_id, rejection.reason)
             job.state(JobState.FAILED, rejection.reason)

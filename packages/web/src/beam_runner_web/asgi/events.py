@@ -46,11 +46,11 @@ class EventStreams:
     async def stream_job_list(self, request: Request) -> Response:
         """Returns the event stream of the page with the list of jobs."""
 
-        def render() -> _Rendered:
+        def render_parts() -> _Rendered:
             values = self._pages.list_jobs(request.query_params)
             return self._renderer.render_live_parts("jobs.html", values), _LIST_PAUSE_SECONDS, False
 
-        return await self._open_stream(request, render)
+        return await self._open_stream(request, render_parts)
 
     async def stream_job_page(self, request: Request) -> Response:
         """Returns the event stream of a page of a job. The request parameter `page` names the page."""
@@ -59,14 +59,14 @@ class EventStreams:
         if page not in JOB_PAGES:
             return PlainTextResponse("The page doesn't exist.", 404)
 
-        def render() -> _Rendered:
+        def render_parts() -> _Rendered:
             values = self._pages.show_job_page(job_id, page, request.query_params)
             job = values["job"]
             over = job.state.is_terminal and not job.snapshot.away
             parts = self._renderer.render_live_parts(JOB_PAGES[page].template, values)
             return parts, self._pages.watches.get_follower(job_id).pause, over
 
-        return await self._open_stream(request, render)
+        return await self._open_stream(request, render_parts)
 
     async def _open_stream(self, request: Request, render: Callable[[], _Rendered]) -> Response:
         """Returns an event stream. If the request has the parameter `once`, returns all current parts
