@@ -59,7 +59,7 @@ def jobs_with(monkeypatch: pytest.MonkeyPatch) -> Jobs:
     def make(run: Callable[[RunBundle, str], SectionEnd]) -> tuple[SparkJobs, Mock]:
         monkeypatch.setattr(Runner, "made", ())
         monkeypatch.setattr(Runner, "run", staticmethod(run))
-        monkeypatch.setattr(module, "SectionRunner", Runner)
+        monkeypatch.setattr(module, "SparkSectionRunner", Runner)
         pools = Mock()
         pools.acquire_slot.return_value = WorkerSlot(3)
         return SparkJobs(Mock(), pools, Mock(), Mock(), "job-1", lambda: CORES, "the job"), pools
