@@ -37,7 +37,7 @@ that detects each failure. The script `tools/shutdown_page.py` generates this pa
 [ADR 0039](../adr/0039-a-table-of-shutdown.md) explains the design.
 
 The table of transitions controls the states of a job (`RunningJob`), of a worker process in the server (`WorkerLink`), and of the fork server
-(`Children`). If the table of transitions has no row for an event, the server logs an error with a stack. In tests, the environment variable
+(`WorkerProcesses`). If the table of transitions has no row for an event, the server logs an error with a stack. In tests, the environment variable
 `BEAM_RUNNER_CHECK_SHUTDOWN` raises an exception instead. The tables of all other states are documentation only.
 """
 _DETECTIONS = """\
