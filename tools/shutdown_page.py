@@ -14,7 +14,7 @@ from pathlib import Path
 
 import attrs
 from beam_runner_runtime.shutdown import states
-from beam_runner_runtime.shutdown.causes import ShutdownMessage, StateEvent
+from beam_runner_runtime.shutdown.causes import ShutdownEvent, ShutdownMessage
 from beam_runner_runtime.shutdown.detections import Detector
 from beam_runner_runtime.shutdown.kills import KILLS
 from beam_runner_runtime.shutdown.limits import LIMITS
@@ -23,7 +23,7 @@ from beam_spark_executor.spark import shutdown as spark
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "shutdown.md"
 _KINDS = (
-    *(states.ServerState, states.JobPhase, states.LaneState, states.SectionState),
+    *(states.ServerState, states.JobPhase, states.LaneState, states.SectionLifecycle),
     *(states.WorkerState, states.HarnessState, states.ForkServerState, states.ReaperState),
     states.ProgramState,
 )
@@ -76,7 +76,7 @@ def render_page() -> str:
         "## Messages\n",
         _render_table(("message", "meaning"), ((f"`{m.name}`", m.value) for m in ShutdownMessage)),
         "## Events\n",
-        _render_table(("event", "meaning"), ((f"`{e.name}`", e.value) for e in StateEvent)),
+        _render_table(("event", "meaning"), ((f"`{e.name}`", e.value) for e in ShutdownEvent)),
         "## Limits\n",
         _render_limits(LIMITS),
         "## Limits of Spark's processes\n",

@@ -17,9 +17,9 @@ from beam_runner_runtime.channel.messages import (
     BundleReply,
     CloseLane,
     ExitProcess,
-    FinalizeBundles,
     LaneOpened,
     RunBundle,
+    RunFinalizers,
     RunLoop,
     SplitRequest,
 )
@@ -181,7 +181,7 @@ class Rig:
                 self.heard(worker, worker.run(order))
             case RunLoop() as order:
                 self.heard(worker, *worker.loop(order))
-            case FinalizeBundles(bundles):
+            case RunFinalizers(bundles):
                 self.log += [("finalize", attempt) for attempt in bundles]
             case CloseLane():
                 (number,) = (n for n, known in self.lanes.items() if known is worker)

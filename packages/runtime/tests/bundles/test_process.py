@@ -27,12 +27,12 @@ from beam_runner_runtime.channel.messages import (
     BundleReply,
     CloseLane,
     EndJob,
-    FinalizeBundles,
     FromServer,
     LeaveLoop,
     LogBatch,
     LoopReply,
     RunBundle,
+    RunFinalizers,
     RunLoop,
     SplitReply,
     SplitRequest,
@@ -213,7 +213,7 @@ def test_callbacks_run_once_for_committed_bundles(serve: Serve) -> None:
         assert served.channel.next().done.finalize
     assert served.harness.finalized == []
     for attempts in ((Attempt(2, 1),), (Attempt(2, 1), Attempt(9, 1), Attempt(1, 1))):
-        served.tell(FinalizeBundles(attempts))
+        served.tell(RunFinalizers(attempts))
     served.tell(EndJob())
     assert served.channel.next() == WorkerClosed((("stage", 2),))
     assert served.harness.finalized == ["1-2-1", "1-1-1"]
@@ -225,7 +225,7 @@ def test_callback_store_has_limited_size(serve: Serve, monkeypatch: pytest.Monke
     for number in range(4):
         served.tell(order(number))
         served.channel.next()
-    served.tell(FinalizeBundles(tuple(Attempt(number, 1) for number in range(4))))
+    served.tell(RunFinalizers(tuple(Attempt(number, 1) for number in range(4))))
     served.tell(EndJob())
     served.channel.next()
     assert served.harness.finalized == ["1-2-1", "1-3-1"]

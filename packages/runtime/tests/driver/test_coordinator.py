@@ -29,8 +29,8 @@ from beam_runner_runtime.channel.messages import (
     BundleProgressed,
     BundleReply,
     ExitProcess,
-    FinalizeBundles,
     RunBundle,
+    RunFinalizers,
     RunLoop,
 )
 from beam_runner_runtime.driver.slots import ClusterSlots
@@ -240,8 +240,8 @@ def test_reply_of_abandoned_attempt_is_ignored(tmp_path: Path) -> None:
     rig.heard(second, second.run(again))
     rig.heard(first, first.run(order))
     rig.coordinator.run_round()
-    assert FinalizeBundles((Attempt(order.bundle.number, 2),)) in second.history
-    assert not any(isinstance(command, FinalizeBundles) for command in first.history)
+    assert RunFinalizers((Attempt(order.bundle.number, 2),)) in second.history
+    assert not any(isinstance(command, RunFinalizers) for command in first.history)
     rig.run()
     assert seen(rig) == EXPECTED
 

@@ -21,8 +21,8 @@ from worker_doubles import SHARDS, seen_in
 
 from beam_runner_runtime.channel.messages import (
     ExitProcess,
-    FinalizeBundles,
     LogBatch,
+    RunFinalizers,
     WorkerHello,
 )
 from beam_runner_runtime.channel.server import WorkerLink
@@ -235,14 +235,14 @@ def test_job_callbacks_run_only_after_commit(new: New, monkeypatch: pytest.Monke
     append = Journal.append_entries
 
     def appended(journal: Journal, entries: Any) -> None:
-        assert not any(isinstance(command, FinalizeBundles) for command in server.spark.told)
+        assert not any(isinstance(command, RunFinalizers) for command in server.spark.told)
         append(journal, entries)
         order.append("append")
 
     monkeypatch.setattr(Journal, "append_entries", appended)
     server.run()
     assert order == ["append"]
-    assert any(isinstance(command, FinalizeBundles) for command in server.spark.told)
+    assert any(isinstance(command, RunFinalizers) for command in server.spark.told)
 
 
 # Failures of Spark, the disk and the journal.

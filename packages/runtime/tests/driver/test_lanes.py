@@ -39,13 +39,9 @@ class Cluster:
     started: list[int] = attrs.field(factory=list)
 
     def lanes(self) -> Any:
+        slots, sizes = JobSlots(ClusterSlots(), "job"), (self.cores, self.most)
         return LaneDispatcher(
-            self.started.append,
-            lambda bundle: bundle,
-            lambda: LOOP,
-            self.cores,
-            self.most,
-            JobSlots(ClusterSlots(), "job"),
+            self.started.append, lambda bundle: bundle, lambda: LOOP, *sizes, slots
         )
 
 
@@ -58,7 +54,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 def test_lanes_are_limited_to_cores(cluster: Cluster) -> None:
     lanes = cluster.lanes()
-    lanes.run([bundle(n) for n in range(5)])
+    lanes.queue_bundles([bundle(n) for n in range(5)])
     lanes.assign_bundles()
     assert cluster.started == [0, 1]
     links = [FakeLink(), FakeLink()]
@@ -70,7 +66,7 @@ def test_lanes_are_limited_to_cores(cluster: Cluster) -> None:
 
 def test_lanes_follow_available_cores(cluster: Cluster) -> None:
     lanes = cluster.lanes()
-    lanes.run([bundle(n) for n in range(9)])
+    lanes.queue_bundles([bundle(n) for n in range(9)])
     assert cluster.started == [0, 1]
     lanes.set_core_count(5, 20)
     lanes.assign_bundles()
@@ -79,7 +75,7 @@ def test_lanes_follow_available_cores(cluster: Cluster) -> None:
 
 def test_lanes_are_limited_to_bundles(cluster: Cluster) -> None:
     lanes = cluster.lanes()
-    lanes.run([bundle(1)])
+    lanes.queue_bundles([bundle(1)])
     lanes.assign_bundles()
     assert cluster.started == [0]
 
@@ -89,7 +85,7 @@ def test_bundles_run_in_order_as_lanes_become_free(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     link = FakeLink()
     bundles = [bundle(n) for n in range(4)]
-    lanes.run(bundles)
+    lanes.queue_bundles(bundles)
     opened(lanes, 0, link)
     lanes.assign_bundles()
     for one in bundles:
@@ -101,7 +97,7 @@ def test_bundles_run_in_order_as_lanes_become_free(cluster: Cluster) -> None:
 def test_reply_to_another_bundle_does_not_free_lane(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     link = FakeLink()
-    lanes.run([bundle(1, attempt=2), bundle(2), bundle(3)])
+    lanes.queue_bundles([bundle(1, attempt=2), bundle(2), bundle(3)])
     opened(lanes, 0, link)
     for wrong in (Attempt(1, 1), Attempt(2, 1), Attempt(9, 2)):
         lanes.record_bundle_end(link, wrong)
@@ -115,7 +111,7 @@ def blocked_lane(cluster: Cluster) -> tuple[LaneDispatcher, FakeLink]:
     cluster.cores, cluster.most = 1, 3
     lanes = cluster.lanes()
     link = FakeLink()
-    lanes.run([bundle(n) for n in range(5)])
+    lanes.queue_bundles([bundle(n) for n in range(5)])
     opened(lanes, 0, link)
     lanes.record_progress(link, Attempt(0, 1), 0.0)
     return lanes, link
@@ -166,23 +162,23 @@ def test_report_without_progress_is_ignored(cluster: Cluster) -> None:
 def test_shard_goes_to_lane_with_its_state(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     links = [FakeLink(), FakeLink()]
-    lanes.run([bundle(1, shard=1), bundle(2, shard=2)])
+    lanes.queue_bundles([bundle(1, shard=1), bundle(2, shard=2)])
     for number, link in enumerate(links):
         opened(lanes, number, link)
     lanes.record_bundle_end(links[0], Attempt(1, 1))
     lanes.record_bundle_end(links[1], Attempt(2, 1))
-    lanes.run([bundle(3, shard=2), bundle(4, shard=1)])
+    lanes.queue_bundles([bundle(3, shard=2), bundle(4, shard=1)])
     assert [given(link) for link in links] == [[1, 4], [2, 3]]
 
 
 def test_shard_does_not_wait_for_lane_with_its_state(cluster: Cluster) -> None:
     lanes = cluster.lanes()
     links = [FakeLink(), FakeLink()]
-    lanes.run([bundle(1, shard=1), bundle(2, shard=2)])
+    lanes.queue_bundles([bundle(1, shard=1), bundle(2, shard=2)])
     for number, link in enumerate(links):
         opened(lanes, number, link)
     lanes.record_bundle_end(links[1], Attempt(2, 1))
-    lanes.run([bundle(3, shard=1)])
+    lanes.queue_bundles([bundle(3, shard=1)])
     assert given(links[1]) == [2, 3]
 
 
@@ -192,7 +188,7 @@ def test_shard_does_not_wait_for_lane_with_its_state(cluster: Cluster) -> None:
 def starting(cluster: Cluster) -> tuple[Any, FakeLink]:
     cluster.cores = cluster.most = 1
     lanes = cluster.lanes()
-    lanes.run([bundle(1)])
+    lanes.queue_bundles([bundle(1)])
     lanes.remove_waiting_attempts([Attempt(1, 1)])
     return lanes, FakeLink()
 
@@ -205,7 +201,7 @@ def idle(cluster: Cluster) -> tuple[Any, FakeLink]:
 
 def running(cluster: Cluster) -> tuple[Any, FakeLink]:
     lanes, link = idle(cluster)
-    lanes.run([bundle(5)])
+    lanes.queue_bundles([bundle(5)])
     assert given(link) == [5]
     return lanes, link
 
@@ -228,7 +224,7 @@ LOSSES = {
 
 
 def takes_the_next(lanes: Any, link: FakeLink) -> bool:
-    lanes.run([bundle(8)])
+    lanes.queue_bundles([bundle(8)])
     return 8 in given(link)
 
 
@@ -293,7 +289,7 @@ def test_lane_idle_beyond_limit_is_closed(cluster: Cluster, state: Any) -> None:
 @pytest.mark.parametrize("state", STATES)
 def test_lane_is_closed_at_end_of_job(cluster: Cluster, state: Any) -> None:
     lanes, link = state(cluster)
-    lanes.close()
+    lanes.close_lanes()
     if state is starting:
         opened(lanes, 0, link)
     assert link.told.count(CloseLane()) == (state in (starting, idle))
@@ -304,8 +300,8 @@ def test_lane_is_closed_at_end_of_job(cluster: Cluster, state: Any) -> None:
 
 def test_waiting_bundles_are_dropped_at_end_of_job(cluster: Cluster) -> None:
     lanes, link = running(cluster)
-    lanes.run([bundle(6)])
-    lanes.close()
+    lanes.queue_bundles([bundle(6)])
+    lanes.close_lanes()
     lanes.record_bundle_end(link, Attempt(5, 1))
     lanes.assign_bundles()
     assert given(link) == [5]
@@ -314,7 +310,7 @@ def test_waiting_bundles_are_dropped_at_end_of_job(cluster: Cluster) -> None:
 
 def test_waiting_bundle_can_be_dropped(cluster: Cluster) -> None:
     lanes, link = running(cluster)
-    lanes.run([bundle(6), bundle(7), bundle(8, attempt=2)])
+    lanes.queue_bundles([bundle(6), bundle(7), bundle(8, attempt=2)])
     lanes.remove_waiting_attempts([Attempt(5, 1), Attempt(6, 1), Attempt(8, 1)])
     for number, attempt in ((5, 1), (7, 1), (8, 2)):
         lanes.record_bundle_end(link, Attempt(number, attempt))
@@ -324,12 +320,12 @@ def test_waiting_bundle_can_be_dropped(cluster: Cluster) -> None:
 
 def test_running_bundles_are_reported_when_lanes_close(cluster: Cluster) -> None:
     lanes = cluster.lanes()
-    lanes.run([bundle(5), bundle(6)])
+    lanes.queue_bundles([bundle(5), bundle(6)])
     link, other = FakeLink(), FakeLink()
     opened(lanes, 0, link)
     opened(lanes, 1, other)
     lanes.record_bundle_end(other, Attempt(6, 1))
-    assert lanes.close() == [link]
+    assert lanes.close_lanes() == [link]
     assert other.told[-1] == CloseLane()
     assert not lanes.has_only_busy_lanes
     lanes.handle_lane_end(1)
@@ -342,7 +338,7 @@ def test_process_that_returns_serves_another_lane(cluster: Cluster) -> None:
     cluster.now += 2 * TUNING.lane_idle_seconds
     lanes.close_idle_lanes()
     lanes.handle_lane_end(0)
-    lanes.run([bundle(6)])
+    lanes.queue_bundles([bundle(6)])
     opened(lanes, 1, link)
     assert given(link) == [6]
     assert lanes.find_process(Attempt(6, 1)) is link
@@ -398,7 +394,7 @@ def test_loop_is_aborted_if_running_or_not_started(cluster: Cluster) -> None:
 def test_waiting_loop_is_dropped_at_end_of_job(cluster: Cluster) -> None:
     lanes, link = running(cluster)
     lanes.queue_loop()
-    lanes.close()
+    lanes.close_lanes()
     lanes.record_bundle_end(link, Attempt(5, 1))
     lanes.assign_bundles()
     assert LOOP not in link.told

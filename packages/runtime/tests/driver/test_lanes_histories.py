@@ -46,7 +46,7 @@ class AnyHistory(RuleBasedStateMachine):
         bundles = [bundle(self.next + n) for n in range(count)]
         self.out |= {one.number for one in bundles}
         self.next += count
-        self.lanes.run(bundles)
+        self.lanes.queue_bundles(bundles)
 
     def give_back(self, loss: LostWork) -> None:
         if loss.bundle is not None:

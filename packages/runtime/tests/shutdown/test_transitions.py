@@ -6,7 +6,7 @@ import pytest
 
 from beam_runner_runtime.channel import messages
 from beam_runner_runtime.shutdown import states
-from beam_runner_runtime.shutdown.causes import ShutdownMessage, StateEvent
+from beam_runner_runtime.shutdown.causes import ShutdownEvent, ShutdownMessage
 from beam_runner_runtime.shutdown.detections import Detector
 from beam_runner_runtime.shutdown.kills import KILLS
 from beam_runner_runtime.shutdown.life import VARIABLE, StateMachine, UnexpectedTransition
@@ -20,7 +20,7 @@ KINDS = [
     if isinstance(one, type) and one.__doc__ != enum.Enum.__doc__
 ]
 STATES = [state for kind in KINDS if issubclass(kind, enum.Enum) for state in kind]
-WITHOUT_PROCESS = (states.JobPhase, states.SectionState)
+WITHOUT_PROCESS = (states.JobPhase, states.SectionLifecycle)
 NEVER_KILLED = {"GONE", "LOST"}
 
 
@@ -85,15 +85,20 @@ def test_life_with_unlisted_transition_raises_in_tests_and_stays(
     life = StateMachine(WorkerState.TEARING_DOWN, "worker process 7")
     monkeypatch.setenv(VARIABLE, "1")
     with pytest.raises(UnexpectedTransition, match="7 is TEARING_DOWN and can't take WORK_SENT"):
-        life.apply_cause(StateEvent.WORK_SENT)
+        life.apply_cause(ShutdownEvent.WORK_SENT)
     monkeypatch.delenv(VARIABLE)
-    assert life.apply_cause(StateEvent.WORK_SENT) is WorkerState.TEARING_DOWN
+    assert life.apply_cause(ShutdownEvent.WORK_SENT) is WorkerState.TEARING_DOWN
     assert life.state is WorkerState.TEARING_DOWN
     assert "this is a defect of the runner" in caplog.text
 
 
 def test_life_of_job_accepts_end_in_order_and_at_once() -> None:
     life = StateMachine(JobPhase.WAITING, "job")
-    for cause in (StateEvent.BEGUN, StateEvent.IN_ORDER, StateEvent.LATE, StateEvent.ALL_GONE):
+    for cause in (
+        ShutdownEvent.BEGUN,
+        ShutdownEvent.IN_ORDER,
+        ShutdownEvent.LATE,
+        ShutdownEvent.ALL_GONE,
+    ):
         life.apply_cause(cause)
     assert life.state is JobPhase.GONE

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 
 import attrs
-from beam_runner_runtime.shutdown.causes import StateEvent
+from beam_runner_runtime.shutdown.causes import ShutdownEvent
 from beam_runner_runtime.shutdown.detections import DetectionRule
 from beam_runner_runtime.shutdown.transitions import StateTransition
 
@@ -115,19 +115,19 @@ class SparkDetector(enum.Enum):
 
 _J, _D, _E = JavaState, DaemonState, ExecutorState
 SPARK_TRANSITIONS: tuple[StateTransition, ...] = (
-    StateTransition(_J.STARTING, StateEvent.BEGUN, _J.SERVING),
-    StateTransition(_J.STARTING, StateEvent.LATE, _J.GONE),
-    StateTransition(_J.STARTING, StateEvent.EXITED, _J.GONE),
-    StateTransition(_J.SERVING, StateEvent.STOP_REQUESTED, _J.STOPPING),
-    StateTransition(_J.SERVING, StateEvent.EXITED, _J.GONE),
-    StateTransition(_J.STOPPING, StateEvent.EXITED, _J.GONE),
-    StateTransition(_J.STOPPING, StateEvent.LATE, _J.GONE),
-    StateTransition(_D.READY, StateEvent.WORK_DONE, _D.IDLE),
-    StateTransition(_D.READY, StateEvent.EXITED, _D.GONE),
-    StateTransition(_D.IDLE, StateEvent.WORK_SENT, _D.READY),
-    StateTransition(_D.IDLE, StateEvent.LATE, _D.GONE),
-    StateTransition(_D.IDLE, StateEvent.EXITED, _D.GONE),
-    StateTransition(_E.WORKING, StateEvent.SENT_AWAY, _E.GONE),
-    StateTransition(_E.WORKING, StateEvent.EXITED, _E.GONE),
+    StateTransition(_J.STARTING, ShutdownEvent.BEGUN, _J.SERVING),
+    StateTransition(_J.STARTING, ShutdownEvent.LATE, _J.GONE),
+    StateTransition(_J.STARTING, ShutdownEvent.EXITED, _J.GONE),
+    StateTransition(_J.SERVING, ShutdownEvent.STOP_REQUESTED, _J.STOPPING),
+    StateTransition(_J.SERVING, ShutdownEvent.EXITED, _J.GONE),
+    StateTransition(_J.STOPPING, ShutdownEvent.EXITED, _J.GONE),
+    StateTransition(_J.STOPPING, ShutdownEvent.LATE, _J.GONE),
+    StateTransition(_D.READY, ShutdownEvent.WORK_DONE, _D.IDLE),
+    StateTransition(_D.READY, ShutdownEvent.EXITED, _D.GONE),
+    StateTransition(_D.IDLE, ShutdownEvent.WORK_SENT, _D.READY),
+    StateTransition(_D.IDLE, ShutdownEvent.LATE, _D.GONE),
+    StateTransition(_D.IDLE, ShutdownEvent.EXITED, _D.GONE),
+    StateTransition(_E.WORKING, ShutdownEvent.SENT_AWAY, _E.GONE),
+    StateTransition(_E.WORKING, ShutdownEvent.EXITED, _E.GONE),
 )
 """All transitions of Spark's processes."""

@@ -46,13 +46,13 @@ from beam_runner_runtime.channel.messages import (
     EndJob,
     Endpoint,
     ExitProcess,
-    FinalizeBundles,
     FromServer,
     Heartbeat,
     LaneOpened,
     LeaveLoop,
     LoopFailure,
     RunBundle,
+    RunFinalizers,
     RunLoop,
     SplitReply,
     SplitRequest,
@@ -68,7 +68,7 @@ from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.tuning import TUNING
 
 _LOGGER = logging.getLogger(__name__)
-_Request = SplitRequest | AbandonBundle | FinalizeBundles | TearDownDoFns | EndJob
+_Request = SplitRequest | AbandonBundle | RunFinalizers | TearDownDoFns | EndJob
 
 
 class WorkerProcess:
@@ -116,13 +116,7 @@ class WorkerProcess:
         self.folder = self._cache.folder
         self.data = FolderData(self.folder, self._cache.in_extents)
         self.scratch = self.folder / hello.folder
-        self.stages = JobStages(
-            self.work,
-            self.folder,
-            self.scratch,
-            self.clock,
-            self.channel,
-        )
+        self.stages = JobStages(self.work, self.folder, self.scratch, self.clock, self.channel)
         self._stores = ShardStores(self.folder, hello.folder)
         self._files = CommittedFiles(self._cache, self.work.plan.stages, self._wait)
         self._begun = StartedBundleCounts()
@@ -264,7 +258,7 @@ class WorkerProcess:
                         self.channel.send(self._split_running_bundle(request))
                 case AbandonBundle():
                     self._giving_up.split_running_bundle()
-                case FinalizeBundles(bundles):
+                case RunFinalizers(bundles):
                     for attempt in bundles:
                         self._run_callbacks(attempt)
                 case TearDownDoFns():
@@ -300,7 +294,7 @@ class WorkerProcess:
         match command:
             case RunBundle() | RunLoop() | CloseLane():
                 self._orders.put(command)
-            case SplitRequest() | FinalizeBundles() | TearDownDoFns() | EndJob():
+            case SplitRequest() | RunFinalizers() | TearDownDoFns() | EndJob():
                 self._requests.put(command)
             case AbandonBundle():
                 self._giving_up.refuse_new_bundles()

@@ -104,7 +104,7 @@ def add_lane_to_failure(event: BundleFailed, place: LanePlace | None) -> BundleF
     return attrs.evolve(event, detail=attrs.evolve(event.detail, place=place))
 
 
-def make_loss_event(bundle: Bundle, reason: str, process: LostProcess | None) -> BundleFailed:
+def describe_loss(bundle: Bundle, reason: str, process: LostProcess | None) -> BundleFailed:
     """Returns the failure event of a bundle that failed outside of user code. `process` is the lost process, if any."""
     attempt, kind = (bundle.number, bundle.attempt), FailureKind.OUTSIDE
     return BundleFailed(*attempt, reason, kind, detail=process)

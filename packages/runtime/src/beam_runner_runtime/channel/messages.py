@@ -321,7 +321,7 @@ class DumpStacks:
 
 
 @attrs.frozen
-class FinalizeBundles:
+class RunFinalizers:
     """Command to a process: run the finalization callbacks of the committed bundles that it ran."""
 
     bundles: tuple[Attempt, ...]
@@ -363,7 +363,7 @@ FromServer = (
     | LeaveLoop
     | SplitRequest
     | DumpStacks
-    | FinalizeBundles
+    | RunFinalizers
     | CloseLane
     | TearDownDoFns
     | EndJob

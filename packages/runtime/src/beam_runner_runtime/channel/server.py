@@ -37,7 +37,7 @@ from beam_runner_runtime.channel.place import ChannelAddress, ChannelError
 from beam_runner_runtime.channel.process_identity import kill_process
 from beam_runner_runtime.channel.stand_by import LaneRef, ServeLane, StandByOrder
 from beam_runner_runtime.channel.wire import decode_message, decode_request
-from beam_runner_runtime.shutdown.causes import ShutdownMessage, StateEvent
+from beam_runner_runtime.shutdown.causes import ShutdownEvent, ShutdownMessage
 from beam_runner_runtime.shutdown.detections import Detector, log_detection
 from beam_runner_runtime.shutdown.life import StateMachine
 from beam_runner_runtime.shutdown.limits import LIMITS
@@ -101,7 +101,7 @@ class WorkerLink:
         doesn't exit after `ExitProcess` is therefore killed after a delay.
         """
         if isinstance(command, RunBundle | RunLoop):
-            self._life.apply_cause(StateEvent.WORK_SENT)
+            self._life.apply_cause(ShutdownEvent.WORK_SENT)
         elif message := _SHUTDOWN_MESSAGES.get(type(command).__name__):
             self._life.apply_cause(message)
         self._commands.put(command)
@@ -117,7 +117,7 @@ class WorkerLink:
 
     def handle_exit(self) -> None:
         """Records the exit or loss of the process. Reports an unexpected loss."""
-        before = self._life.apply_cause(StateEvent.EXITED)
+        before = self._life.apply_cause(ShutdownEvent.EXITED)
         if before not in (WorkerState.CLOSED, WorkerState.ABORTING):
             log_detection(Detector.CHANNEL, f"{self.name}, {before.name}")
 

@@ -27,12 +27,7 @@ from beam_runner_engine.scheduler.events import (
 )
 from beam_runner_model.failures import EndingKind
 
-from beam_runner_runtime.channel.attempts import (
-    Attempt,
-    BundleFailure,
-    LostProcess,
-    make_loss_event,
-)
+from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, LostProcess, describe_loss
 from beam_runner_runtime.channel.messages import (
     BundleProgressed,
     BundleReply,
@@ -166,9 +161,8 @@ class JobCoordinator:
         match message:
             case LaneOpened(lane):
                 self.lane_failures.reset_count()
-                self.handle_loss(
-                    self.lanes.handle_opened_lane(lane, link), LostProcess().text, LostProcess()
-                )
+                work = self.lanes.handle_opened_lane(lane, link)
+                self.handle_loss(work, LostProcess().text, LostProcess())
             case BundleProgressed(attempt) if self.sections.is_running(attempt):
                 self._metrics.record_progress(attempt, message.metrics, link.hello.folder)
             case BundleProgressed(attempt, starts=True):
@@ -233,8 +227,7 @@ class JobCoordinator:
     def drain_job(self) -> None:
         """Drains the job: its sources end."""
         if self._loop.is_out and not self.lanes.request_loop_end():
-            # No process runs the loop yet. Queue the loop again, because it has the open bundles.
-            # The drain waits 1 s for its end.
+            # Queue the loop again, because it has the open bundles. The drain waits 1 s for its end.
             self.lanes.queue_loop()
         self._waiting.append(Drain())
 
@@ -279,7 +272,7 @@ class JobCoordinator:
             self.take_loop_back(reason)
         if (bundle := loss.bundle) is not None:
             _LOGGER.warning("job %s: bundle %s: %s", self._job_id, bundle.number, reason)
-            self._waiting.append(make_loss_event(bundle, reason, process))
+            self._waiting.append(describe_loss(bundle, reason, process))
 
     @property
     def is_loop_lost(self) -> bool:
@@ -353,8 +346,7 @@ class JobCoordinator:
 
     def split(self, bundle: int, attempt: int, fraction: float) -> None:
         """Requests a split of a running bundle. Records an empty split if the bundle doesn't run."""
-        link = self.lanes.find_process(Attempt(bundle, attempt))
-        if link is not None:
+        if (link := self.lanes.find_process(Attempt(bundle, attempt))) is not None:
             link.send(SplitRequest(Attempt(bundle, attempt), fraction))
         else:
             self._waiting.append(SplitDone(bundle, attempt))
@@ -401,10 +393,8 @@ class JobCoordinator:
             self._loop.end()
         commands = self._record_loop_entries(link, reply.entries)
         running = reply.running
-        self.lanes.handle_loop_end(
-            link, None if running is None else self.ledger.get_open_bundle(running)
-        )
+        bundle = None if running is None else self.ledger.get_open_bundle(running)
+        self.lanes.handle_loop_end(link, bundle)
         self._driver.execute(commands)
         # Also start the bundles that the loop had queued but not started.
-        open_bundles = self.ledger.open_bundles
-        self.open([b for b in open_bundles if Attempt(b.number, b.attempt) != running])
+        self.open([b for b in self.ledger.open_bundles if Attempt(b.number, b.attempt) != running])

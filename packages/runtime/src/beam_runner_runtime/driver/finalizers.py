@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from beam_runner_runtime.channel.attempts import Attempt
-from beam_runner_runtime.channel.messages import BundleReply, Entry, FinalizeBundles
+from beam_runner_runtime.channel.messages import BundleReply, Entry, RunFinalizers
 from beam_runner_runtime.channel.server import WorkerLink
 
 
@@ -32,4 +32,4 @@ class FinalizationCallbacks:
             known = self._known.pop(number, None)
             if known is not None:
                 link, attempt = known
-                link.send(FinalizeBundles((attempt,)))
+                link.send(RunFinalizers((attempt,)))

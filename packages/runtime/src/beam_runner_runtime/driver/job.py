@@ -48,21 +48,16 @@ from beam_runner_runtime.driver.observing import JobSnapshots
 from beam_runner_runtime.driver.patient_journal import Outage, PatientJournal
 from beam_runner_runtime.driver.ports import JobPlacement, RunReporter
 from beam_runner_runtime.driver.processes import JobProcesses
-from beam_runner_runtime.driver.reporting import describe_ending, format_ending, report_logs
+from beam_runner_runtime.driver.reporting import report_end, report_logs
 from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.slots import JobSlots
 from beam_runner_runtime.driver.waiting import make_neighbour_wait
 from beam_runner_runtime.driver.watch import JobWatchdog
-from beam_runner_runtime.shutdown.causes import StateEvent
+from beam_runner_runtime.shutdown.causes import ShutdownEvent
 from beam_runner_runtime.shutdown.life import StateMachine
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.shutdown.states import JobPhase
 
-_STATES = {
-    Outcome.DONE: JobState.DONE,
-    Outcome.DRAINED: JobState.DRAINED,
-    Outcome.CANCELLED: JobState.CANCELLED,
-}
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -244,7 +239,7 @@ class RunningJob:
     def _run_until_end(self) -> None:
         try:
             self._wait_for_start_permission()
-            self._life.apply_cause(StateEvent.BEGUN)
+            self._life.apply_cause(ShutdownEvent.BEGUN)
             self._reporter.state(JobState.RUNNING)
             self._run_rounds()
         except JournalFenced as fenced:
@@ -353,13 +348,13 @@ class RunningJob:
                 self._coordinator.handle_section_end(end)
             case CancelRequested():
                 self._cancelled_at = time.monotonic()
-                self._life.apply_cause(StateEvent.CANCEL_REQUESTED)
+                self._life.apply_cause(ShutdownEvent.CANCEL_REQUESTED)
                 self._coordinator.cancel_job()
             case DrainRequested():
                 self._coordinator.drain_job()
             case SuspendRequested():
                 self._suspended_at = time.monotonic()
-                self._life.apply_cause(StateEvent.SUSPEND_REQUESTED)
+                self._life.apply_cause(ShutdownEvent.SUSPEND_REQUESTED)
                 self._coordinator.suspend_job()
 
     # Methods for the end of the job.
@@ -368,7 +363,7 @@ class RunningJob:
         end = self._ledger.end
         finished = end.outcome if isinstance(end, FinishJob) else None
         in_order = finished is not Outcome.CANCELLED and self._suspended_at is None
-        self._life.apply_cause(StateEvent.IN_ORDER if in_order else StateEvent.AT_ONCE)
+        self._life.apply_cause(ShutdownEvent.IN_ORDER if in_order else ShutdownEvent.AT_ONCE)
         busy = self._coordinator.lanes.close_lanes()
         in_sections = (
             self._processes.list_links() if self._coordinator.sections.has_sections else ()
@@ -401,8 +396,4 @@ class RunningJob:
                 self._retention.delete_unretained_data()
 
     def _report_end(self, end: FinishJob | FailJob) -> bool:
-        if isinstance(end, FinishJob):
-            return self._reporter.state(_STATES[end.outcome])
-        last = self._ledger.last_failure
-        ending = describe_ending(end, last, self._plan, self._ledger.list_waits)
-        return self._reporter.state(JobState.FAILED, format_ending(end, last, self._plan), ending)
+        return report_end(self._reporter, self._ledger, end)

@@ -11,7 +11,7 @@ from beam_runner_runtime.driver.inbox import EventQueue
 from beam_runner_runtime.driver.job_events import LaneEnded, ProcessMessage, SectionEnded
 from beam_runner_runtime.driver.ports import JobPlacement
 from beam_runner_runtime.driver.processes import JobProcesses
-from beam_runner_runtime.shutdown.causes import StateEvent
+from beam_runner_runtime.shutdown.causes import ShutdownEvent
 from beam_runner_runtime.shutdown.detections import Detector, log_detection
 from beam_runner_runtime.shutdown.life import StateMachine
 from beam_runner_runtime.shutdown.limits import LIMITS
@@ -75,10 +75,10 @@ def end_processes(processes: JobProcesses, life: StateMachine[JobPhase]) -> bool
         # Tear down even if the job failed, because callbacks of committed bundles still have to
         # run.
         gone = processes.end_processes(abort=False, seconds=LIMITS.teardown_seconds)
-        life.apply_cause(StateEvent.ALL_GONE if gone else StateEvent.LATE)
+        life.apply_cause(ShutdownEvent.ALL_GONE if gone else ShutdownEvent.LATE)
         if gone:
             return True
         log_detection(Detector.TEARDOWN, f"processes of {life.name}")
     gone = processes.end_processes(abort=True, seconds=LIMITS.abort_seconds)
-    life.apply_cause(StateEvent.ALL_GONE if gone else StateEvent.LATE)
+    life.apply_cause(ShutdownEvent.ALL_GONE if gone else ShutdownEvent.LATE)
     return gone

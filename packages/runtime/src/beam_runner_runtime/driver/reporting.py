@@ -5,18 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from beam_runner_engine.scheduler.commands import FailJob
+from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
 from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
 from beam_runner_model.failures import Ending, EndingKind
-from beam_runner_model.jobs import Importance, MessageLine
+from beam_runner_model.jobs import Importance, JobState, MessageLine
 from beam_runner_model.waits import Wait
 from beam_runner_planner.plan import JobPlan
 from beam_runner_worker.log_records import LogRecord, Severity
 
 from beam_runner_runtime.channel.attempts import FailedStep
 from beam_runner_runtime.driver.failure_reports import describe_failure
+from beam_runner_runtime.driver.ledger import JobLedger
 from beam_runner_runtime.driver.ports import RunReporter
 
+_STATES = {
+    Outcome.DONE: JobState.DONE,
+    Outcome.DRAINED: JobState.DRAINED,
+    Outcome.CANCELLED: JobState.CANCELLED,
+}
 _IMPORTANCE = {
     Severity.TRACE: Importance.DEBUG,
     Severity.DEBUG: Importance.DEBUG,
@@ -50,6 +56,15 @@ def _map_importance(record: LogRecord) -> Importance:
     if record.severity is Severity.INFO and record.transform_id:
         return Importance.BASIC
     return _IMPORTANCE.get(record.severity, Importance.DETAILED)
+
+
+def report_end(reporter: RunReporter, ledger: JobLedger, end: FinishJob | FailJob) -> bool:
+    """Reports the terminal state of a job. Returns whether the report changed the state."""
+    if isinstance(end, FinishJob):
+        return reporter.state(_STATES[end.outcome])
+    last, plan = ledger.last_failure, ledger.plan
+    ending = describe_ending(end, last, plan, ledger.list_waits)
+    return reporter.state(JobState.FAILED, format_ending(end, last, plan), ending)
 
 
 def describe_ending(

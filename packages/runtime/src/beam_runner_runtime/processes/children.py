@@ -18,7 +18,7 @@ from beam_runner_model.threads import start_essential_thread
 from beam_runner_runtime.channel.messages import Endpoint
 from beam_runner_runtime.processes.parent import READY
 from beam_runner_runtime.processes.zygote import Zygote
-from beam_runner_runtime.shutdown.causes import StateEvent
+from beam_runner_runtime.shutdown.causes import ShutdownEvent
 from beam_runner_runtime.shutdown.detections import Detector, log_detection
 from beam_runner_runtime.shutdown.life import StateMachine
 from beam_runner_runtime.shutdown.limits import LIMITS
@@ -103,7 +103,7 @@ class WorkerProcesses:
         """Prevents the start of another fork server, and returns the current one."""
         with self._writing:
             self._stopped = True
-            self._life.apply_cause(StateEvent.STOP_REQUESTED)
+            self._life.apply_cause(ShutdownEvent.STOP_REQUESTED)
             return self._parent
 
     def _send_command(self, line: str, forks: int | None = None) -> None:
@@ -143,7 +143,7 @@ class WorkerProcesses:
             False if `stop` or `kill` ended the previous one.
         """
         with self._writing:
-            self._life.apply_cause(StateEvent.EXITED)
+            self._life.apply_cause(ShutdownEvent.EXITED)
             if self._stopped:
                 return False
             log_detection(Detector.FORK_SERVER, "the fork server")
@@ -167,7 +167,7 @@ class WorkerProcesses:
     def _mark_lost(self, why: str) -> None:
         """Marks the fork server as lost for good, so that the job server stops."""
         self._lost = why
-        self._life.apply_cause(StateEvent.LATE)
+        self._life.apply_cause(ShutdownEvent.LATE)
 
     def _read_reports(self, parent: subprocess.Popen[str] | Zygote) -> bool:
         """Reads the reports of a fork server until it exits, and returns whether it was ready."""
@@ -178,7 +178,7 @@ class WorkerProcesses:
                 word, *numbers = line.split()
                 if word == READY:
                     is_ready = True
-                    self._life.apply_cause(StateEvent.BEGUN)
+                    self._life.apply_cause(ShutdownEvent.BEGUN)
                     self._ready.set()
                     continue
                 number, code = map(int, numbers)

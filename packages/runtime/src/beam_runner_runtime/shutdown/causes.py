@@ -21,7 +21,7 @@ class ShutdownMessage(enum.Enum):
     ConfirmExit = "server to worker: everything has arrived, exit"
 
 
-class StateEvent(enum.Enum):
+class ShutdownEvent(enum.Enum):
     """Events that change states, other than messages. The value describes the event."""
 
     BEGUN = "the process is ready"
@@ -41,4 +41,4 @@ class StateEvent(enum.Enum):
     EXITED = "the process exited, or its connection broke"
 
 
-Cause = ShutdownMessage | StateEvent
+Cause = ShutdownMessage | ShutdownEvent

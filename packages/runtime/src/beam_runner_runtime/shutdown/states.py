@@ -39,7 +39,7 @@ class LaneState(enum.Enum):
     GONE = "closed, or lost with its process"
 
 
-class SectionState(enum.Enum):
+class SectionLifecycle(enum.Enum):
     """States of a section, which consists of stages that the placement runs as tasks."""
 
     RUNNING = "its tasks run"

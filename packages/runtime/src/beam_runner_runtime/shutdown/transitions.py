@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from beam_runner_runtime.shutdown.causes import Cause, ShutdownMessage, StateEvent
+from beam_runner_runtime.shutdown.causes import Cause, ShutdownEvent, ShutdownMessage
 from beam_runner_runtime.shutdown.states import (
     ForkServerState,
     HarnessState,
@@ -15,7 +15,7 @@ from beam_runner_runtime.shutdown.states import (
     LaneState,
     ProgramState,
     ReaperState,
-    SectionState,
+    SectionLifecycle,
     ServerState,
     WorkerState,
 )
@@ -54,16 +54,16 @@ def _make_end_rows(
         *others,
         (ShutdownMessage.ExitProcess, WorkerState.ABORTING),
         (ShutdownMessage.WorkerClosed, WorkerState.CLOSED),
-        (StateEvent.EXITED, WorkerState.GONE),
+        (ShutdownEvent.EXITED, WorkerState.GONE),
     )
 
 
 _W, _J, _S = WorkerState, JobPhase, ServerState
 _WORKERS = (
-    *_make_rows(_W.STANDING_BY, (StateEvent.ASSIGNED, _W.WORKING)),
-    *_make_rows(_W.STANDING_BY, ((StateEvent.SENT_AWAY, StateEvent.EXITED), _W.GONE)),
+    *_make_rows(_W.STANDING_BY, (ShutdownEvent.ASSIGNED, _W.WORKING)),
+    *_make_rows(_W.STANDING_BY, ((ShutdownEvent.SENT_AWAY, ShutdownEvent.EXITED), _W.GONE)),
     *_make_unchanged_rows(
-        _W.WORKING, StateEvent.WORK_SENT, ShutdownMessage.LeaveLoop, ShutdownMessage.CloseLane
+        _W.WORKING, ShutdownEvent.WORK_SENT, ShutdownMessage.LeaveLoop, ShutdownMessage.CloseLane
     ),
     *_make_end_rows(
         _W.WORKING,
@@ -86,108 +86,129 @@ _WORKERS = (
     # The server may send these before it reads `WorkerClosed`.
     *_make_unchanged_rows(
         _W.CLOSED,
-        StateEvent.WORK_SENT,
+        ShutdownEvent.WORK_SENT,
         *(m for m in ShutdownMessage if m is not ShutdownMessage.ExitProcess),
     ),
     *_make_rows(
-        _W.CLOSED, (ShutdownMessage.ExitProcess, _W.ABORTING), (StateEvent.EXITED, _W.GONE)
+        _W.CLOSED, (ShutdownMessage.ExitProcess, _W.ABORTING), (ShutdownEvent.EXITED, _W.GONE)
     ),
-    *_make_unchanged_rows(_W.ABORTING, StateEvent.WORK_SENT, *ShutdownMessage),
-    *_make_rows(_W.ABORTING, (StateEvent.EXITED, _W.GONE)),
-    *_make_unchanged_rows(_W.GONE, StateEvent.WORK_SENT, *ShutdownMessage),
+    *_make_unchanged_rows(_W.ABORTING, ShutdownEvent.WORK_SENT, *ShutdownMessage),
+    *_make_rows(_W.ABORTING, (ShutdownEvent.EXITED, _W.GONE)),
+    *_make_unchanged_rows(_W.GONE, ShutdownEvent.WORK_SENT, *ShutdownMessage),
 )
 _JOBS = (
-    *_make_rows(_J.WAITING, (StateEvent.BEGUN, _J.RUNNING)),
-    *_make_rows(_J.RUNNING, (StateEvent.CANCEL_REQUESTED, _J.CANCELLING)),
-    *_make_unchanged_rows(_J.CANCELLING, StateEvent.CANCEL_REQUESTED),
-    *_make_unchanged_rows(_J.SUSPENDING, StateEvent.CANCEL_REQUESTED, StateEvent.SUSPEND_REQUESTED),
+    *_make_rows(_J.WAITING, (ShutdownEvent.BEGUN, _J.RUNNING)),
+    *_make_rows(_J.RUNNING, (ShutdownEvent.CANCEL_REQUESTED, _J.CANCELLING)),
+    *_make_unchanged_rows(_J.CANCELLING, ShutdownEvent.CANCEL_REQUESTED),
+    *_make_unchanged_rows(
+        _J.SUSPENDING, ShutdownEvent.CANCEL_REQUESTED, ShutdownEvent.SUSPEND_REQUESTED
+    ),
     *(
         row
         for state in (_J.WAITING, _J.RUNNING, _J.CANCELLING)
         for row in _make_rows(
             state,
-            (StateEvent.SUSPEND_REQUESTED, _J.SUSPENDING),
-            (StateEvent.IN_ORDER, _J.TEARING_DOWN),
-            (StateEvent.AT_ONCE, _J.ABORTING),
+            (ShutdownEvent.SUSPEND_REQUESTED, _J.SUSPENDING),
+            (ShutdownEvent.IN_ORDER, _J.TEARING_DOWN),
+            (ShutdownEvent.AT_ONCE, _J.ABORTING),
         )
     ),
-    *_make_rows(_J.SUSPENDING, (StateEvent.AT_ONCE, _J.ABORTING)),
-    *_make_rows(_J.TEARING_DOWN, (StateEvent.ALL_GONE, _J.GONE), (StateEvent.LATE, _J.ABORTING)),
-    *_make_rows(_J.ABORTING, ((StateEvent.ALL_GONE, StateEvent.LATE), _J.GONE)),
+    *_make_rows(_J.SUSPENDING, (ShutdownEvent.AT_ONCE, _J.ABORTING)),
+    *_make_rows(
+        _J.TEARING_DOWN, (ShutdownEvent.ALL_GONE, _J.GONE), (ShutdownEvent.LATE, _J.ABORTING)
+    ),
+    *_make_rows(_J.ABORTING, ((ShutdownEvent.ALL_GONE, ShutdownEvent.LATE), _J.GONE)),
 )
 _LANES = (
     *_make_rows(
-        LaneState.STARTING, (StateEvent.BEGUN, LaneState.IDLE), (StateEvent.EXITED, LaneState.GONE)
+        LaneState.STARTING,
+        (ShutdownEvent.BEGUN, LaneState.IDLE),
+        (ShutdownEvent.EXITED, LaneState.GONE),
     ),
     *_make_rows(
         LaneState.IDLE,
-        (StateEvent.WORK_SENT, LaneState.BUNDLE),
-        (StateEvent.LOOP_SENT, LaneState.LOOP),
-        ((ShutdownMessage.CloseLane, StateEvent.EXITED), LaneState.GONE),
+        (ShutdownEvent.WORK_SENT, LaneState.BUNDLE),
+        (ShutdownEvent.LOOP_SENT, LaneState.LOOP),
+        ((ShutdownMessage.CloseLane, ShutdownEvent.EXITED), LaneState.GONE),
     ),
     *_make_rows(
         LaneState.BUNDLE,
-        (StateEvent.WORK_DONE, LaneState.IDLE),
-        (StateEvent.EXITED, LaneState.GONE),
+        (ShutdownEvent.WORK_DONE, LaneState.IDLE),
+        (ShutdownEvent.EXITED, LaneState.GONE),
     ),
     *_make_rows(
         LaneState.LOOP,
         (ShutdownMessage.LeaveLoop, LaneState.LOOP),
-        (StateEvent.WORK_DONE, LaneState.IDLE),
-        ((ShutdownMessage.ExitProcess, StateEvent.EXITED), LaneState.GONE),
+        (ShutdownEvent.WORK_DONE, LaneState.IDLE),
+        ((ShutdownMessage.ExitProcess, ShutdownEvent.EXITED), LaneState.GONE),
     ),
 )
 _SECTIONS = (
-    *_make_rows(SectionState.RUNNING, (StateEvent.WORK_DONE, SectionState.GONE)),
-    *_make_rows(SectionState.RUNNING, (StateEvent.AT_ONCE, SectionState.CANCELLED)),
+    *_make_rows(SectionLifecycle.RUNNING, (ShutdownEvent.WORK_DONE, SectionLifecycle.GONE)),
+    *_make_rows(SectionLifecycle.RUNNING, (ShutdownEvent.AT_ONCE, SectionLifecycle.CANCELLED)),
     *_make_rows(
-        SectionState.CANCELLED, ((StateEvent.WORK_DONE, StateEvent.LATE), SectionState.GONE)
+        SectionLifecycle.CANCELLED,
+        ((ShutdownEvent.WORK_DONE, ShutdownEvent.LATE), SectionLifecycle.GONE),
     ),
 )
 _SERVERS = (
     *_make_rows(
-        _S.STARTING, (StateEvent.BEGUN, _S.SERVING), (StateEvent.STOP_REQUESTED, _S.STOPPING)
+        _S.STARTING, (ShutdownEvent.BEGUN, _S.SERVING), (ShutdownEvent.STOP_REQUESTED, _S.STOPPING)
     ),
-    *_make_rows(_S.SERVING, ((StateEvent.STOP_REQUESTED, StateEvent.OWNER_GONE), _S.STOPPING)),
-    *_make_unchanged_rows(_S.STOPPING, StateEvent.STOP_REQUESTED),
-    *_make_rows(_S.STOPPING, ((StateEvent.ALL_GONE, StateEvent.LATE), _S.GONE)),
-    *(StateTransition(state, StateEvent.EXITED, _S.GONE) for state in _S if state is not _S.GONE),
+    *_make_rows(
+        _S.SERVING, ((ShutdownEvent.STOP_REQUESTED, ShutdownEvent.OWNER_GONE), _S.STOPPING)
+    ),
+    *_make_unchanged_rows(_S.STOPPING, ShutdownEvent.STOP_REQUESTED),
+    *_make_rows(_S.STOPPING, ((ShutdownEvent.ALL_GONE, ShutdownEvent.LATE), _S.GONE)),
+    *(
+        StateTransition(state, ShutdownEvent.EXITED, _S.GONE)
+        for state in _S
+        if state is not _S.GONE
+    ),
 )
 _F, _R, _H = ForkServerState, ReaperState, HarnessState
 _FORK_SERVERS = (
     *_make_rows(
         _F.IMPORTING,
-        (StateEvent.BEGUN, _F.READY),
-        (StateEvent.EXITED, _F.IMPORTING),
-        (StateEvent.LATE, _F.LOST),
-        (StateEvent.STOP_REQUESTED, _F.STOPPING),
+        (ShutdownEvent.BEGUN, _F.READY),
+        (ShutdownEvent.EXITED, _F.IMPORTING),
+        (ShutdownEvent.LATE, _F.LOST),
+        (ShutdownEvent.STOP_REQUESTED, _F.STOPPING),
     ),
     *_make_rows(
         _F.READY,
-        (StateEvent.EXITED, _F.IMPORTING),
-        (StateEvent.LATE, _F.LOST),
-        (StateEvent.STOP_REQUESTED, _F.STOPPING),
+        (ShutdownEvent.EXITED, _F.IMPORTING),
+        (ShutdownEvent.LATE, _F.LOST),
+        (ShutdownEvent.STOP_REQUESTED, _F.STOPPING),
     ),
     *_make_unchanged_rows(
-        _F.STOPPING, StateEvent.BEGUN, StateEvent.LATE, StateEvent.STOP_REQUESTED
+        _F.STOPPING, ShutdownEvent.BEGUN, ShutdownEvent.LATE, ShutdownEvent.STOP_REQUESTED
     ),
-    *_make_rows(_F.STOPPING, (StateEvent.EXITED, _F.GONE)),
-    *_make_unchanged_rows(_F.LOST, StateEvent.LATE, StateEvent.STOP_REQUESTED, StateEvent.EXITED),
-    *_make_unchanged_rows(_F.GONE, StateEvent.STOP_REQUESTED),
+    *_make_rows(_F.STOPPING, (ShutdownEvent.EXITED, _F.GONE)),
+    *_make_unchanged_rows(
+        _F.LOST, ShutdownEvent.LATE, ShutdownEvent.STOP_REQUESTED, ShutdownEvent.EXITED
+    ),
+    *_make_unchanged_rows(_F.GONE, ShutdownEvent.STOP_REQUESTED),
 )
 _REAPERS = (
-    *_make_rows(_R.WATCHING, ((StateEvent.OWNER_GONE, StateEvent.STOP_REQUESTED), _R.ENDING)),
-    *_make_rows(_R.WATCHING, (StateEvent.EXITED, _R.GONE)),
-    *_make_rows(_R.ENDING, ((StateEvent.ALL_GONE, StateEvent.LATE, StateEvent.EXITED), _R.GONE)),
+    *_make_rows(_R.WATCHING, ((ShutdownEvent.OWNER_GONE, ShutdownEvent.STOP_REQUESTED), _R.ENDING)),
+    *_make_rows(_R.WATCHING, (ShutdownEvent.EXITED, _R.GONE)),
+    *_make_rows(
+        _R.ENDING, ((ShutdownEvent.ALL_GONE, ShutdownEvent.LATE, ShutdownEvent.EXITED), _R.GONE)
+    ),
 )
 _HARNESSES = (
     *_make_rows(
-        _H.STARTING, (StateEvent.BEGUN, _H.WORKING), ((StateEvent.LATE, StateEvent.EXITED), _H.GONE)
+        _H.STARTING,
+        (ShutdownEvent.BEGUN, _H.WORKING),
+        ((ShutdownEvent.LATE, ShutdownEvent.EXITED), _H.GONE),
     ),
-    *_make_rows(_H.WORKING, (StateEvent.STOP_REQUESTED, _H.ENDING), (StateEvent.EXITED, _H.GONE)),
-    *_make_rows(_H.ENDING, ((StateEvent.LATE, StateEvent.EXITED), _H.GONE)),
+    *_make_rows(
+        _H.WORKING, (ShutdownEvent.STOP_REQUESTED, _H.ENDING), (ShutdownEvent.EXITED, _H.GONE)
+    ),
+    *_make_rows(_H.ENDING, ((ShutdownEvent.LATE, ShutdownEvent.EXITED), _H.GONE)),
 )
-_PROGRAMS = _make_rows(ProgramState.WORKING, (StateEvent.EXITED, ProgramState.GONE))
+_PROGRAMS = _make_rows(ProgramState.WORKING, (ShutdownEvent.EXITED, ProgramState.GONE))
 
 TRANSITIONS: tuple[StateTransition, ...] = (
     *(*_SERVERS, *_JOBS, *_LANES, *_SECTIONS, *_WORKERS),
