@@ -198,7 +198,7 @@ def _arrow_to_python_converter(arrow: pa.DataType) -> Convert | None:
 
 
 def _arrow_column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
-    """Returns a column with the given values.
+    """Returns an Arrow column with the given values.
 
     Raises:
         ValueError: a value doesn't fit the column.

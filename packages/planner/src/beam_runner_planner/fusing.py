@@ -23,7 +23,7 @@ from beam_runner_planner.steps import Step, buffer_id, buffer_sink, buffer_sourc
 
 @attrs.define(eq=False)
 class StageSteps:
-    """Steps that run together.
+    """Stage under construction: steps that run together.
 
     Attributes:
         source: the edge by which elements enter the stage.

@@ -57,7 +57,7 @@ class FusedStage:
 
 @attrs.frozen
 class FusedPipeline:
-    """The result of fusion.
+    """Fused stages, and the pipeline's components after fusion.
 
     Attributes:
         components: the pipeline's components, with the additions of fusion.

@@ -198,10 +198,10 @@ class JobPlan:
 
     @property
     def shares_one_interpreter(self) -> bool:
-        """Whether bundles side by side would only take turns at its one interpreter.
+        """Whether parallel bundles gain nothing, because all of them share one Python interpreter.
 
-        With state they don't: an SDK waits for the runner with each cell that it reads or writes.
-        In a stream a bundle that has time must not wait for another one to show that it has, too.
+        Parallel bundles with state gain time, because an SDK waits for the runner at each access to
+        a state cell. In a stream, a short bundle must not wait for a long one.
         """
         stateful = any(stage.stateful is not None for stage in self.stages.values())
         return self.one_interpreter and not self.streaming and not stateful

@@ -65,7 +65,7 @@ def unsupported_features(
 
 
 def _shorten_names(names: list[str]) -> str:
-    """Returns the first of the transforms, which introduces the feature."""
+    """Returns the first of the transforms' names, and the number of the others."""
     others = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"'{names[0]}'{others}"
 

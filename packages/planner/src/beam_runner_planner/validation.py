@@ -37,7 +37,7 @@ _PARTS: Mapping[str, int] = {
 
 
 def parse_valid_pipeline(data: bytes) -> _protos.Pipeline:
-    """Returns a pipeline whose parts can all be parsed and followed. Linear in its size.
+    """Parses a serialized pipeline and checks its structure, in linear time.
 
     Raises:
         InvalidPipeline: the text names the first few problems, and their places.

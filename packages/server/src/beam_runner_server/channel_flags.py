@@ -63,7 +63,7 @@ class ChannelSettings:
 
 
 def add_channel_flags(flag: Callable[..., Any]) -> None:
-    """Adds the flags."""
+    """Adds the flags for the address at which executors reach the server."""
     flag(
         "--channel-host",
         metavar="HOST",

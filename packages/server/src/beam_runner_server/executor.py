@@ -56,7 +56,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @attrs.frozen
 class ExecutorSettings:
-    """How jobs are run.
+    """Settings with which a server runs jobs.
 
     Attributes:
         folders: where jobs have their files.

@@ -17,19 +17,19 @@ _UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-
 
 
 def parse_port(text: str) -> int:
-    """Returns a port; 0 selects a free one."""
+    """Parses a port number; 0 selects a free port."""
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
     return int(text)
 
 
 def parse_process_id(text: str) -> int:
-    """Returns the id of a process."""
+    """Parses a process id."""
     return _parse_positive_integer(text, "the id of a process")
 
 
 def parse_duration(text: str) -> float | None:
-    """Returns the seconds of a duration in Go's format, or in days; None for a negative duration."""
+    """Parses a duration in Go's format or in days; returns seconds, or None for a negative duration."""
     if re.fullmatch(r"-(\d+(\.\d+)?)(d|h|m|s|ms|us|ns)?", text):
         return None
     parts = re.findall(r"(\d+(?:\.\d+)?)(d|h|ms|m|s|us|ns)", text)
@@ -39,7 +39,7 @@ def parse_duration(text: str) -> float | None:
 
 
 def parse_retention(text: str) -> float:
-    """Returns the seconds of a non-negative duration."""
+    """Parses a non-negative duration; returns seconds."""
     seconds = 0.0 if text == "0" else parse_duration(text)
     if seconds is None:
         raise argparse.ArgumentTypeError(f"expected a duration of 0 or more, got {text!r}")
@@ -47,14 +47,14 @@ def parse_retention(text: str) -> float:
 
 
 def parse_boolean(text: str) -> bool:
-    """Returns a boolean in Go's format."""
+    """Parses a boolean in Go's format."""
     if text.lower() not in ("true", "false"):
         raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
     return text.lower() == "true"
 
 
 def parse_data_location(text: str) -> StoreSpec:
-    """Returns a store by its URL, or by the path of a folder."""
+    """Parses the URL of a store, or the path of a folder as a store."""
     try:
         return parse_data_dir(text)
     except ValueError as error:
@@ -62,12 +62,12 @@ def parse_data_location(text: str) -> StoreSpec:
 
 
 def parse_state_dir(text: str) -> StoreSpec | Path:
-    """Returns a store by its URL, or a folder."""
+    """Parses the URL of a store, or the path of a folder."""
     return parse_data_dir(text) if "://" in text else Path(text)
 
 
 def parse_attempts(text: str) -> int:
-    """Returns a number of attempts."""
+    """Parses a positive number of attempts."""
     return _parse_positive_integer(text, "a number of 1 or more")
 
 
@@ -81,7 +81,7 @@ def parse_max_attempts(text: str) -> int | None:
 
 
 def parse_cores(text: str) -> int:
-    """Returns a number of cores."""
+    """Parses a positive number of cores."""
     return _parse_positive_integer(text, "a number of cores of 1 or more")
 
 

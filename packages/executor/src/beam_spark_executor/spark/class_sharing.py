@@ -23,7 +23,7 @@ _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 
 
 def shared_classes_file() -> Path:
-    """Returns the path of the file for this server's Java and Spark, whether or not the file exists."""
+    """Returns the path of the shared class file for this server's Java and Spark, whether or not the file exists."""
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else shutil.which("java") or java_path_of_wheel()
     jars = Path(_find_spark_home(), "jars").resolve()
@@ -32,7 +32,7 @@ def shared_classes_file() -> Path:
 
 
 def archive_use_options(user_options: str) -> str:
-    """Returns Java's options to map the file; none if the file is missing, or if ``user_options`` configure sharing."""
+    """Returns Java's options to map the shared class file; none if the file is missing, or if ``user_options`` configure sharing."""
     file = shared_classes_file()
     if re.search(r"Archive|-Xshare", user_options) or not file.is_file():
         return ""
@@ -40,5 +40,5 @@ def archive_use_options(user_options: str) -> str:
 
 
 def archive_creation_options(file: Path) -> str:
-    """Returns Java's options to write such a file at exit."""
+    """Returns Java's options to write the shared class file at exit."""
     return f"-XX:ArchiveClassesAtExit={file} {_QUIET}"

@@ -1,4 +1,4 @@
-"""The number of tasks that the application's executors can run at once. Executors come, go, and are lost."""
+"""Number of tasks that the application's executors can run in parallel. Executors start, stop and fail."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ClusterCores:
 
 
 def max_concurrent_tasks(registered: int, conf: Mapping[str, str]) -> int:
-    """Returns how many tasks may be requested at once.
+    """Returns the maximum number of tasks that may run in parallel.
 
     Args:
         registered: the cores of all registered executors.

@@ -74,8 +74,9 @@ def open_job_server_socket() -> socket.socket:
 
 
 def _start_daemon_at_job_server() -> int | None:
-    """Returns a file that signals the exit of a daemon of the job server's fork server, if it has one
-    for this Python.
+    """Starts a daemon at the fork server of the job server; None without a fork server for this Python.
+
+    Returns a file that signals the exit of the daemon.
     """
     server = _job_server_pid()
     if server is not None:
@@ -97,7 +98,10 @@ def _job_server_pid() -> int | None:
 def _start_daemon_at_java_process(
     prepare: Callable[[], None], run_daemon: Callable[[], None]
 ) -> int:
-    """Returns the same for a fork server of the Java process, which is created if needed."""
+    """Starts a daemon at the fork server of the Java process, and creates that fork server if needed.
+
+    Returns a file that signals the exit of the daemon.
+    """
     owner = os.getppid()
     name = f"\0beam-spark-fork-server-{os.getuid()}-{owner}"
     for _ in range(_ATTEMPTS):

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class SparkHealthCheck:
-    """A thread that asks one question at a time, as often as callers want to know the answer.
+    """Health check in a separate thread, which sends Spark one request at a time.
 
     Args:
         ask: the question; it may block without end, but it must not raise.
@@ -30,7 +30,7 @@ class SparkHealthCheck:
         self._thread: threading.Thread | None = None
 
     def is_healthy(self) -> bool | None:
-        """Returns the current answer; None if it didn't arrive in time, which is logged once. Any
+        """Returns whether Spark responds; None if Spark didn't respond in time, which is logged once. Any
         thread may call it.
         """
         with self._changed:

@@ -136,7 +136,7 @@ def _write_part(
 
 
 class _TimestampedBatches:
-    """Adds to each batch the earliest time of its rows, and records the latest time of all."""
+    """Converter of batches, which adds the earliest time of each batch and records the latest time."""
 
     def __init__(self, times: RowTimes) -> None:
         self._times = times

@@ -118,7 +118,7 @@ class RunningSpark:
 
     @property
     def slots(self) -> int | None:
-        """How many tasks Spark runs at once; None if it depends on the cluster, or if a program also uses Spark."""
+        """Number of tasks that Spark runs in parallel; None if it depends on the cluster, or if a program also uses Spark."""
         return None if self._settings.session is not None else slots_of_master(self.master)
 
     @property

@@ -198,7 +198,7 @@ def add_slots(master: str) -> tuple[str, int | None]:
 
 
 def slots_of_master(master: str) -> int | None:
-    """Returns how many tasks run at once under a master URL of ``add_slots``; None if it depends on a cluster."""
+    """Returns the number of parallel tasks under a master URL of ``add_slots``; None if it depends on a cluster."""
     found = re.fullmatch(r"local\[(\d+),\d+\]", master)
     return None if found is None else int(found[1])
 

@@ -132,7 +132,7 @@ class SparkJobs:
         return TaskCounts(done, running, known)
 
     def cancel(self) -> None:
-        """Stops all Spark jobs of this Beam job, and no others; returns at once."""
+        """Stops all Spark jobs of this Beam job, and no others; doesn't wait for their end."""
         if self._tables is not None:
             self._tables.stop()
         self._spark.context.cancelJobGroup(self._group)

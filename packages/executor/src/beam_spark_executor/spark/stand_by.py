@@ -102,7 +102,7 @@ class StandByKeeper:
         self._waiting: StandBy | None = None
 
     def ensure_standby(self) -> None:
-        """Starts a waiting task if none exists; returns at once."""
+        """Starts a waiting task if none exists, without waiting for its start."""
         with self._lock:
             if not self._wanted or self._waiting is not None:
                 return

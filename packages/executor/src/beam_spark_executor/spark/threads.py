@@ -13,7 +13,7 @@ _LOGGER = logging.getLogger(__name__)
 def start_job_thread(
     name: str, work: Callable[[], None], on_break: Callable[[BaseException], None]
 ) -> InheritableThread:
-    """Starts a daemon thread with a job group and a scheduler pool of its own.
+    """Starts a daemon thread with a separate Spark job group and scheduler pool.
 
     Args:
         name: the name of the thread.

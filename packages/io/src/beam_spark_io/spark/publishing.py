@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class StagedTableFiles:
-    """The written files.
+    """Files that one attempt has written into a staging folder.
 
     Attributes:
         folder: the staging folder; empty if nothing was written.
@@ -30,7 +30,7 @@ class StagedTableFiles:
     files: tuple[str, ...]
 
     def to_bytes(self) -> bytes:
-        """Returns the record as an element."""
+        """Encodes the record as one element of a PCollection."""
         return json.dumps(attrs.asdict(self)).encode()
 
     @classmethod
