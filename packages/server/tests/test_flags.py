@@ -25,7 +25,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.fixture(autouse=True)
 def no_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hides all installed extensions."""
-    monkeypatch.setattr(flags, "find", lambda: ())
+    monkeypatch.setattr(flags, "find_extensions", lambda: ())
 
 
 def test_flags_have_defaults() -> None:
@@ -192,7 +192,7 @@ def test_version_flag_prints_version(capsys: pytest.CaptureFixture[str]) -> None
 def test_extensions_are_served_with_guarded_server(
     monkeypatch: pytest.MonkeyPatch, flags: list[str]
 ) -> None:
-    monkeypatch.setattr("beam_runner_server.flags.find", lambda: (Mock(),))
+    monkeypatch.setattr("beam_runner_server.flags.find_extensions", lambda: (Mock(),))
     assert len(parse_command_line(flags, PlainProgram()).extensions) == 1
 
 
