@@ -13,12 +13,12 @@ from pathlib import Path
 import attrs
 from beam_runner_engine.keyed.composite_triggers import create_machine
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.stateful import StatefulShard
 from beam_runner_engine.keyed.stateful_records import StatefulSpec
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
-from beam_runner_engine.keyed.triggers import Instant
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.keyed.triggers import TriggerTime
+from beam_runner_engine.testing.stores import MemoryCellStore
 from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.timestamp_combiners import TimestampCombiner
 from beam_runner_model.triggers import (
@@ -72,26 +72,26 @@ STEPS = ("element", "element", "element", "time passes", "the end passes", "elem
 def firings(trigger: Trigger) -> list[str]:
     """Returns what a trigger does after each of the steps."""
     asked = create_machine(trigger)
-    state, at = asked.initial, Instant(ended=False, processing_time=0)
+    state, at = asked.initial, TriggerTime(ended=False, processing_time=0)
     cells: list[str] = []
     for step in STEPS:
         if cells and cells[-1] in ("fires, finished", "dropped", ""):
             cells.append("dropped" if step == "element" else "")
             continue
         if step == "element":
-            state = asked.add(state, 1, at)
+            state = asked.add_elements(state, 1, at)
         elif step == "time passes":
             at = at._replace(processing_time=1)
         else:
             at = at._replace(ended=True)
         asks = {
-            "time passes": asked.next_wake(state) is not None,
+            "time passes": asked.get_next_wake(state) is not None,
             "the end passes": asked.watches_end,
         }
-        if not asks.get(step, True) or not asked.ready(state, at):
+        if not asks.get(step, True) or not asked.is_ready(state, at):
             cells.append("-")
         else:
-            state, finished = asked.fire(state, at)
+            state, finished = asked.fire_trigger(state, at)
             cells.append("fires, finished" if finished else "fires")
     return cells
 
@@ -104,29 +104,29 @@ FIXED = WindowingStrategy(FixedWindows(T + 1))
 def _element(offset: int) -> str:
     grouper = TriggeredGrouper(
         attrs.evolve(FIXED, timestamp_combiner=TimestampCombiner.EARLIEST, allowed_lateness=1),
-        MemoryStore(),
+        MemoryCellStore(),
     )
-    grouper.process([KEY], [WINDOW], [T], [b""], Now(T + offset))
-    return "on time" if grouper.commit().summary.min_hold == T else "late"
+    grouper.process_elements([KEY], [WINDOW], [T], [b""], CurrentTimes(T + offset))
+    return "on time" if grouper.finish_bundle().summary.min_hold == T else "late"
 
 
 def _default_trigger(offset: int) -> str:
-    grouper = TriggeredGrouper(FIXED, MemoryStore())
-    grouper.process([KEY], [WINDOW], [0], [b""], Now(0))
-    return "fires" if grouper.advance(Now(T + offset)) else "waits"
+    grouper = TriggeredGrouper(FIXED, MemoryCellStore())
+    grouper.process_elements([KEY], [WINDOW], [0], [b""], CurrentTimes(0))
+    return "fires" if grouper.advance_time(CurrentTimes(T + offset)) else "waits"
 
 
 def _closing(offset: int) -> str:
-    grouper = TriggeredGrouper(FIXED, MemoryStore())
-    grouper.process([KEY], [WINDOW], [0], [b""], Now(T + offset))
-    return "closed" if grouper.commit().dropped else "open"
+    grouper = TriggeredGrouper(FIXED, MemoryCellStore())
+    grouper.process_elements([KEY], [WINDOW], [0], [b""], CurrentTimes(T + offset))
+    return "closed" if grouper.finish_bundle().dropped else "open"
 
 
 def _after_processing_time(offset: int) -> str:
     trigger = AfterProcessingTime((Delay(T),))
-    grouper = TriggeredGrouper(attrs.evolve(FIXED, trigger=trigger), MemoryStore())
-    grouper.process([KEY], [WINDOW], [0], [b""], Now(0, 0))
-    return "fires" if grouper.advance(Now(0, T + offset)) else "waits"
+    grouper = TriggeredGrouper(attrs.evolve(FIXED, trigger=trigger), MemoryCellStore())
+    grouper.process_elements([KEY], [WINDOW], [0], [b""], CurrentTimes(0, 0))
+    return "fires" if grouper.advance_time(CurrentTimes(0, T + offset)) else "waits"
 
 
 def _stateful(*, sorted_input: bool = False) -> StatefulShard:
@@ -135,26 +135,30 @@ def _stateful(*, sorted_input: bool = False) -> StatefulShard:
     spec = StatefulSpec(
         strategy, on_window_expiration=not sorted_input, time_sorted_input=sorted_input
     )
-    shard = StatefulShard(spec, MemoryStore())
-    shard.admit([KEY], [window], [T], [b""], Now(0))
+    shard = StatefulShard(spec, MemoryCellStore())
+    shard.admit_elements([KEY], [window], [T], [b""], CurrentTimes(0))
     return shard
 
 
 def _sorted_element(offset: int) -> str:
-    return "goes on" if _stateful(sorted_input=True).take_next_due(Now(T + offset)) else "waits"
+    return (
+        "goes on"
+        if _stateful(sorted_input=True).take_next_work(CurrentTimes(T + offset))
+        else "waits"
+    )
 
 
 def _expiry(offset: int) -> str:
-    return "expired" if _stateful().take_next_due(Now(T + offset)) else "open"
+    return "expired" if _stateful().take_next_work(CurrentTimes(T + offset)) else "open"
 
 
 def _timer(domain: TimeDomain) -> Callable[[int], str]:
     def moment(offset: int) -> str:
-        shard = StatefulShard(StatefulSpec(WindowingStrategy()), MemoryStore())
+        shard = StatefulShard(StatefulSpec(WindowingStrategy()), MemoryCellStore())
         shard.set_timer(Timer(KEY, b"", "family", "", domain, T, None))
         event_time = domain is TimeDomain.EVENT_TIME
-        now = Now(T + offset, 0) if event_time else Now(0, T + offset)
-        return "rings" if shard.take_next_due(now) else "waits"
+        now = CurrentTimes(T + offset, 0) if event_time else CurrentTimes(0, T + offset)
+        return "rings" if shard.take_next_work(now) else "waits"
 
     return moment
 

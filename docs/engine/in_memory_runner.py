@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.scheduler.commands import Bundle, FailJob, FinishJob, OpenBundles, WakeAt
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import (
@@ -34,7 +34,7 @@ from beam_runner_engine.scheduler.specs import (
     StageKind,
     StageSpec,
 )
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.testing.stores import MemoryCellStore
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.times import MIN_TIMESTAMP, Timestamp
@@ -53,7 +53,7 @@ class Row(NamedTuple):
     window: Window = GLOBAL_WINDOW
 
 
-Process: TypeAlias = Callable[[Bundle, MemoryStore], tuple[list[Row], dict[str, Any]]]
+Process: TypeAlias = Callable[[Bundle, MemoryCellStore], tuple[list[Row], dict[str, Any]]]
 """Makes of a bundle, and the state of its shard, the rows it puts out, and what else is to tell."""
 Transform: TypeAlias = tuple[StageSpec, Process]
 Steps: TypeAlias = Sequence[tuple[Timestamp, Sequence[tuple[Timestamp, Any]]]]
@@ -62,7 +62,7 @@ Steps: TypeAlias = Sequence[tuple[Timestamp, Sequence[tuple[Timestamp, Any]]]]
 def read(name: str, steps: Steps) -> Transform:
     """A source: each second a step, of a new watermark (ms) and timestamped values before it."""
 
-    def process(bundle: Bundle, _: MemoryStore) -> tuple[list[Row], dict[str, Any]]:
+    def process(bundle: Bundle, _: MemoryCellStore) -> tuple[list[Row], dict[str, Any]]:
         """Takes one step; what is left is a residual for later, with the watermark it came to."""
         source, step = bundle.inputs[0].data, bundle.inputs[0].estimator_state or 0
         watermark, values = steps[step]
@@ -88,7 +88,7 @@ def flat_map(
     """
     mapping = SideWindowOf(side_windows or GlobalWindows())
 
-    def process(bundle: Bundle, _: MemoryStore) -> tuple[list[Row], dict[str, Any]]:
+    def process(bundle: Bundle, _: MemoryCellStore) -> tuple[list[Row], dict[str, Any]]:
         """Goes through the elements in the windows that are meant; the others come later."""
         out: list[Row] = []
         for one in bundle.inputs:
@@ -96,7 +96,7 @@ def flat_map(
                 read = {
                     side.name: [row.value for row in rows_of(side.data, [side.window])]
                     for side in bundle.side_inputs
-                    if side.window == mapping.side_window(window)
+                    if side.window == mapping.map_window(window)
                 }
                 into = (window,) if windows is None else assign_windows(windows, time)
                 for result in function(value, *(read[side] for side in sides)):
@@ -110,18 +110,18 @@ def flat_map(
 def group_by_key(name: str, input: str, strategy: WindowingStrategy) -> Transform:
     """Groups pairs by key and window, and puts out a key and a list of values for each pane."""
 
-    def process(bundle: Bundle, store: MemoryStore) -> tuple[list[Row], dict[str, Any]]:
+    def process(bundle: Bundle, store: MemoryCellStore) -> tuple[list[Row], dict[str, Any]]:
         """Adds the bundle's elements to the shard, then lets time come to where the bundle ends."""
-        now = Now(bundle.input_watermark, bundle.processing_time, bundle.output_watermark)
+        now = CurrentTimes(bundle.input_watermark, bundle.processing_time, bundle.output_watermark)
         rows = rows_of(one.data for one in bundle.inputs)
         keys = [repr(row.value[0]).encode() for row in rows]
         windows = [encode_window(row.window) for row in rows]
         times, values = [row.timestamp for row in rows], [row.value for row in rows]
         grouper = TriggeredGrouper(strategy, store)
-        panes = grouper.process(keys, windows, times, values, now)
-        panes += grouper.advance(attrs.evolve(now, watermark=bundle.end_watermark))
-        commit = grouper.commit()
-        store.commit(commit.deltas)
+        panes = grouper.process_elements(keys, windows, times, values, now)
+        panes += grouper.advance_time(attrs.evolve(now, watermark=bundle.end_watermark))
+        commit = grouper.finish_bundle()
+        store.commit_deltas(commit.deltas)
         out = []
         for pane in panes:
             if pane.values:
@@ -141,7 +141,7 @@ def run(*pipeline: Transform) -> dict[str, list[Row]]:
     stages = tuple(stage for stage, _ in pipeline)
     scheduler = Scheduler(GraphSpec(stages, roots=("impulse",)))
     processes = {stage.name: process for stage, process in pipeline}
-    stores: defaultdict[tuple[str, int | None], MemoryStore] = defaultdict(MemoryStore)
+    stores: defaultdict[tuple[str, int | None], MemoryCellStore] = defaultdict(MemoryCellStore)
     collections: defaultdict[str, list[Row]] = defaultdict(list)
 
     def answer(bundle: Bundle) -> Event:
@@ -156,7 +156,7 @@ def run(*pipeline: Transform) -> dict[str, list[Row]]:
     time = 0
     events: deque[Event] = deque([Start(time, outputs("impulse", [Row(b"")]))])
     while True:
-        for command in scheduler.handle(events.popleft() if events else Tick(time)):
+        for command in scheduler.handle_event(events.popleft() if events else Tick(time)):
             match command:
                 case OpenBundles(_, bundles):
                     events.extend(map(answer, bundles))

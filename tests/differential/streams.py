@@ -22,9 +22,9 @@ from apache_beam.transforms import trigger as beam_triggers
 from apache_beam.transforms.window import TimestampedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
-from beam_runner_engine.keyed.groups import Group
-from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.keyed.groups import WindowPane
+from beam_runner_engine.keyed.now import CurrentTimes
+from beam_runner_engine.testing.stores import MemoryCellStore
 from beam_runner_model import strategy as strategies
 from beam_runner_model import triggers
 from beam_runner_model import window_fns as engine_windows
@@ -211,7 +211,7 @@ def expected(spec: StreamSpec, name: str) -> sink.Outputs:
 def _grouped(
     events: tuple[tuple[Any, ...], ...], strategy: strategies.WindowingStrategy
 ) -> Counter[str]:
-    store, now, rows = MemoryStore(), Now(), Counter[str]()
+    store, now, rows = MemoryCellStore(), CurrentTimes(), Counter[str]()
     held = MAX_TIMESTAMP
     for event in (*events, ("watermark", None)):
         grouper = TriggeredGrouper(strategy, store)
@@ -222,15 +222,15 @@ def _grouped(
                 encoded = [encode_window(window) for window in windows]
                 many = len(encoded)
                 times, values = [1000 * time] * many, [value] * many
-                panes = grouper.process([key.encode()] * many, encoded, times, values, now)
+                panes = grouper.process_elements([key.encode()] * many, encoded, times, values, now)
             case ("watermark", time):
                 now = attrs.evolve(now, watermark=MAX_TIMESTAMP if time is None else 1000 * time)
-                panes = grouper.advance(now)
+                panes = grouper.advance_time(now)
             case ("clock", seconds):
                 now = attrs.evolve(now, processing_time=now.processing_time + 1000 * seconds)
-                panes = grouper.advance(now)
-        commit = grouper.commit()
-        store.commit(commit.deltas)
+                panes = grouper.advance_time(now)
+        commit = grouper.finish_bundle()
+        store.commit_deltas(commit.deltas)
         held = min((time for time, _ in commit.summary.holds), default=MAX_TIMESTAMP)
         rows.update(_row(strategy, pane) for pane in panes)
     return rows
@@ -268,7 +268,7 @@ def _played_row(key: str, window: Any, text: str) -> str:
     return f"str {keyed_text(key, text)!r} @{sink.told(f'{last} {window}')} pane 3 0 0 11"
 
 
-def _row(strategy: strategies.WindowingStrategy, group: Group) -> str:
+def _row(strategy: strategies.WindowingStrategy, group: WindowPane) -> str:
     """Returns a row in the format of the sink."""
     window: Any = decode_window(strategy.window_coder, group.window)
     shown = "GlobalWindow"

@@ -8,7 +8,7 @@ import attrs
 import pyarrow as pa
 from beam_runner_data.grouping.groups import group_into_chunks
 from beam_runner_data.rows.columns import build_batch
-from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.groups import WindowPane
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_model.chunks import GroupChunk, KeyedChunk
 from beam_runner_model.panes import ONLY_FIRING, encode_pane
@@ -60,12 +60,12 @@ class ColumnsGrouper:
             framed = [len(v).to_bytes(_HEADER, "big") + v for v in values]
             self.batches.append(keyed(keys, windows, timestamps, framed))
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[WindowPane]:
         for chunk in self.group(self.batches, self.strategy, self.merger):
             assert chunk.pane == encode_pane(ONLY_FIRING)
             for index, key in enumerate(chunk.keys):
                 windows = chunk.windows
-                yield Group(
+                yield WindowPane(
                     key,
                     windows if isinstance(windows, bytes) else windows[index],
                     chunk.timestamps[index],
@@ -104,7 +104,9 @@ class JoinParity:
         """Returns a window with this end."""
         return OpaqueWindow(b"w", end)
 
-    def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
+    def merge_windows(
+        self, windows_of_keys: Sequence[Collection[Window]]
+    ) -> list[dict[Window, Window]]:
         self.asked += 1
         return [dict(self._joined(windows)) for windows in windows_of_keys]
 

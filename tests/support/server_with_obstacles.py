@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from beam_runner_engine.dispatch.lease import LoopLease
+from beam_runner_engine.dispatch.lease import SchedulerLease
 from beam_runner_runtime.processes.placement import ProcessPlacement
 from beam_runner_storage.journal.errors import JournalUnavailable
 from beam_runner_storage.journal.journal import Journal
@@ -28,7 +28,7 @@ _FOLDER = Path(os.environ.get("OBSTACLES", ""))
 _append, _start_lane, _may_begin = (
     Journal.append_entries,
     ProcessPlacement.start_lane,
-    LoopLease.can_start,
+    SchedulerLease.can_start_loop,
 )
 
 
@@ -50,7 +50,7 @@ def start_lane(placement: ProcessPlacement, lane: Any) -> None:
     threading.Thread(target=start, daemon=True).start()
 
 
-def may_begin(lease: LoopLease, now: float) -> bool:
+def may_begin(lease: SchedulerLease, now: float) -> bool:
     """Refuses the loop while the obstacle exists."""
     return not (_FOLDER / "loop").exists() and _may_begin(lease, now)
 
@@ -58,5 +58,5 @@ def may_begin(lease: LoopLease, now: float) -> bool:
 if __name__ == "__main__":
     Journal.append_entries = append  # type: ignore[method-assign]
     ProcessPlacement.start_lane = start_lane  # type: ignore[method-assign]
-    LoopLease.can_start = may_begin  # type: ignore[method-assign]
+    SchedulerLease.can_start_loop = may_begin  # type: ignore[method-assign]
     sys.exit(main())

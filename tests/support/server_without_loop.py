@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from beam_runner_engine.dispatch.lease import LoopLease
+from beam_runner_engine.dispatch.lease import SchedulerLease
 from beam_spark_executor.cli import main
 
-LoopLease.can_start = lambda lease, now: False  # type: ignore[method-assign]
+SchedulerLease.can_start_loop = lambda lease, now: False  # type: ignore[method-assign]
 sys.exit(main())

@@ -106,9 +106,9 @@ def test_python_merger_returns_merged_windows(harness: EmbeddedHarness, tmp_path
     even, later, odd = window(10, "even"), window(20, "even"), window(11, "odd")
     asked = [[even, later, odd], [odd], [], [later]]
     for _ in range(2):
-        assert merger.merge(asked) == [{even: later, later: later}, {}, {}, {later: later}]
+        assert merger.merge_windows(asked) == [{even: later, later: later}, {}, {}, {later: later}]
     many = [[window(n, "even"), window(n + 2, "even")] for n in range(2500)]
-    answers = merger.merge(many)
+    answers = merger.merge_windows(many)
     assert [answer[windows[0]] for answer, windows in zip(answers, many, strict=True)] == [
         windows[1] for windows in many
     ]
@@ -118,7 +118,7 @@ def test_merging_bundle_keeps_its_metrics(harness: EmbeddedHarness, tmp_path: An
     outer = object()
     statesampler.set_current_tracker(outer)
     try:
-        merger_of(harness, custom_windows.MERGING, tmp_path).merge([[window(10, "even")]])
+        merger_of(harness, custom_windows.MERGING, tmp_path).merge_windows([[window(10, "even")]])
         assert statesampler.get_current_tracker() is outer
     finally:
         statesampler.set_current_tracker(None)
@@ -132,11 +132,11 @@ def test_merger_accepts_pickled_function_of_any_length(
     function = custom_windows.Merging(ballast)
     merger = merger_of(harness, custom_windows.grouped_in(function), tmp_path)
     even, later = window(10, "even"), window(20, "even")
-    assert merger.merge([[even, later]]) == [{even: later, later: later}]
+    assert merger.merge_windows([[even, later]]) == [{even: later, later: later}]
 
 
 def test_merger_reports_failing_window_function(harness: EmbeddedHarness, tmp_path: Any) -> None:
     merger = merger_of(harness, custom_windows.REFUSING, tmp_path)
     with pytest.raises(BundleError, match="I do not merge") as raised:
-        merger.merge([[window(10, "even")]])
+        merger.merge_windows([[window(10, "even")]])
     assert raised.value.transform == "GroupByKey/MergeWindows"

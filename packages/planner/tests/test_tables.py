@@ -73,23 +73,25 @@ def some(ref: str, time: int = MIN_TIMESTAMP) -> Data:
 def test_stream_positions_advance_watermark_and_drain_truncates_last_position() -> None:
     plan = plan_job(samples.job_of(samples.proto_of(stream)))
     scheduler = Scheduler(make_scheduler_graph(plan))
-    scheduler.handle(Start(0, make_root_outputs(plan)))
+    scheduler.handle_event(Start(0, make_root_outputs(plan)))
     (impulse,) = scheduler.open_bundles
     (begin,) = plan.stages[impulse.stage].outputs.values()
-    scheduler.handle(BundleDone(impulse.number, 1, (Output(begin, some("nothing")),)))
+    scheduler.handle_event(BundleDone(impulse.number, 1, (Output(begin, some("nothing")),)))
     (turn,) = scheduler.open_bundles
     (rows,) = plan.stages[turn.stage].outputs.values()
     left = Residual(some("position"), 1_000, 11_000, estimator_state=14_000)
-    scheduler.handle(BundleDone(turn.number, 1, (Output(rows, some("rows", 5_000)),), (left,)))
+    scheduler.handle_event(
+        BundleDone(turn.number, 1, (Output(rows, some("rows", 5_000)),), (left,))
+    )
     (reader,) = scheduler.open_bundles
-    assert scheduler.report(reader.stage).output_watermark == 5_000
-    scheduler.handle(BundleDone(reader.number, 1))
-    assert scheduler.report(reader.stage).output_watermark == 11_000
+    assert scheduler.report_stage(reader.stage).output_watermark == 5_000
+    scheduler.handle_event(BundleDone(reader.number, 1))
+    assert scheduler.report_stage(reader.stage).output_watermark == 11_000
     assert scheduler.open_bundles == ()
-    scheduler.handle(Drain())
+    scheduler.handle_event(Drain())
     (last,) = scheduler.open_bundles
     assert (last.inputs[0].truncate, last.inputs[0].estimator_state) == (True, 14_000)
-    assert FinishJob(Outcome.DRAINED) in scheduler.handle(BundleDone(last.number, 1))
+    assert FinishJob(Outcome.DRAINED) in scheduler.handle_event(BundleDone(last.number, 1))
 
 
 def test_stream_declared_as_bounded_is_refused() -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from beam_runner_engine.testing.bulk_contract import BulkCase, check_bulk_grouper, create_bulk_cases
-from beam_runner_engine.testing.triggered_bulk import TriggeredBulk
+from beam_runner_engine.testing.bulk_contract import (
+    BulkGrouperCase,
+    check_bulk_grouper,
+    create_bulk_cases,
+)
+from beam_runner_engine.testing.triggered_bulk import TriggeredBulkGrouper
 from beam_runner_model.strategy import MergeStatus, WindowingStrategy
 from beam_runner_model.timestamp_combiners import TimestampCombiner
 from beam_runner_model.value_pieces import ValuePieces
@@ -17,14 +21,14 @@ from beam_runner_data.grouping.groups import group_into_chunks
 from beam_runner_data.rows.columns import decode_batch, encode_batch, split_by_shard
 
 
-def _computable(case: BulkCase) -> bool:
+def _computable(case: BulkGrouperCase) -> bool:
     return not (isinstance(case.strategy.window_fn, OpaqueWindows) and case.strategy.needs_merge)
 
 
 @pytest.mark.parametrize(
     "case", list(filter(_computable, create_bulk_cases())), ids=lambda case: case.name
 )
-def test_columns_grouper_fulfils_contract(case: BulkCase) -> None:
+def test_columns_grouper_fulfils_contract(case: BulkGrouperCase) -> None:
     check_bulk_grouper(ColumnsGrouper, case)
 
 
@@ -38,17 +42,17 @@ def test_windows_merged_only_by_sdk_are_grouped(combiner: TimestampCombiner, win
     )
     ends = [n % windows for n in range(100)]
     merger = JoinParity()
-    graded = ColumnsGrouper(strategy, merger=merger), TriggeredBulk(strategy, JoinParity())
+    graded = ColumnsGrouper(strategy, merger=merger), TriggeredBulkGrouper(strategy, JoinParity())
     for grouper in graded:
         for half in (range(50), range(50, 100)):
-            grouper.add(
+            grouper.add_elements(
                 [b"%d" % (n % 3) for n in half],
                 [encode_window(OpaqueWindow(b"w", ends[n])) for n in half],
                 list(half),
                 [b"%d" % n for n in half],
             )
     ours, expected = (
-        sorted((g.key, g.window, g.timestamp, tuple(g.values)) for g in grouper.groups())
+        sorted((g.key, g.window, g.timestamp, tuple(g.values)) for g in grouper.build_groups())
         for grouper in graded
     )
     assert ours == expected

@@ -10,9 +10,13 @@ from pathlib import Path
 import attrs
 import pyarrow as pa
 import pytest
-from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.groups import WindowPane
 from beam_runner_engine.keyed.ports import WindowMerger
-from beam_runner_engine.testing.bulk_contract import BulkCase, check_bulk_grouper, create_bulk_cases
+from beam_runner_engine.testing.bulk_contract import (
+    BulkGrouperCase,
+    check_bulk_grouper,
+    create_bulk_cases,
+)
 from beam_runner_model.chunks import FlushBarrier, GroupChunk
 from beam_runner_model.strategy import MergeStatus, WindowingStrategy
 from beam_runner_model.timestamp_combiners import TimestampCombiner
@@ -49,7 +53,7 @@ def spilled(
         assert list(folder.iterdir()) == []
 
 
-def _computable(case: BulkCase) -> bool:
+def _computable(case: BulkGrouperCase) -> bool:
     return not (isinstance(case.strategy.window_fn, OpaqueWindows) and case.strategy.needs_merge)
 
 
@@ -57,7 +61,7 @@ def _computable(case: BulkCase) -> bool:
     "case", list(filter(_computable, create_bulk_cases())), ids=lambda case: case.name
 )
 @pytest.mark.parametrize("budget", [300, 3000])
-def test_spilling_grouper_fulfils_contract(case: BulkCase, budget: int) -> None:
+def test_spilling_grouper_fulfils_contract(case: BulkGrouperCase, budget: int) -> None:
     check_bulk_grouper(partial(ColumnsGrouper, group=partial(spilled, budget)), case)
 
 
@@ -116,7 +120,7 @@ def _window(strategy: WindowingStrategy, time: int) -> bytes:
     return GLOBAL
 
 
-def _comparable(group: Group) -> tuple[bytes, bytes, int, tuple[bytes, ...]]:
+def _comparable(group: WindowPane) -> tuple[bytes, bytes, int, tuple[bytes, ...]]:
     return group.key, group.window, group.timestamp, tuple(group.values)
 
 

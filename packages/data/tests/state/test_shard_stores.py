@@ -38,7 +38,7 @@ def remove_unnamed(folder: Path, before: Segments, commit: StateCommit) -> None:
 
 
 def values(store: MergingStore) -> dict[bytes, int]:
-    return {subkey: found[0][0] for subkey, found in store.scan(CELL, b"", None)}
+    return {subkey: found[0][0] for subkey, found in store.scan_subkeys(CELL, b"", None)}
 
 
 def wait_for_merge(folder: Path, seconds: float = 60) -> str:

@@ -13,8 +13,8 @@ from unittest import mock
 
 import pytest
 from beam_runner_engine.keyed.cells import CellDelta, CellId
-from beam_runner_engine.testing.store_contract import CELL, CommittingStore, list_store_checks
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.testing.store_contract import CELL, CommittingCellStore, list_store_checks
+from beam_runner_engine.testing.stores import MemoryCellStore
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,7 +40,7 @@ class Committed(ShardStore):
         super().__init__(folder, ())
         self._root = folder
 
-    def commit(self, deltas: Mapping[CellId, CellDelta]) -> None:
+    def commit_deltas(self, deltas: Mapping[CellId, CellDelta]) -> None:
         self.advance_to_commit(self.write_commit(deltas, next(NAMES)))
 
     def merge_due(self) -> None:
@@ -50,7 +50,7 @@ class Committed(ShardStore):
             )
 
     def contents(self, cell: CellId) -> dict[bytes, list[Any]]:
-        return {subkey: list(values) for subkey, values in self.scan(cell, b"", None)}
+        return {subkey: list(values) for subkey, values in self.scan_subkeys(cell, b"", None)}
 
 
 @pytest.fixture
@@ -80,14 +80,16 @@ def cell_of(key: int) -> CellId:
 
 
 @pytest.mark.parametrize("check", list_store_checks(), ids=lambda check: check.__name__)
-def test_store_fulfils_contract(check: Callable[[CommittingStore], None], store: Committed) -> None:
+def test_store_fulfils_contract(
+    check: Callable[[CommittingCellStore], None], store: Committed
+) -> None:
     check(store)
 
 
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("check", list_store_checks(), ids=lambda check: check.__name__)
 def test_store_with_large_segments_fulfils_contract(
-    check: Callable[[CommittingStore], None], store: Committed
+    check: Callable[[CommittingCellStore], None], store: Committed
 ) -> None:
     check(store)
 
@@ -126,7 +128,7 @@ class Shard:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.store = ShardStore(folder, ())
-        self.model = MemoryStore()
+        self.model = MemoryCellStore()
 
     def step(self, step: Any) -> None:
         match step:
@@ -135,7 +137,7 @@ class Shard:
                 self.store = ShardStore(self.folder, self.store.segments)
             case "scan":
                 for cell in CELLS:
-                    next(self.store.scan(cell, b"", None), None)
+                    next(self.store.scan_subkeys(cell, b"", None), None)
             case "due":
                 if plan := self.store.plan_compaction():
                     self.compact(plan, [])
@@ -149,7 +151,7 @@ class Shard:
         before = self.store.segments
         commit = self.store.write_commit(deltas, next(NAMES), keep=keep)
         assert commit.segments[:keep] == before[:keep]
-        self.model.commit(deltas)
+        self.model.commit_deltas(deltas)
         self.store.advance_to_commit(commit)
 
     def compact(self, plan: CompactionPlan, meanwhile: list[Mapping[CellId, CellDelta]]) -> None:
@@ -163,13 +165,15 @@ class Shard:
     def check(self) -> None:
         for cell in CELLS:
             for start, end in itertools.product(SUBKEYS[1:], [*SUBKEYS, None]):
-                got = list(self.store.scan(cell, start, end))
-                assert got == list(self.model.scan(cell, start, end))
+                got = list(self.store.scan_subkeys(cell, start, end))
+                assert got == list(self.model.scan_subkeys(cell, start, end))
             for subkey in SUBKEYS:
-                assert self.store.read(cell, subkey) == self.model.read(cell, subkey)
+                assert self.store.read_values(cell, subkey) == self.model.read_values(cell, subkey)
         fresh = ShardStore(self.folder, self.store.segments)
         for cell in CELLS:
-            assert list(fresh.scan(cell, b"", None)) == list(self.model.scan(cell, b"", None))
+            assert list(fresh.scan_subkeys(cell, b"", None)) == list(
+                self.model.scan_subkeys(cell, b"", None)
+            )
         fresh.close()
 
 
@@ -194,13 +198,13 @@ def test_store_equals_memory_store_for_random_operations(
 
 
 def test_commit_without_changes_writes_no_file(store: Committed, tmp_path: Path) -> None:
-    store.commit({})
-    store.commit({CELL: CellDelta()})
-    store.commit({CELL: CellDelta(cleared=True)})
+    store.commit_deltas({})
+    store.commit_deltas({CELL: CellDelta()})
+    store.commit_deltas({CELL: CellDelta(cleared=True)})
     assert store.segments == ()
-    store.commit({CELL: value(b"1")})
+    store.commit_deltas({CELL: value(b"1")})
     before = store.segments
-    store.commit({CELL: CellDelta()})
+    store.commit_deltas({CELL: CellDelta()})
     assert store.segments == before
     assert [segment.path for segment in before] == [
         str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()
@@ -208,34 +212,34 @@ def test_commit_without_changes_writes_no_file(store: Committed, tmp_path: Path)
 
 
 def test_written_delta_is_readable_only_after_commit(store: Committed) -> None:
-    store.commit({CELL: value(b"1")})
+    store.commit_deltas({CELL: value(b"1")})
     commit = store.write_commit({CELL: value(b"2")}, "state/other")
-    assert store.read(CELL, b"") == (b"1",)
+    assert store.read_values(CELL, b"") == (b"1",)
     store.advance_to_commit(commit)
-    assert store.read(CELL, b"") == (b"2",)
+    assert store.read_values(CELL, b"") == (b"2",)
     store.advance_to_commit(StateCommit(()))
-    assert store.read(CELL, b"") is None
+    assert store.read_values(CELL, b"") is None
 
 
 def test_scan_fetches_entries_lazily(store: Committed) -> None:
     with mock.patch.object(segments, "SMALL_BYTES", -1):
-        store.commit({CELL: CellDelta(added={b"%06d" % n: (n,) for n in range(1000)})})
+        store.commit_deltas({CELL: CellDelta(added={b"%06d" % n: (n,) for n in range(1000)})})
     with mock.patch.object(state_store, "decode_values", wraps=state_store.decode_values) as decode:
-        scan = store.scan(CELL, b"000500", None)
+        scan = store.scan_subkeys(CELL, b"000500", None)
         assert [next(scan) for _ in range(3)] == [(b"%06d" % n, (n,)) for n in (500, 501, 502)]
         assert decode.call_count == 3
 
 
 def test_damaged_segment_is_named(store: Committed, tmp_path: Path) -> None:
-    store.commit({CELL: value(b"1")})
+    store.commit_deltas({CELL: value(b"1")})
     fresh = ShardStore(tmp_path, store.segments)
     path = tmp_path / store.segments[0].path
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     with pytest.raises(SegmentError, match=f"{path} is damaged"):
-        fresh.read(CELL, b"")
+        fresh.read_values(CELL, b"")
     path.unlink()
     with pytest.raises(SegmentError, match=f"{path} is missing"):
-        list(fresh.scan(CELL, b"", None))
+        list(fresh.scan_subkeys(CELL, b"", None))
     with pytest.raises(SegmentError, match=f"{path} is missing"):
         compact_segments(tmp_path, CompactionPlan(store.segments, oldest=True), "merged")
     assert not (tmp_path / "merged").exists()
@@ -243,7 +247,7 @@ def test_damaged_segment_is_named(store: Committed, tmp_path: Path) -> None:
 
 def test_overwritten_values_are_deleted(store: Committed) -> None:
     for number in range(300):
-        store.commit({cell_of(number % 3): value(b"%1000d" % number)})
+        store.commit_deltas({cell_of(number % 3): value(b"%1000d" % number)})
         assert sum(segment.size for segment in store.segments) < 9000
     assert len(store.segments) < 8
 
@@ -253,19 +257,19 @@ def test_overwritten_values_are_deleted(store: Committed) -> None:
 def test_cleared_cells_leave_no_entry(store: Committed, many: int) -> None:
     subkeys = [b"%06d" % number for number in range(many)]
     for key in range(5):
-        store.commit({cell_of(key): CellDelta(added={s: (bytes(100),) for s in subkeys})})
+        store.commit_deltas({cell_of(key): CellDelta(added={s: (bytes(100),) for s in subkeys})})
     for key in range(5):
-        store.commit({cell_of(key): CellDelta(cleared=True)})
+        store.commit_deltas({cell_of(key): CellDelta(cleared=True)})
         store.merge_due()
     assert store.segments == ()
 
 
 @pytest.mark.usefixtures("tables")
 def test_removed_subkeys_and_ranges_leave_no_entry(store: Committed) -> None:
-    store.commit({CELL: CellDelta(added={b"%06d" % n: (bytes(100),) for n in range(5000)})})
-    store.commit({CELL: CellDelta(removed=frozenset(b"%06d" % n for n in range(2000)))})
+    store.commit_deltas({CELL: CellDelta(added={b"%06d" % n: (bytes(100),) for n in range(5000)})})
+    store.commit_deltas({CELL: CellDelta(removed=frozenset(b"%06d" % n for n in range(2000)))})
     assert store.plan_compaction() is None
-    store.commit({CELL: CellDelta(removed_ranges=((b"002000", b"004999"),))})
+    store.commit_deltas({CELL: CellDelta(removed_ranges=((b"002000", b"004999"),))})
     store.merge_due()
     assert [segment.level for segment in store.segments] == [1]
     assert store.contents(CELL) == {b"004999": [bytes(100)]}
@@ -274,28 +278,28 @@ def test_removed_subkeys_and_ranges_leave_no_entry(store: Committed) -> None:
 
 @pytest.mark.usefixtures("tables")
 def test_range_removed_repeatedly_is_counted_once(store: Committed) -> None:
-    store.commit({CELL: CellDelta(added={b"%06d" % n: (bytes(100),) for n in range(5000)})})
+    store.commit_deltas({CELL: CellDelta(added={b"%06d" % n: (bytes(100),) for n in range(5000)})})
     for _ in range(6):
-        store.commit({CELL: CellDelta(removed_ranges=((b"000000", b"001000"),))})
-        store.commit({CELL: CellDelta(removed=frozenset({b"001500"}))})
+        store.commit_deltas({CELL: CellDelta(removed_ranges=((b"000000", b"001000"),))})
+        store.commit_deltas({CELL: CellDelta(removed=frozenset({b"001500"}))})
         assert len(store.segments) > 8 or store.plan_compaction() is None
 
 
 @pytest.mark.usefixtures("tables")
 def test_queue_scan_does_not_step_over_removed_head(store: Committed) -> None:
     times = [b"%06d" % number for number in range(5000)]
-    store.commit({CELL: CellDelta(added=dict.fromkeys(times, ()))})
+    store.commit_deltas({CELL: CellDelta(added=dict.fromkeys(times, ()))})
     for start in range(0, 3000, 500):
-        assert next(store.scan(CELL, b"", None)) == (times[start], ())
-        store.commit({CELL: CellDelta(removed=frozenset(times[start : start + 500]))})
+        assert next(store.scan_subkeys(CELL, b"", None)) == (times[start], ())
+        store.commit_deltas({CELL: CellDelta(removed=frozenset(times[start : start + 500]))})
     oldest = store._open_readers()[0]
     with mock.patch.object(
         type(oldest), "_read_checked", autospec=True, side_effect=type(oldest)._read_checked
     ) as rows:
-        assert next(store.scan(CELL, b"", None)) == (times[3000], ())
+        assert next(store.scan_subkeys(CELL, b"", None)) == (times[3000], ())
         assert rows.call_count <= 2 * len(store.segments)
     assert store.segments[-1].size < 100000
-    store.commit({CELL: CellDelta(removed=frozenset(times[3000:]))})
+    store.commit_deltas({CELL: CellDelta(removed=frozenset(times[3000:]))})
     store.merge_due()
     assert store.segments == ()
 
@@ -303,7 +307,7 @@ def test_queue_scan_does_not_step_over_removed_head(store: Committed) -> None:
 def test_small_commits_merge_with_each_other(store: Committed) -> None:
     written = 0
     for number in range(1000):
-        store.commit({cell_of(number): value(bytes(200))})
+        store.commit_deltas({cell_of(number): value(bytes(200))})
         written += store.segments[-1].size
         assert len(store.segments) <= 7 * 3
     assert store.plan_compaction() is None
@@ -312,7 +316,7 @@ def test_small_commits_merge_with_each_other(store: Committed) -> None:
 
 def test_entries_of_running_compaction_are_retained(store: Committed) -> None:
     for number in range(7):
-        store.commit({cell_of(number): value(b"1")})
+        store.commit_deltas({cell_of(number): value(b"1")})
     kept = store.segments
     assert len(kept) == 7
     all_again = {cell_of(number): value(b"2") for number in range(7)}
@@ -330,7 +334,7 @@ def test_entries_of_running_compaction_are_retained(store: Committed) -> None:
 
 @pytest.mark.usefixtures("tables")
 def test_tombstones_of_deleted_entries_are_deleted(store: Committed, tmp_path: Path) -> None:
-    store.commit({cell_of(1): value(bytes(100))})
+    store.commit_deltas({cell_of(1): value(bytes(100))})
     plan = CompactionPlan((*store.segments,), oldest=True)
     deltas = {cell_of(1): CellDelta(cleared=True), cell_of(2): value(b"2")}
     store.advance_to_commit(store.write_commit(deltas, next(NAMES), keep=1))
@@ -346,7 +350,7 @@ def test_full_tier_below_other_tiers_is_not_merged_in_commit(store: Committed) -
         deltas = {cell_of(number): value(bytes(5000))}
         store.advance_to_commit(store.write_commit(deltas, next(NAMES), keep=number))
     full = store.segments
-    store.commit({cell_of(8): value(b"1")})
+    store.commit_deltas({cell_of(8): value(b"1")})
     assert store.segments[:-1] == full
     assert store.plan_compaction() == CompactionPlan(full, oldest=True)
 
@@ -355,10 +359,10 @@ def test_full_tier_below_other_tiers_is_not_merged_in_commit(store: Committed) -
 def test_subkeys_in_removed_range_need_no_separate_tombstones(
     store: Committed, tmp_path: Path
 ) -> None:
-    store.commit({CELL: CellDelta(added={b"a": (1,), b"c": (1,)})})
+    store.commit_deltas({CELL: CellDelta(added={b"a": (1,), b"c": (1,)})})
     for _ in range(2):
-        store.commit({CELL: CellDelta(removed_ranges=((b"a", b"b"),))})
-        store.commit({CELL: CellDelta(removed=frozenset({b"a", b"c"}))})
+        store.commit_deltas({CELL: CellDelta(removed_ranges=((b"a", b"b"),))})
+        store.commit_deltas({CELL: CellDelta(removed=frozenset({b"a", b"c"}))})
     merged = compact_segments(
         tmp_path, CompactionPlan(store.segments[1:], oldest=False), next(NAMES)
     ).merged
@@ -376,7 +380,7 @@ def test_commit_cost_depends_on_touched_keys_only(store: Committed, tmp_path: Pa
     keys = 40_000
     for start in range(0, keys, 10_000):
         bundle = range(start, start + 10_000)
-        store.commit({cell_of(key): value(draw.randbytes(1000)) for key in bundle})
+        store.commit_deltas({cell_of(key): value(draw.randbytes(1000)) for key in bundle})
     assert sum(segment.size for segment in store.segments) > keys * 1000
     reopened = ShardStore(tmp_path, store.segments)
     times = []
@@ -384,7 +388,7 @@ def test_commit_cost_depends_on_touched_keys_only(store: Committed, tmp_path: Pa
         began = time.thread_time()
         touched = {cell_of(key): value(bytes(1000)) for key in draw.sample(range(keys), 100)}
         for cell in touched:
-            assert reopened.read(cell, b"")
+            assert reopened.read_values(cell, b"")
         commit = reopened.write_commit(touched, next(NAMES))
         times.append(time.thread_time() - began)
         assert commit.segments[-1].size < 1_000_000

@@ -12,31 +12,31 @@ SECONDS = 10.0
 
 def test_jobs_start_in_order_as_running_jobs_end() -> None:
     turns = JobAdmission(2, SECONDS)
-    assert [job for job in "abcde" if turns.try_start(job, 0.0)] == ["a", "b"]
-    assert turns.try_start("a", 0.0), "may ask again"
+    assert [job for job in "abcde" if turns.try_start_job(job, 0.0)] == ["a", "b"]
+    assert turns.try_start_job("a", 0.0), "may ask again"
     turns.remove_job("b")
-    assert turns.list_startable(0.0) == ["c"]
-    assert not turns.try_start("d", 0.0)
-    assert turns.try_start("c", 0.0)
+    assert turns.list_startable_jobs(0.0) == ["c"]
+    assert not turns.try_start_job("d", 0.0)
+    assert turns.try_start_job("c", 0.0)
     turns.remove_job("d")  # Cancelled while waiting.
     turns.remove_job("a")
-    assert turns.list_startable(0.0) == ["e"]
-    assert turns.try_start("e", 0.0)
+    assert turns.list_startable_jobs(0.0) == ["e"]
+    assert turns.try_start_job("e", 0.0)
 
 
 def test_long_job_blocks_no_other_job() -> None:
     turns = JobAdmission(1, SECONDS)
-    assert turns.try_start("stream", 0.0)
-    assert not turns.try_start("other", 9.9)
-    assert turns.try_start("other", 10.0)
-    assert not turns.try_start("third", 10.0)
+    assert turns.try_start_job("stream", 0.0)
+    assert not turns.try_start_job("other", 9.9)
+    assert turns.try_start_job("other", 10.0)
+    assert not turns.try_start_job("third", 10.0)
     turns.remove_job("other")
-    assert turns.try_start("third", 10.0)
+    assert turns.try_start_job("third", 10.0)
 
 
 def test_jobs_without_a_limit_all_start() -> None:
     turns = JobAdmission(float("inf"), SECONDS)
-    assert all(turns.try_start(str(number), 0.0) for number in range(1000))
+    assert all(turns.try_start_job(str(number), 0.0) for number in range(1000))
 
 
 @given(st.integers(1, 3), st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=60))
@@ -49,7 +49,7 @@ def test_started_jobs_keep_order_and_limit(most: int, steps: list[tuple[bool, in
     began: dict[int, float] = {}
     for now, (asks, job) in enumerate(steps):
         if asks:
-            may_begin = turns.try_start(str(job), now)
+            may_begin = turns.try_start_job(str(job), now)
             if job not in began and job not in line:
                 line.append(job)
             counted = sum(now - since < SECONDS for since in began.values())
@@ -62,4 +62,6 @@ def test_started_jobs_keep_order_and_limit(most: int, steps: list[tuple[bool, in
             began.pop(job, None)
             line = [one for one in line if one != job]
         counted = sum(now - since < SECONDS for since in began.values())
-        assert turns.list_startable(now) == [str(one) for one in line[: max(0, most - counted)]]
+        assert turns.list_startable_jobs(now) == [
+            str(one) for one in line[: max(0, most - counted)]
+        ]

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from beam_runner_engine.dispatch.driver import Driver
+from beam_runner_engine.dispatch.driver import JobDriver
 from beam_runner_engine.scheduler.commands import (
     Bundle,
     CancelBundles,
@@ -55,7 +55,7 @@ class RecordingHost:
 
 def test_tick_precedes_entries_once_per_time() -> None:
     host = RecordingHost()
-    driver: Driver[str] = Driver(host)
+    driver: JobDriver[str] = JobDriver(host)
     driver.record_entries(["a", "b"], 10)
     driver.record_entries(["c"], 10)
     driver.record_entries(["d"], 9)
@@ -65,14 +65,14 @@ def test_tick_precedes_entries_once_per_time() -> None:
 
 def test_tick_without_entries_is_recorded_when_due() -> None:
     host = RecordingHost()
-    driver: Driver[str] = Driver(host)
-    assert driver.time_until_wake(10) is None
+    driver: JobDriver[str] = JobDriver(host)
+    assert driver.compute_wake_delay(10) is None
     driver.record_entries([], 10)
     host.next_wake = 15
-    assert driver.time_until_wake(10) == 5
+    assert driver.compute_wake_delay(10) == 5
     driver.record_entries([], 14)
     assert host.told == []
-    assert driver.time_until_wake(16) == 0
+    assert driver.compute_wake_delay(16) == 0
     driver.record_entries([], 16)
     assert host.told == [[Tick(16)]]
 
@@ -87,7 +87,7 @@ def test_commands_are_executed_with_bundles_opened_last() -> None:
         OpenBundles("other", (bundle(3, attempt=2),)),
     ]
     host = RecordingHost([commands])
-    driver: Driver[str] = Driver(host)
+    driver: JobDriver[str] = JobDriver(host)
     driver.record_entries(["a"], 1)
     assert host.done == [
         ("split", 7, 1, 0.5),
@@ -101,7 +101,7 @@ def test_commands_are_executed_with_bundles_opened_last() -> None:
 def test_bundle_cancelled_in_the_same_round_is_not_opened(end: Command) -> None:
     opened = OpenBundles("stage", (bundle(1, attempt=2), bundle(2)))
     host = RecordingHost([[opened, CancelBundles(((1, 2), (2, 1), (3, 1))), end]])
-    driver: Driver[str] = Driver(host)
+    driver: JobDriver[str] = JobDriver(host)
     driver.record_entries(["a"], 1)
     assert host.done == [("stop", [(1, 2), (2, 1), (3, 1)])]
     assert driver.has_ended

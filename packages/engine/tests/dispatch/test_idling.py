@@ -20,14 +20,14 @@ class Starting(Slot):
 def served(until: float) -> Slot:
     """Returns a slot whose last bundle ended at this time."""
     place = Slot()
-    place.begin(bundle(1), 0.0)
-    place.begin(None, until)
+    place.begin_bundle(bundle(1), 0.0)
+    place.begin_bundle(None, until)
     return place
 
 
 def busy() -> Slot:
     place = Slot()
-    place.begin(bundle(1), 0.0)
+    place.begin_bundle(bundle(1), 0.0)
     return place
 
 

@@ -8,12 +8,12 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.dispatch.parallelism import Parallelism
-from beam_runner_engine.dispatch.places import BlockedTimes, Slot
+from beam_runner_engine.dispatch.parallelism import ParallelismRules
+from beam_runner_engine.dispatch.places import BlockedTimeLimits, Slot
 
 from .bundles import bundle
 
-PATIENCE = BlockedTimes(blocked=1.0, preparing=9.0, unheard=3.0)
+PATIENCE = BlockedTimeLimits(blocked=1.0, preparing=9.0, unheard=3.0)
 NOW = 100.0
 
 
@@ -30,14 +30,14 @@ def places(draw: st.DrawFn) -> list[Slot]:
     made = [Slot() for _ in range(draw(st.integers(0, 8)))]
     for number, place in enumerate(made):
         if draw(st.booleans()):
-            place.begin(bundle(number), draw(st.sampled_from((NOW - 60, NOW - 2, NOW))))
+            place.begin_bundle(bundle(number), draw(st.sampled_from((NOW - 60, NOW - 2, NOW))))
             place.waits = draw(st.sampled_from((None, False, True)))
             place.heard = place.waits is not None
     return made
 
 
 parallelisms = st.builds(
-    lambda cores, more, turns: Parallelism(cores, cores + more, PATIENCE, turns),
+    lambda cores, more, turns: ParallelismRules(cores, cores + more, PATIENCE, turns),
     st.integers(1, 4),
     st.integers(0, 12),
     st.booleans(),
@@ -54,7 +54,7 @@ def blocked(some: list[Slot], turns: bool) -> int:
 
 @given(places(), parallelisms, st.integers(0, 20), st.integers(0, 20))
 def test_requested_slots_never_exceed_limit_and_demand(
-    some: list[Slot], at_work: Parallelism, wanted: int, spare: int
+    some: list[Slot], at_work: ParallelismRules, wanted: int, spare: int
 ) -> None:
     more = at_work.count_missing_slots(some, wanted, spare, NOW)
     assert 0 <= more <= wanted
@@ -64,7 +64,7 @@ def test_requested_slots_never_exceed_limit_and_demand(
 
 
 @given(places(), parallelisms, st.integers(1, 20))
-def test_unused_core_gets_a_slot(some: list[Slot], at_work: Parallelism, wanted: int) -> None:
+def test_unused_core_gets_a_slot(some: list[Slot], at_work: ParallelismRules, wanted: int) -> None:
     """Checks that a job requests all usual slots, and one more for each blocked bundle, if the
     cluster has room.
     """
@@ -76,7 +76,7 @@ def test_unused_core_gets_a_slot(some: list[Slot], at_work: Parallelism, wanted:
 
 @given(places(), parallelisms, st.integers(1, 20), st.integers(0, 20))
 def test_slots_for_blocked_bundles_leave_free_slots_to_other_jobs(
-    some: list[Slot], at_work: Parallelism, wanted: int, spare: int
+    some: list[Slot], at_work: ParallelismRules, wanted: int, spare: int
 ) -> None:
     more = at_work.count_missing_slots(some, wanted, spare, NOW)
     beyond = len(some) + more - max(at_work.cores, len(some))
@@ -87,17 +87,17 @@ def test_slots_for_blocked_bundles_leave_free_slots_to_other_jobs(
 def test_bundles_in_a_shared_interpreter_run_one_at_a_time_unless_all_wait(
     some: list[Slot], cores: int, waiting: int
 ) -> None:
-    one_by_one = Parallelism(cores, 4 * cores, PATIENCE, takes_turns=True)
-    more = one_by_one.count_startable(some, waiting, NOW)
+    one_by_one = ParallelismRules(cores, 4 * cores, PATIENCE, takes_turns=True)
+    more = one_by_one.count_startable_bundles(some, waiting, NOW)
     running = [place for place in some if place.is_busy]
     usual = cores if running and all(place.waits for place in running) else 1
     assert more == usual + blocked(some, turns=True) - len(running)
-    side_by_side = Parallelism(cores, 4 * cores, PATIENCE)
-    assert side_by_side.count_startable(some, waiting, NOW) == waiting
+    side_by_side = ParallelismRules(cores, 4 * cores, PATIENCE)
+    assert side_by_side.count_startable_bundles(some, waiting, NOW) == waiting
 
 
 def test_starting_slot_is_not_requested_again() -> None:
-    at_work = Parallelism(2, 8, PATIENCE)
+    at_work = ParallelismRules(2, 8, PATIENCE)
     assert at_work.count_missing_slots([Starting()], 2, math.inf, NOW) == 1
     assert at_work.count_missing_slots([Starting(), Starting()], 2, math.inf, NOW) == 0
     assert busy([Slot(loop=True)]) == 1

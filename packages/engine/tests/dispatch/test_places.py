@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from beam_runner_engine.dispatch.places import BlockedTimes, Slot, select_slot
+from beam_runner_engine.dispatch.places import BlockedTimeLimits, Slot, select_slot
 
 from .bundles import bundle
 
-PATIENCE = BlockedTimes(blocked=1.0, preparing=9.0, unheard=3.0)
+PATIENCE = BlockedTimeLimits(blocked=1.0, preparing=9.0, unheard=3.0)
 
 
 def place(began: float = 10.0) -> Slot:
     made = Slot()
-    made.begin(bundle(1), began)
+    made.begin_bundle(bundle(1), began)
     return made
 
 
@@ -49,7 +49,7 @@ def test_bundle_with_a_starting_harness_is_not_blocked_before_its_report(
     one.record_progress(0.0, None, 50.0, takes_turns=takes_turns)
     assert one.is_blocked(51.1, PATIENCE, takes_turns=takes_turns)
     one.prepares = True
-    one.begin(bundle(2), 60.0)
+    one.begin_bundle(bundle(2), 60.0)
     assert one.is_blocked(69.1, PATIENCE, takes_turns=takes_turns)
 
 
@@ -77,16 +77,16 @@ def test_next_bundle_resets_progress() -> None:
     one = place()
     one.record_progress(0.7, True, 10.5, takes_turns=True)
     one.giving_way = True
-    one.begin(bundle(2), 20.0)
+    one.begin_bundle(bundle(2), 20.0)
     assert (one.fraction, one.heard, one.waits, one.giving_way) == (0.0, False, None, False)
-    assert one.runs(2, 1)
-    assert not one.runs(2, 2)
+    assert one.runs_bundle_attempt(2, 1)
+    assert not one.runs_bundle_attempt(2, 2)
 
 
 def test_bundle_gets_the_slot_that_last_ran_its_shard() -> None:
     places = [Slot(), Slot(), Slot()]
     for shard, one in enumerate(places):
-        one.begin(bundle(shard, shard=shard), 0.0)
-        one.begin(None, 1.0)
+        one.begin_bundle(bundle(shard, shard=shard), 0.0)
+        one.begin_bundle(None, 1.0)
     assert select_slot(bundle(9, shard=1), places) is places[1]
     assert select_slot(bundle(9, shard=7), places) is places[-1]

@@ -40,8 +40,8 @@ def told(sources: list[Source], turn: float = 0.0) -> list[tuple[int, Source]]:
     found = []
     for number, source in enumerate(sources, 1):
         ran = number * LOOK
-        is_due = reports.is_due(ran, turn, partial(bool, source.busy))
-        if is_due and reports.should_report(ran, turn, lingers=source.lingers):
+        is_due = reports.is_check_due(ran, turn, partial(bool, source.busy))
+        if is_due and reports.should_send_report(ran, turn, lingers=source.lingers):
             found.append((ran, source))
     return found
 
@@ -81,5 +81,5 @@ def test_is_busy_is_called_only_when_due() -> None:
         raise AssertionError("to ask costs time")
 
     reports = ReportTiming(SOONEST, LATEST, 0.0)
-    assert not reports.is_due(SOONEST - 1, 0.0, is_busy)
-    assert reports.is_due(LATEST, 0.0, is_busy)
+    assert not reports.is_check_due(SOONEST - 1, 0.0, is_busy)
+    assert reports.is_check_due(LATEST, 0.0, is_busy)

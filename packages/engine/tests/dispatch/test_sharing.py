@@ -47,23 +47,23 @@ def test_job_after_a_release_waits_for_earlier_requests() -> None:
     shared = sharing(mine=1)
     for number, other in enumerate(("first", "second")):
         shared.record_request(other, 0, float(number))
-    assert shared.can_request("mine")
+    assert shared.can_request_slot("mine")
     shared.record_release("mine", 2.0)
     shared.remove_slot("mine", 0)
     shared.record_request("later", 0, 3.0)
-    assert not shared.can_request("mine")
+    assert not shared.can_request_slot("mine")
     shared.record_slot("first", 0)
-    assert not shared.can_request("mine")
+    assert not shared.can_request_slot("mine")
     shared.remove_slot("second", 0)
-    assert shared.can_request("mine"), "who came later waits beside it"
+    assert shared.can_request_slot("mine"), "who came later waits beside it"
 
 
-@pytest.mark.parametrize("come", ["record_slot", "remove_slot", "forget"])
+@pytest.mark.parametrize("come", ["record_slot", "remove_slot", "remove_job"])
 def test_job_stops_waiting_after_getting_or_losing_its_slot(come: str) -> None:
     shared = sharing(mine=4)
     shared.record_request("other", 0, 0.0)
     assert shared.owes_slot("mine", 1.0)
-    getattr(shared, come)("other", *(() if come == "forget" else (0,)))
+    getattr(shared, come)("other", *(() if come == "remove_job" else (0,)))
     assert not shared.owes_slot("mine", 1.0)
 
 
@@ -84,7 +84,7 @@ def test_slots_move_from_the_largest_job_until_balanced(held: dict[str, int]) ->
         shared.remove_slot(giver, held[giver])
         shared.record_slot(least, held[least])
         held[least] += 1
-        assert shared.taken == total + len(held)
+        assert shared.taken_slot_count == total + len(held)
     owing = {job for job in held if shared.owes_slot(job, 1.0)}
     assert max(held.values()) - min(held.values()) <= 1
     assert owing == ({job for job in held if held[job]} if total < len(held) else set())

@@ -8,7 +8,7 @@ from beam_runner_model.facts import DataFacts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.dispatch.small_work import LoopLimits, are_small
+from beam_runner_engine.dispatch.small_work import LoopLimits, are_small_bundles
 from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
 from beam_runner_engine.scheduler.data import Data
 
@@ -45,24 +45,24 @@ def section() -> Bundle:
     ],
 )
 def test_small_bundles_have_little_input_and_no_section(bundles: list[Bundle], small: bool) -> None:
-    assert are_small(bundles, 100) == small
-    assert LIMITS.is_outgrown(bundles, usual=0.0) != small
+    assert are_small_bundles(bundles, 100) == small
+    assert LIMITS.is_loop_outgrown(bundles, usual=0.0) != small
 
 
 def test_several_slow_bundles_outgrow_a_loop() -> None:
-    assert LIMITS.is_outgrown([reading(1), reading(1)], usual=15.1)
-    assert not LIMITS.is_outgrown([reading(1), reading(1)], usual=15.0)
-    assert not LIMITS.is_outgrown([reading(1)], usual=1000.0)
+    assert LIMITS.is_loop_outgrown([reading(1), reading(1)], usual=15.1)
+    assert not LIMITS.is_loop_outgrown([reading(1), reading(1)], usual=15.0)
+    assert not LIMITS.is_loop_outgrown([reading(1)], usual=1000.0)
 
 
 def test_usual_duration_after_one_slow_bundle_stays_low() -> None:
-    usual = LIMITS.update_usual(0.0, 70.0)
+    usual = LIMITS.update_average_duration(0.0, 70.0)
     assert usual == pytest.approx(14.0)
-    assert LIMITS.update_usual(usual, 70.0) > 15.0
+    assert LIMITS.update_average_duration(usual, 70.0) > 15.0
 
 
 def test_awaited_bundle_has_a_shorter_limit() -> None:
-    assert LIMITS.max_duration(awaited=True) < LIMITS.max_duration(awaited=False)
+    assert LIMITS.get_max_duration(awaited=True) < LIMITS.get_max_duration(awaited=False)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.floats(0, 400)), max_size=40))
@@ -85,4 +85,4 @@ def test_loop_reports_entries_in_time_and_never_empty(
 
 
 def test_idle_loop_waits_only_for_work_due_soon() -> None:
-    assert [due for due in (0, 20, 21) if LIMITS.should_wait(due)] == [0, 20]
+    assert [due for due in (0, 20, 21) if LIMITS.should_wait_for_work(due)] == [0, 20]

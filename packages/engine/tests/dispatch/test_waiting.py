@@ -13,23 +13,23 @@ STAND_BACK = 0.25
 
 
 def order_of(waiting: BundleQueue) -> list[int]:
-    return [waiting.take().number for _ in range(len(waiting))]
+    return [waiting.take_next_bundle().number for _ in range(len(waiting))]
 
 
 def test_source_bundle_runs_after_later_bundles_for_a_limited_time() -> None:
     waiting = BundleQueue(is_source, STAND_BACK)
-    waiting.add([bundle(100), bundle(1)], 7.0)
-    waiting.add([bundle(101), bundle(2)], 7.0 + STAND_BACK * 0.9)
-    waiting.add([bundle(3)], 7.0 + STAND_BACK * 1.1)
+    waiting.add_bundles([bundle(100), bundle(1)], 7.0)
+    waiting.add_bundles([bundle(101), bundle(2)], 7.0 + STAND_BACK * 0.9)
+    waiting.add_bundles([bundle(3)], 7.0 + STAND_BACK * 1.1)
     assert waiting.non_source_count == 3
     assert order_of(waiting) == [1, 2, 100, 3, 101]
 
 
 def test_discarded_bundle_leaves_the_queue() -> None:
     waiting = BundleQueue(is_source, STAND_BACK)
-    waiting.add((bundle(n) for n in range(6)), 0.0)
-    waiting.discard(2, 1)
-    waiting.discard(3, 2)
+    waiting.add_bundles((bundle(n) for n in range(6)), 0.0)
+    waiting.remove_bundle(2, 1)
+    waiting.remove_bundle(3, 2)
     assert order_of(waiting) == [0, 1, 3, 4, 5]
 
 
@@ -44,7 +44,7 @@ def test_bundle_overtakes_a_source_by_at_most_the_limit(comings: list[tuple[floa
     for number, (moment, source) in enumerate(sorted(comings)):
         one = bundle(number + 100 * source)
         came[one.number] = moment
-        waiting.add([one], moment)
+        waiting.add_bundles([one], moment)
     order = order_of(waiting)
     assert sorted(order) == sorted(came)
     for place, first in enumerate(order):

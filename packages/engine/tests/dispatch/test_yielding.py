@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from beam_runner_engine.dispatch.places import Slot
 from beam_runner_engine.dispatch.waiting import BundleQueue
-from beam_runner_engine.dispatch.yielding import compute_turn_end, select_yielding_slots
+from beam_runner_engine.dispatch.yielding import compute_yield_time, select_yielding_slots
 
 from .bundles import bundle, is_source
 
@@ -16,13 +16,13 @@ def at_work(*numbers: int) -> list[Slot]:
     """Returns slots with these bundles, started one second apart."""
     made = [Slot() for _ in numbers]
     for second, (place, number) in enumerate(zip(made, numbers, strict=True)):
-        place.begin(bundle(number), float(second))
+        place.begin_bundle(bundle(number), float(second))
     return made
 
 
 def waiting(*numbers: int) -> BundleQueue:
     made = BundleQueue(is_source, 0.25)
-    made.add((bundle(number) for number in numbers), 50.0)
+    made.add_bundles((bundle(number) for number in numbers), 50.0)
     return made
 
 
@@ -63,6 +63,6 @@ def test_yielding_sources_never_exceed_waiting_bundles(
 
 def test_turn_starts_at_the_last_yield_request() -> None:
     (place,) = at_work(100)
-    assert compute_turn_end(place, 0.1) == 0.1
+    assert compute_yield_time(place, 0.1) == 0.1
     place.asked = 7.0
-    assert compute_turn_end(place, 0.1) == 7.1
+    assert compute_yield_time(place, 0.1) == 7.1

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 
-from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.groups import WindowPane
 
 
 def cost_ratio(run: Callable[[], object], baseline: Callable[[], object], rounds: int = 9) -> float:
@@ -31,6 +31,6 @@ def cost_ratio(run: Callable[[], object], baseline: Callable[[], object], rounds
     return best[run] / best[baseline]
 
 
-def read(groups: Iterable[Group]) -> int:
+def read(groups: Iterable[WindowPane]) -> int:
     """Reads all panes, as a host does, and returns the number of elements in them."""
     return sum(map(len, map(attrgetter("values"), groups)))

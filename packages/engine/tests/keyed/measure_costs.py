@@ -34,9 +34,9 @@ from beam_runner_model.window_coders import encode_window
 from beam_runner_model.window_fns import FixedWindows, Sessions, assign_windows
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
-from beam_runner_engine.keyed.groups import Group, Groups
-from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.keyed.groups import WindowPane, WindowPanes
+from beam_runner_engine.keyed.now import CurrentTimes
+from beam_runner_engine.testing.stores import MemoryCellStore
 
 COUNT = 100_000
 TEN_CALLS = [slice(start, start + COUNT // 10) for start in range(0, COUNT, COUNT // 10)]
@@ -95,18 +95,18 @@ def grouped(
     strategy: WindowingStrategy, windows: list[bytes], times: list[int], calls: list[slice]
 ) -> int:
     """Groups the elements in these windows, in calls."""
-    grouper = TriggeredGrouper(strategy, MemoryStore())
-    groups = Groups()
+    grouper = TriggeredGrouper(strategy, MemoryCellStore())
+    groups = WindowPanes()
     for some in calls:
-        groups += grouper.process(
-            KEYS[some], windows[some], times[some], VALUES[some], Now(0, 0, 0)
+        groups += grouper.process_elements(
+            KEYS[some], windows[some], times[some], VALUES[some], CurrentTimes(0, 0, 0)
         )
-    groups += grouper.advance(Now(MAX_TIMESTAMP, 100))
-    grouper.commit()
+    groups += grouper.advance_time(CurrentTimes(MAX_TIMESTAMP, 100))
+    grouper.finish_bundle()
     return read(groups)
 
 
-def read(groups: Iterable[Group]) -> int:
+def read(groups: Iterable[WindowPane]) -> int:
     """Takes each pane in its turn, as a host does, and returns how many elements are in them."""
     return sum(map(len, map(attrgetter("values"), groups)))
 

@@ -10,11 +10,11 @@ from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.window_coders import encode_window
 from beam_runner_model.windows import IntervalWindow
 
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.stateful import StatefulShard
 from beam_runner_engine.keyed.stateful_records import DueWork, StatefulSpec, TimerFired
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.testing.stores import MemoryCellStore
 
 KEY = b"key"
 DATA = encode_window(IntervalWindow(0, 100))
@@ -43,31 +43,35 @@ class Host:
     def __init__(self, spec: StatefulSpec, merger: Any = None) -> None:
         self.spec = spec
         self.merger = merger
-        self.store = MemoryStore()
+        self.store = MemoryCellStore()
         self.summary: Any = None
         self.dropped = 0
         self.shard = StatefulShard(spec, self.store, merger)
 
-    def admit(self, *timestamps: int, now: Now, window: bytes = DATA) -> list[int]:
+    def admit(self, *timestamps: int, now: CurrentTimes, window: bytes = DATA) -> list[int]:
         """Admits elements of one key whose values equal their timestamps, and returns the admitted
         values.
         """
         many = len(timestamps)
-        admitted = self.shard.admit([KEY] * many, [window] * many, timestamps, timestamps, now)
+        admitted = self.shard.admit_elements(
+            [KEY] * many, [window] * many, timestamps, timestamps, now
+        )
         return [timestamps[row] for row in admitted.rows]
 
-    def run(self, now: Now, user: Callable[[DueWork], None] = lambda due: None) -> list[DueWork]:
+    def run(
+        self, now: CurrentTimes, user: Callable[[DueWork], None] = lambda due: None
+    ) -> list[DueWork]:
         """Runs all due work."""
         out = []
-        while (due := self.shard.take_next_due(now)) is not None:
+        while (due := self.shard.take_next_work(now)) is not None:
             out.append(due)
             user(due)
         return out
 
     def commit(self) -> None:
         """Commits the bundle and opens the next bundle."""
-        commit = self.shard.commit()
-        self.store.commit(commit.deltas)
+        commit = self.shard.finish_bundle()
+        self.store.commit_deltas(commit.deltas)
         self.summary, self.dropped = commit.summary, self.dropped + commit.dropped
         self.store.reads = 0
         self.shard = StatefulShard(self.spec, self.store, self.merger)
@@ -76,7 +80,7 @@ class Host:
 def started(strategy: WindowingStrategy, window: bytes, *timers: Timer, **spec: Any) -> Host:
     """Returns a host with an element at time 0 and these timers."""
     host = Host(StatefulSpec(strategy, **spec))
-    host.admit(0, now=Now(0), window=window)
+    host.admit(0, now=CurrentTimes(0), window=window)
     for each in timers:
         host.shard.set_timer(attrs.evolve(each, window=window))
     return host
@@ -84,7 +88,7 @@ def started(strategy: WindowingStrategy, window: bytes, *timers: Timer, **spec: 
 
 def rung(
     host: Host,
-    now: Now,
+    now: CurrentTimes,
     user: Callable[[Timer], None] = lambda rung: None,
     *,
     commits: bool = False,
@@ -93,7 +97,7 @@ def rung(
     True, each timer fires in a separate bundle.
     """
     found: list[tuple[str, int]] = []
-    while (due := host.shard.take_next_due(now)) is not None:
+    while (due := host.shard.take_next_work(now)) is not None:
         assert isinstance(due, TimerFired)
         found.append((due.timer.family, due.timer.fire_time))
         user(due.timer)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.testing.stores import MemoryCellStore
 
 TIMES = st.integers(-3, 3)
 REFERENCES = st.sampled_from([(b"a",), (b"a", b"b"), (b"", b"c"), (b"bb",), (b"\x00",)])
@@ -27,7 +27,7 @@ OPERATIONS = st.lists(
 
 @given(OPERATIONS)
 def test_agenda_behaves_like_a_sorted_set(operations: list[tuple[Any, ...]]) -> None:
-    store = MemoryStore()
+    store = MemoryCellStore()
     cells = TentativeCells(store)
     agenda = Agenda(cells, "~a")
     model: set[tuple[int, tuple[bytes, ...]]] = set()
@@ -35,51 +35,53 @@ def test_agenda_behaves_like_a_sorted_set(operations: list[tuple[Any, ...]]) -> 
         match operation:
             case ("add", time, reference):
                 if (time, reference) not in model:
-                    agenda.add(time, reference)
+                    agenda.add_entry(time, reference)
                     model.add((time, reference))
             case ("remove", number):
                 if model:
                     entry = sorted(model)[number % len(model)]
-                    agenda.remove(*entry)
+                    agenda.remove_entry(*entry)
                     model.discard(entry)
             case ("pop", until):
                 due = min((entry for entry in model if entry[0] <= until), default=None)
-                assert agenda.pop_due(until) == due
+                assert agenda.pop_due_entry(until) == due
                 if due is not None:
                     model.discard(due)
             case ("look", passed):
                 for entry in sorted(model)[:passed]:
-                    assert agenda.first() == entry
-                    agenda.skip(*entry)
-                assert agenda.first() == next(iter(sorted(model)[passed:]), None)
-                agenda.restore_skipped()
+                    assert agenda.get_earliest_entry() == entry
+                    agenda.hide_earliest_entry(*entry)
+                assert agenda.get_earliest_entry() == next(iter(sorted(model)[passed:]), None)
+                agenda.restore_hidden_entries()
             case _:
-                agenda.save()
-                store.commit(cells.deltas())
+                agenda.save_changes()
+                store.commit_deltas(cells.list_deltas())
                 cells = TentativeCells(store)
                 agenda = Agenda(cells, "~a")
-        assert agenda.first() == min(model, default=None)
+        assert agenda.get_earliest_entry() == min(model, default=None)
 
 
 def test_agenda_reads_only_its_first_entries() -> None:
-    store = MemoryStore()
+    store = MemoryCellStore()
     cells = TentativeCells(store)
     agenda = Agenda(cells, "~a")
     for time in range(1000):
-        agenda.add(time, (b"%d" % time,))
-    agenda.save()
-    store.commit(cells.deltas())
+        agenda.add_entry(time, (b"%d" % time,))
+    agenda.save_changes()
+    store.commit_deltas(cells.list_deltas())
     store.reads = 0
     agenda = Agenda(TentativeCells(store), "~a")
-    assert [agenda.pop_due(4) for _ in range(6)] == [(t, (b"%d" % t,)) for t in range(5)] + [None]
+    assert [agenda.pop_due_entry(4) for _ in range(6)] == [(t, (b"%d" % t,)) for t in range(5)] + [
+        None
+    ]
     assert store.reads <= 6
 
 
 def test_agenda_entry_added_and_removed_in_a_bundle_is_not_written() -> None:
-    cells = TentativeCells(MemoryStore())
+    cells = TentativeCells(MemoryCellStore())
     agenda = Agenda(cells, "~a")
-    agenda.move(None, 5, (b"x",))
-    agenda.move(5, 6, (b"x",))
-    agenda.move(6, None, (b"x",))
-    agenda.save()
-    assert cells.deltas() == {}
+    agenda.move_entry(None, 5, (b"x",))
+    agenda.move_entry(5, 6, (b"x",))
+    agenda.move_entry(6, None, (b"x",))
+    agenda.save_changes()
+    assert cells.list_deltas() == {}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.cells import CellDelta, CellId, apply_delta
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.testing.stores import MemoryCellStore
 
 SUBKEYS = st.sampled_from([b"", b"a", b"ab", b"b", b"c"])
 RANGES = st.tuples(SUBKEYS, st.none() | SUBKEYS)
@@ -43,7 +43,7 @@ def test_composed_delta_equals_both_deltas(
     at_once = {subkey: list(values) for subkey, values in before.items()}
     apply_delta(one_by_one, first)
     apply_delta(one_by_one, second)
-    apply_delta(at_once, first.followed_by(second))
+    apply_delta(at_once, first.combine_with(second))
     assert at_once == one_by_one
 
 
@@ -67,47 +67,47 @@ def _change(model: dict[bytes, list[int]], operation: tuple[Any, ...]) -> None:
 def test_tentative_cells_read_like_a_committed_store(
     operations: list[tuple[Any, ...]], bounds: tuple[bytes, bytes | None]
 ) -> None:
-    store = MemoryStore()
+    store = MemoryCellStore()
     cells = TentativeCells(store)
     model: dict[bytes, list[int]] = {}
     for operation in operations:
         match operation:
             case ("append", subkey, values):
-                cells.append(CELL, values, subkey)
+                cells.append_values(CELL, values, subkey)
             case ("replace", subkey, values):
-                cells.replace(CELL, values, subkey)
+                cells.replace_values(CELL, values, subkey)
             case ("remove", subkey):
-                cells.remove(CELL, subkey)
+                cells.remove_subkey(CELL, subkey)
             case ("remove_range", (start, end)):
                 cells.remove_range(CELL, start, end)
             case ("clear",):
-                cells.clear(CELL)
+                cells.clear_cell(CELL)
             case _:
-                store.commit(cells.deltas())
+                store.commit_deltas(cells.list_deltas())
                 cells = TentativeCells(store)
         _change(model, operation)
         for subkey in (b"", b"a", b"ab", b"b", b"c"):
-            values = cells.read(CELL, subkey)
+            values = cells.read_values(CELL, subkey)
             assert (None if values is None else list(values)) == model.get(subkey)
         start, end = bounds
         expected = [(s, model[s]) for s in sorted(model) if s >= start and (end is None or s < end)]
-        assert [(s, list(v)) for s, v in cells.scan(CELL, start, end)] == expected
+        assert [(s, list(v)) for s, v in cells.scan_subkeys(CELL, start, end)] == expected
 
 
 def test_deltas_contain_only_changed_cells() -> None:
-    store = MemoryStore()
-    store.commit({CELL: CellDelta(added={b"": (1,)})})
+    store = MemoryCellStore()
+    store.commit_deltas({CELL: CellDelta(added={b"": (1,)})})
     cells = TentativeCells(store)
     other = CellId("s", b"k", b"other")
-    assert cells.read(CELL) == (1,)
-    cells.append(other, [2])
-    assert store.read(other, b"") is None
-    assert list(cells.deltas()) == [other]
+    assert cells.read_values(CELL) == (1,)
+    cells.append_values(other, [2])
+    assert store.read_values(other, b"") is None
+    assert list(cells.list_deltas()) == [other]
 
 
 def test_cell_is_read_from_the_store_once() -> None:
-    store = MemoryStore()
+    store = MemoryCellStore()
     cells = TentativeCells(store)
     for _ in range(3):
-        cells.read(CELL)
+        cells.read_values(CELL)
     assert store.reads == 1

@@ -15,8 +15,8 @@ from beam_runner_model.window_fns import FixedWindows, Sessions
 from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
-from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.keyed.now import CurrentTimes
+from beam_runner_engine.testing.stores import MemoryCellStore
 
 from .costs import cost_ratio, read
 
@@ -54,10 +54,10 @@ def test_triggered_grouping_costs_at_most_ten_dict_loops(name: str) -> None:
     values = [b"v%d" % i for i in range(count)]
 
     def ours() -> Any:
-        grouper = TriggeredGrouper(attrs.evolve(FIXED, trigger=TRIGGERS[name]), MemoryStore())
-        out = grouper.process(keys, windows, times, values, Now(0, 0, 0))
-        out += grouper.advance(Now(MAX_TIMESTAMP, 100))
-        return grouper.commit(), read(out)
+        grouper = TriggeredGrouper(attrs.evolve(FIXED, trigger=TRIGGERS[name]), MemoryCellStore())
+        out = grouper.process_elements(keys, windows, times, values, CurrentTimes(0, 0, 0))
+        out += grouper.advance_time(CurrentTimes(MAX_TIMESTAMP, 100))
+        return grouper.finish_bundle(), read(out)
 
     assert cost_ratio(ours, lambda: plain_loop(keys, windows, values)) <= 10
 
@@ -74,10 +74,10 @@ def sessions_cost(per_key: int, trigger: Trigger) -> float:
     )
 
     def ours() -> Any:
-        grouper = TriggeredGrouper(strategy, MemoryStore())
-        out = grouper.process(keys, windows, times, values, Now(0, 0, 0))
-        out += grouper.advance(Now(MAX_TIMESTAMP, 100))
-        return grouper.commit(), read(out)
+        grouper = TriggeredGrouper(strategy, MemoryCellStore())
+        out = grouper.process_elements(keys, windows, times, values, CurrentTimes(0, 0, 0))
+        out += grouper.advance_time(CurrentTimes(MAX_TIMESTAMP, 100))
+        return grouper.finish_bundle(), read(out)
 
     one = [encode_window(WINDOW)] * count
     return cost_ratio(ours, lambda: plain_loop(keys, one, values), rounds=5)

@@ -19,7 +19,7 @@ from beam_runner_model.windows import IntervalWindow
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.state import BagState
 from beam_runner_engine.keyed.stateful_records import (
     DueWork,
@@ -66,13 +66,13 @@ def test_event_timer_after_the_expiry_fires_at_the_expiry(
     assert (hold, 1) in host.summary.holds
     wakes = [host.summary.next_event_timer, host.summary.next_expiry + 1]
     assert min(time for time in wakes if time is not None) == rings_at
-    assert host.run(Now(rings_at - 1)) == []
-    first, *rest = host.run(Now(rings_at))
+    assert host.run(CurrentTimes(rings_at - 1)) == []
+    first, *rest = host.run(CurrentTimes(rings_at))
     assert first == TimerFired(timer(fire_time, hold=hold))
-    rest += host.run(Now(MAX_TIMESTAMP))
+    rest += host.run(CurrentTimes(MAX_TIMESTAMP))
     assert rest == [WindowExpired(KEY, DATA, 99)] * calls_back
     host.commit()
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+    assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
 
 @pytest.mark.parametrize("calls_back", [False, True], ids=["no-callback", "callback"])
@@ -82,11 +82,11 @@ def test_event_timer_after_the_global_window_fires_at_the_end(calls_back: bool) 
     host = started(GLOBAL, b"", *timers, on_window_expiration=calls_back)
     host.commit()
     assert {time for time, _ in host.summary.holds} == {END_OF_GLOBAL_WINDOW}
-    assert host.run(Now(END_OF_GLOBAL_WINDOW)) == []
-    due = host.run(Now(MAX_TIMESTAMP))
+    assert host.run(CurrentTimes(END_OF_GLOBAL_WINDOW)) == []
+    due = host.run(CurrentTimes(MAX_TIMESTAMP))
     assert [each.timer.fire_time for each in due if isinstance(each, TimerFired)] == list(times)
     host.commit()
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+    assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
 
 @one_bundle_or_many
@@ -100,37 +100,37 @@ def test_timers_past_the_end_fire_by_domain_and_time(commits: bool) -> None:
         timer(500, family="event"),
         timer(EXPIRY, family="in time"),
     )
-    assert rung(host, Now(EXPIRY + 1), commits=commits) == [
+    assert rung(host, CurrentTimes(EXPIRY + 1), commits=commits) == [
         ("in time", EXPIRY),
         ("event", 500),
         ("event late", 900),
         ("clock", 1000),
         ("clock late", 3000),
     ]
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+    assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
 
 def test_timers_past_the_end_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checks that the lookup isn't repeated for each timer, because a window can have many timers."""
     asked: list[bytes] = []
-    of_window = TimerTable.list_for_window
+    of_window = TimerTable.list_window_timers
 
     def counted(table: TimerTable, key: bytes, window: bytes) -> list[Timer]:
         asked.append(key)
         return of_window(table, key, window)
 
-    monkeypatch.setattr(TimerTable, "list_for_window", counted)
+    monkeypatch.setattr(TimerTable, "list_window_timers", counted)
     host = started(FIXED, DATA, *(timer(500 + n, str(n)) for n in range(100)))
-    assert len(host.run(Now(MAX_TIMESTAMP))) == 100
+    assert len(host.run(CurrentTimes(MAX_TIMESTAMP))) == 100
     assert asked == [KEY] * 2, "once for all of them, and once when the window is released"
 
 
 def test_timer_past_the_end_of_a_growing_session_waits() -> None:
     host = started(SESSIONS, DATA, timer(150, hold=0))
     longer = encode_window(IntervalWindow(0, 190))
-    host.admit(90, now=Now(50), window=encode_window(IntervalWindow(90, 190)))
-    assert host.run(Now(150)) == []
-    assert host.run(Now(151)) == [TimerFired(timer(150, hold=0, window=longer))]
+    host.admit(90, now=CurrentTimes(50), window=encode_window(IntervalWindow(90, 190)))
+    assert host.run(CurrentTimes(150)) == []
+    assert host.run(CurrentTimes(151)) == [TimerFired(timer(150, hold=0, window=longer))]
 
 
 def test_expiring_window_fires_its_processing_timers() -> None:
@@ -141,14 +141,14 @@ def test_expiring_window_fires_its_processing_timers() -> None:
         on_window_expiration=True,
     )
     host.commit()
-    assert len(host.run(Now(EXPIRY, 10))) == 1
+    assert len(host.run(CurrentTimes(EXPIRY, 10))) == 1
     host.commit()
     assert host.summary.next_processing_timer == 1000
-    *timers, last = host.run(Now(EXPIRY + 1, 11))
+    *timers, last = host.run(CurrentTimes(EXPIRY + 1, 11))
     assert [due.timer.family for due in timers if isinstance(due, TimerFired)] == ["1000", "1001"]
     assert isinstance(last, WindowExpired)
     host.commit()
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+    assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
 
 @one_bundle_or_many
@@ -160,7 +160,7 @@ def test_pending_timer_set_again_in_a_drain_fires_once(
     def user(rung: Timer) -> None:
         host.shard.set_timer(timer(900, "b", processing=True))
 
-    assert rung(host, Now(MAX_TIMESTAMP, 0, draining=True), user, commits=commits) == [
+    assert rung(host, CurrentTimes(MAX_TIMESTAMP, 0, draining=True), user, commits=commits) == [
         ("f", 500),
         ("f", 500),
     ]
@@ -175,10 +175,10 @@ def test_processing_timer_wakes_its_shard_at_the_window_end(
     host.commit()
     last = host.summary.next_expiry
     assert last is not None and last < MAX_TIMESTAMP
-    assert host.run(Now(last, 0)) == []
-    assert len(host.run(Now(last + 1, 0, draining=draining))) == 1
+    assert host.run(CurrentTimes(last, 0)) == []
+    assert len(host.run(CurrentTimes(last + 1, 0, draining=draining))) == 1
     host.commit()
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+    assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
 
 @attrs.frozen
@@ -193,7 +193,12 @@ class Relay:
     hops: tuple[tuple[bool, int], ...]
 
     def play(
-        self, strategy: WindowingStrategy, times: list[int], nows: list[Now], *, commits: bool
+        self,
+        strategy: WindowingStrategy,
+        times: list[int],
+        nows: list[CurrentTimes],
+        *,
+        commits: bool,
     ) -> list[int]:
         """Returns all output values after elements at these times and a sequence of time updates."""
         host = Host(StatefulSpec(strategy, {"bag": BagState}))
@@ -208,7 +213,7 @@ class Relay:
         def user(due: DueWork, clock: int) -> None:
             assert isinstance(due, TimerFired)
             number, window, time = int(due.timer.family), due.timer.window, due.timer.fire_time
-            bag = host.shard.state(BagState, "bag", KEY, window)
+            bag = host.shard.get_state(BagState, "bag", KEY, window)
             if number + 1 < len(self.hops):
                 set_hop(number + 1, window, clock if self.hops[number][0] else time, clock)
             else:
@@ -218,19 +223,19 @@ class Relay:
         for value, time in enumerate(times):
             for assigned in assign_windows(strategy.window_fn, time):
                 window = encode_window(assigned)
-                admitted = host.shard.admit([KEY], [window], [time], [b""], nows[0])
+                admitted = host.shard.admit_elements([KEY], [window], [time], [b""], nows[0])
                 (window,) = admitted.windows
-                host.shard.state(BagState, "bag", KEY, window).add(b"%d" % value)
+                host.shard.get_state(BagState, "bag", KEY, window).add(b"%d" % value)
                 set_hop(0, window, time, nows[0].processing_time)
                 if commits:
                     host.commit()
         for now in nows:
-            while (due := host.shard.take_next_due(now)) is not None:
+            while (due := host.shard.take_next_work(now)) is not None:
                 user(due, now.processing_time)
                 if commits:
                     host.commit()
             host.commit()
-        assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+        assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
         return shown
 
 
@@ -266,10 +271,10 @@ def test_bag_is_output_completely_with_and_without_a_drain(
 ) -> None:
     """Uses timers in both domains that set each other, before and at the end of time."""
     strategy = _strategy(window_fn, lateness)
-    nows = [Now(0, 0)]
+    nows = [CurrentTimes(0, 0)]
     for watermark, clock in steps:
-        nows.append(Now(nows[-1].watermark + watermark, nows[-1].processing_time + clock))
-    nows.append(Now(MAX_TIMESTAMP, nows[-1].processing_time, draining=draining))
+        nows.append(CurrentTimes(nows[-1].watermark + watermark, nows[-1].processing_time + clock))
+    nows.append(CurrentTimes(MAX_TIMESTAMP, nows[-1].processing_time, draining=draining))
     shown = Relay(tuple(hops)).play(strategy, times, nows, commits=commits)
     expected = [
         value for value, time in enumerate(times) for _ in assign_windows(strategy.window_fn, time)
@@ -289,7 +294,7 @@ def test_timers_past_the_end_fire_one_at_a_time(
         for time, (family, tag) in enumerate(places)
     ]
     host = started(strategy, data, timer(MAX_TIMESTAMP, "1", family="event"), *timers)
-    now = Now(MAX_TIMESTAMP, 0, draining=draining)
+    now = CurrentTimes(MAX_TIMESTAMP, 0, draining=draining)
     rung: list[tuple[str, str]] = []
     while due := host.shard.take_due_work(now, 10, looks_past=True):
         (one,) = due

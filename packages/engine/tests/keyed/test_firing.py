@@ -14,7 +14,7 @@ from beam_runner_model.triggers import Trigger
 from beam_runner_model.window_fns import FixedWindows
 from beam_runner_model.windows import IntervalWindow
 
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.now import CurrentTimes
 
 from .triggering import OurRun, ProcessingTime, Step, Watermark, fired
 
@@ -107,7 +107,7 @@ def test_late_element_timing_ignores_the_output_watermark(
 ) -> None:
     """Uses an output watermark that another key holds before the end of the window."""
     run = OurRun(attrs.evolve(FIXED, timestamp_combiner=combiner))
-    run.now = Now(12, 0, output_watermark)
+    run.now = CurrentTimes(12, 0, output_watermark)
     (group,) = run.element(1, 5)
     assert (group.pane.timing.name, group.timestamp) == ("LATE", 9)
 
@@ -122,7 +122,7 @@ def test_on_time_pane_holds_the_window_end_until_it_fires() -> None:
     run.time(watermark=12)
     run.element(2, 15, [IntervalWindow(10, 20)])
     assert run.summary.holds == ((9, 1), (15, 1))
-    run.now = Now(12, 0, output_watermark=9)
+    run.now = CurrentTimes(12, 0, output_watermark=9)
     (group,) = run.element(3, 1)
     assert group.pane.timing is PaneTiming.ON_TIME
     assert run.summary.holds == ((15, 1),)

@@ -32,9 +32,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
-from beam_runner_engine.keyed.groups import Group
-from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.keyed.groups import WindowPane
+from beam_runner_engine.keyed.now import CurrentTimes
+from beam_runner_engine.testing.stores import MemoryCellStore
 
 from .test_oracle import STRATEGIES, schedules
 from .triggering import KEY, Element, OurRun, ProcessingTime, Step, Watermark, run_ours
@@ -58,7 +58,7 @@ def test_panes_do_not_depend_on_bundle_boundaries(
     if (
         not strategy.needs_merge
     ):  # Merged windows keep their values in bags whose numbers depend on the bundles.
-        assert other.store.cells() == run.store.cells()
+        assert other.store.copy_cells() == run.store.copy_cells()
     assert (other.dropped, other.summary) == (run.dropped, run.summary)
 
 
@@ -70,18 +70,18 @@ def test_panes_do_not_depend_on_bundle_boundaries(
 def test_panes_of_a_key_do_not_depend_on_other_keys(
     strategy: WindowingStrategy, elements: list[tuple[bytes, int]], watermark: int
 ) -> None:
-    def panes(some: list[tuple[bytes, int]]) -> list[Group]:
-        grouper = TriggeredGrouper(strategy, MemoryStore())
+    def panes(some: list[tuple[bytes, int]]) -> list[WindowPane]:
+        grouper = TriggeredGrouper(strategy, MemoryCellStore())
         rows = [
             (key, encode_window(window), time)
             for key, time in some
             for window in assign_windows(strategy.window_fn, time)
         ]
         keys, windows, times = zip(*rows, strict=True)
-        out: list[Group] = []
-        for now in (Now(0), Now(watermark)):
-            out += grouper.process(keys, windows, times, times, now)
-        return [*out, *grouper.advance(Now(MAX_TIMESTAMP, 100))]
+        out: list[WindowPane] = []
+        for now in (CurrentTimes(0), CurrentTimes(watermark)):
+            out += grouper.process_elements(keys, windows, times, times, now)
+        return [*out, *grouper.advance_time(CurrentTimes(MAX_TIMESTAMP, 100))]
 
     at_once = panes(elements)
     for key in {key for key, _ in elements}:
@@ -97,9 +97,9 @@ def test_panes_at_the_window_end_do_not_depend_on_call_boundaries(
     times = [step.timestamp for step in schedule if isinstance(step, Element)]
     cuts = sorted(data.draw(st.sets(st.integers(0, len(times)))))
 
-    def panes(cuts: list[int]) -> tuple[list[Group], int]:
+    def panes(cuts: list[int]) -> tuple[list[WindowPane], int]:
         run = OurRun(strategy, one_bundle=True)
-        out: list[Group] = []
+        out: list[WindowPane] = []
         for start, end in pairwise([0, *cuts, len(times)]):
             if start < end:
                 out += run.elements((n, Element(times[n])) for n in range(start, end))
@@ -116,7 +116,7 @@ def test_store_is_empty_at_the_maximum_watermark(
 ) -> None:
     _, run = run_ours(strategy, schedule)
     run.time(watermark=MAX_TIMESTAMP)
-    assert run.store.cells() == {}
+    assert run.store.copy_cells() == {}
     assert run.summary.holds == ()
     assert run.summary.next_event_timer is None
     assert run.summary.next_processing_timer is None
@@ -167,15 +167,15 @@ def test_on_time_pane_is_not_behind_the_output_watermark(
             case Element(timestamp):
                 if timestamp < run.now.watermark:
                     late.add(number)
-                groups: Sequence[Group] = run.element(number, timestamp)
+                groups: Sequence[WindowPane] = run.element(number, timestamp)
             case Watermark(time):
                 run.now = attrs.evolve(run.now, output_watermark=output_watermark)
-                run.now = Now(time, run.now.processing_time, output_watermark)
-                groups = run.grouper.advance(run.now)
+                run.now = CurrentTimes(time, run.now.processing_time, output_watermark)
+                groups = run.grouper.advance_time(run.now)
                 run.commit()
             case ProcessingTime(time):
-                run.now = Now(run.now.watermark, time, output_watermark)
-                groups = run.grouper.advance(run.now)
+                run.now = CurrentTimes(run.now.watermark, time, output_watermark)
+                groups = run.grouper.advance_time(run.now)
                 run.commit()
         for group in groups:
             if not late.intersection(group.values):
@@ -266,16 +266,18 @@ def test_window_with_a_finished_trigger_drops_elements() -> None:
     assert run.dropped == 1
     assert run.summary.holds == ()
     assert run.time(watermark=10) == []
-    assert run.store.cells() == {}
+    assert run.store.copy_cells() == {}
 
 
 def test_elements_of_one_call_fire_together() -> None:
-    grouper = TriggeredGrouper(attrs.evolve(FIXED, trigger=t.AfterCount(2)), MemoryStore())
+    grouper = TriggeredGrouper(attrs.evolve(FIXED, trigger=t.AfterCount(2)), MemoryCellStore())
     data = encode_window(WINDOW)
-    (group,) = grouper.process([KEY] * 5, [data] * 5, [0] * 5, [1, 2, 3, 4, 5], Now())
+    (group,) = grouper.process_elements(
+        [KEY] * 5, [data] * 5, [0] * 5, [1, 2, 3, 4, 5], CurrentTimes()
+    )
     assert list(group.values) == [1, 2, 3, 4, 5]
-    assert not grouper.process([KEY] * 3, [data] * 3, [0] * 3, [6, 7, 8], Now())
-    assert grouper.commit().dropped == 3
+    assert not grouper.process_elements([KEY] * 3, [data] * 3, [0] * 3, [6, 7, 8], CurrentTimes())
+    assert grouper.finish_bundle().dropped == 3
 
 
 def test_element_of_a_closed_window_is_dropped() -> None:
@@ -289,17 +291,17 @@ def test_element_of_a_closed_window_is_dropped() -> None:
 
 def test_bundle_accesses_only_keys_with_elements() -> None:
     strategy = attrs.evolve(FIXED, trigger=t.Repeatedly(t.AfterCount(100)))
-    store = MemoryStore()
+    store = MemoryCellStore()
     many = 5_000
     keys = [b"%d" % number for number in range(many)]
     data = encode_window(WINDOW)
     grouper = TriggeredGrouper(strategy, store)
-    grouper.process(keys, [data] * many, [1] * many, [b"v"] * many, Now())
-    store.commit(grouper.commit().deltas)
+    grouper.process_elements(keys, [data] * many, [1] * many, [b"v"] * many, CurrentTimes())
+    store.commit_deltas(grouper.finish_bundle().deltas)
     store.reads = 0
     grouper = TriggeredGrouper(strategy, store)
-    grouper.process(keys[:100], [data] * 100, [1] * 100, [b"w"] * 100, Now(1))
-    deltas = grouper.commit().deltas
+    grouper.process_elements(keys[:100], [data] * 100, [1] * 100, [b"w"] * 100, CurrentTimes(1))
+    deltas = grouper.finish_bundle().deltas
     assert store.reads <= 120
     assert len(deltas) <= 220
 
@@ -307,7 +309,7 @@ def test_bundle_accesses_only_keys_with_elements() -> None:
 def test_missing_stored_window_raises_value_error() -> None:
     run = OurRun(FIXED)
     run.element(1, 3)
-    for cell in [cell for cell in run.store.cells() if cell.name == "~window"]:
+    for cell in [cell for cell in run.store.copy_cells() if cell.name == "~window"]:
         del run.store._cells[cell]
     with pytest.raises(ValueError, match="no record of it"):
         run.time(watermark=10)
@@ -327,4 +329,4 @@ def test_grouper_pickled_within_a_bundle_continues(
     twin.grouper = pickle.loads(pickle.dumps(run.grouper))
     for number, step in steps[bundles + more :]:
         assert twin.step(number, step) == run.step(number, step)
-    assert twin.grouper.commit() == run.grouper.commit()
+    assert twin.grouper.finish_bundle() == run.grouper.finish_bundle()

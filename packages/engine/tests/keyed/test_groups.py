@@ -11,19 +11,19 @@ from beam_runner_model.window_coders import encode_window
 from beam_runner_model.windows import GLOBAL_WINDOW
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
-from beam_runner_engine.keyed.groups import Group, Groups
-from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.keyed.groups import WindowPane, WindowPanes
+from beam_runner_engine.keyed.now import CurrentTimes
+from beam_runner_engine.testing.stores import MemoryCellStore
 
-ONE = Group(b"k", b"w", 1, NO_FIRING, (b"1",))
-TWO = Group(b"k", b"v", 2, ONLY_FIRING, (b"2", b"3"))
+ONE = WindowPane(b"k", b"w", 1, NO_FIRING, (b"1",))
+TWO = WindowPane(b"k", b"v", 2, ONLY_FIRING, (b"2", b"3"))
 
 
-def both() -> Groups:
-    groups = Groups()
-    groups.append(*ONE)
-    more = Groups()
-    more.append(*TWO)
+def both() -> WindowPanes:
+    groups = WindowPanes()
+    groups.append_pane(*ONE)
+    more = WindowPanes()
+    more.append_pane(*TWO)
     groups += more
     return groups
 
@@ -33,9 +33,9 @@ def test_groups_behave_like_a_sequence() -> None:
     assert list(groups) == [ONE, TWO] == groups[:]
     assert groups == both() == [ONE, TWO] != [TWO, ONE]
     assert (len(groups), groups[0], groups[-1]) == (2, ONE, TWO)
-    assert TWO in groups and all(type(group) is Group for group in groups)
+    assert TWO in groups and all(type(group) is WindowPane for group in groups)
     assert [*groups, ONE].count(ONE) == 2
-    assert not Groups()
+    assert not WindowPanes()
     with pytest.raises(IndexError):
         groups[2]
 
@@ -56,10 +56,10 @@ def test_groups_create_few_objects_for_the_garbage_collector() -> None:
     count = 4_000
     window = encode_window(GLOBAL_WINDOW)
 
-    def panes() -> Groups:
-        grouper = TriggeredGrouper(WindowingStrategy(trigger=Always()), MemoryStore())
+    def panes() -> WindowPanes:
+        grouper = TriggeredGrouper(WindowingStrategy(trigger=Always()), MemoryCellStore())
         columns = [b"%d" % n for n in range(count)], [window] * count, [0] * count, [b"v"] * count
-        return grouper.process(*columns, Now(0))
+        return grouper.process_elements(*columns, CurrentTimes(0))
 
     panes()  # Create cached objects before the measurement.
     gc.collect()

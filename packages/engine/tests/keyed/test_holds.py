@@ -4,38 +4,38 @@ from __future__ import annotations
 
 import pytest
 
-from beam_runner_engine.keyed.holds import REPORTED_HOLDS, Holds
+from beam_runner_engine.keyed.holds import REPORTED_HOLDS, WatermarkHolds
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.testing.stores import MemoryCellStore
 
 
 def _bundle(
-    store: MemoryStore, *moves: tuple[int | None, int | None]
+    store: MemoryCellStore, *moves: tuple[int | None, int | None]
 ) -> tuple[tuple[int, int], ...]:
     cells = TentativeCells(store)
-    holds = Holds(cells)
+    holds = WatermarkHolds(cells)
     for old, new in moves:
-        holds.move(old, new)
-    holds.save()
-    store.commit(cells.deltas())
-    return holds.earliest()
+        holds.move_hold(old, new)
+    holds.save_counts()
+    store.commit_deltas(cells.list_deltas())
+    return holds.list_earliest_holds()
 
 
 def test_holds_are_counted_across_bundles() -> None:
-    store = MemoryStore()
+    store = MemoryCellStore()
     assert _bundle(store, (None, 5), (None, 5), (None, -7)) == ((-7, 1), (5, 2))
     assert _bundle(store, (5, None), (-7, 8), (9, 9)) == ((5, 1), (8, 1))
     assert _bundle(store, (5, 8)) == ((8, 2),)
     assert _bundle(store, (8, None), (8, None)) == ()
-    assert store.cells() == {}
+    assert store.copy_cells() == {}
 
 
 def test_summary_contains_only_the_earliest_holds() -> None:
     moves = [(None, time) for time in range(REPORTED_HOLDS + 10)]
-    told = _bundle(MemoryStore(), *moves)
+    told = _bundle(MemoryCellStore(), *moves)
     assert told == tuple((time, 1) for time in range(REPORTED_HOLDS))
 
 
 def test_releasing_a_missing_hold_raises_value_error() -> None:
     with pytest.raises(ValueError, match="the watermark hold at 5 ms"):
-        _bundle(MemoryStore(), (5, None))
+        _bundle(MemoryCellStore(), (5, None))

@@ -8,7 +8,7 @@ from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_model.times import MAX_TIMESTAMP
 from beam_runner_model.window_fns import FixedWindows
 
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.stateful_records import TimerFired, WindowExpired
 from beam_runner_engine.keyed.timers import Timer
 
@@ -31,10 +31,10 @@ def test_event_timer_loop_ends_after_its_window(draining: bool, commits: bool) -
     def user(rung: Timer) -> None:
         host.shard.set_timer(timer(rung.fire_time + 20))
 
-    assert rung(host, Now(MAX_TIMESTAMP, draining=draining), user, commits=commits) == [
+    assert rung(host, CurrentTimes(MAX_TIMESTAMP, draining=draining), user, commits=commits) == [
         ("f", time) for time in (10, 30, 50, 70, 90, 110)
     ]
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+    assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
 
 @in_any_window
@@ -55,23 +55,23 @@ def test_processing_timer_loop_continues_until_no_timer_is_set(
             host.shard.set_timer(timer(MAX_TIMESTAMP, family="beyond", window=data))
 
     events = [("event", 50), ("beyond", MAX_TIMESTAMP)]
-    assert rung(host, Now(MAX_TIMESTAMP, 0), user, commits=commits) == [
+    assert rung(host, CurrentTimes(MAX_TIMESTAMP, 0), user, commits=commits) == [
         ("loop", 1000),
         *events,
         ("loop", 3000),
         *events,
         ("loop", 5000),
     ]
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+    assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
 
 @pytest.mark.parametrize(
     ("strategy", "data", "now"),
     [
-        (FIXED, DATA, Now(MAX_TIMESTAMP, 0, draining=True)),
-        (GLOBAL, b"", Now(MAX_TIMESTAMP, 0, draining=True)),
-        (FIXED, DATA, Now(EXPIRY + 1, 0)),
-        (FIXED, DATA, Now(EXPIRY + 1, 0, draining=True)),
+        (FIXED, DATA, CurrentTimes(MAX_TIMESTAMP, 0, draining=True)),
+        (GLOBAL, b"", CurrentTimes(MAX_TIMESTAMP, 0, draining=True)),
+        (FIXED, DATA, CurrentTimes(EXPIRY + 1, 0)),
+        (FIXED, DATA, CurrentTimes(EXPIRY + 1, 0, draining=True)),
     ],
     ids=["fixed-drain", "global-drain", "fixed-running", "fixed-drain-begins"],
 )
@@ -84,7 +84,7 @@ def test_processing_timer_loop_continues_until_no_timer_is_set(
 def test_timer_loop_ends_after_each_family_fired(
     strategy: WindowingStrategy,
     data: bytes,
-    now: Now,
+    now: CurrentTimes,
     commits: bool,
     loop: list[str],
     event_timers: set[str],
@@ -106,7 +106,7 @@ def test_timer_loop_ends_after_each_family_fired(
 
     found = rung(host, now, user, commits=commits)
     assert [family for family, _ in found] == loop
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+    assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
 
 @one_bundle_or_many
@@ -125,9 +125,9 @@ def test_event_timer_loop_in_the_global_window_ends_in_a_drain(
         again = timer(rung.fire_time + 10, rung.tag, window=b"")
         host.shard.set_timer(again)
 
-    def all_of(now: Now) -> list[tuple[str, int]]:
+    def all_of(now: CurrentTimes) -> list[tuple[str, int]]:
         found = []
-        while (due := host.shard.take_next_due(now)) is not None:
+        while (due := host.shard.take_next_work(now)) is not None:
             if isinstance(due, WindowExpired):
                 told.append(due)
                 continue
@@ -141,11 +141,11 @@ def test_event_timer_loop_in_the_global_window_ends_in_a_drain(
         return found
 
     before = [("loop", 10), ("other", 15), ("loop", 20), ("other", 25)]
-    assert all_of(Now(30, 0, draining=True)) == before
+    assert all_of(CurrentTimes(30, 0, draining=True)) == before
     after = [("loop", 30), ("other", 35), ("clock", 5000)]
-    assert all_of(Now(MAX_TIMESTAMP, 0, draining=True)) == after
+    assert all_of(CurrentTimes(MAX_TIMESTAMP, 0, draining=True)) == after
     assert len(told) == calls_back
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+    assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
 
 @one_bundle_or_many
@@ -158,6 +158,6 @@ def test_event_timer_loop_in_the_global_window_continues_after_the_input(
         if rung.fire_time < 100:
             host.shard.set_timer(timer(rung.fire_time + 10, window=b""))
 
-    assert rung(host, Now(MAX_TIMESTAMP, 0), user, commits=commits) == [
+    assert rung(host, CurrentTimes(MAX_TIMESTAMP, 0), user, commits=commits) == [
         ("f", time) for time in range(10, 101, 10)
     ]

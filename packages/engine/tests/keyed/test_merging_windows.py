@@ -13,10 +13,10 @@ from beam_runner_model.window_fns import OpaqueWindows
 from beam_runner_model.windows import IntervalWindow, OpaqueWindow, Window
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
-from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.groups import WindowPane
 from beam_runner_engine.keyed.merging import SessionMerger
-from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.keyed.now import CurrentTimes
+from beam_runner_engine.testing.stores import MemoryCellStore
 
 from .triggering import KEY
 
@@ -26,7 +26,7 @@ MERGING = WindowingStrategy(OpaqueWindows("some:windows"), merge_status=MergeSta
 class _JoinAll:
     """Merger that merges all windows of a key into the window that ends last."""
 
-    def merge(
+    def merge_windows(
         self, windows_of_keys: Sequence[Collection[Window]]
     ) -> Sequence[Mapping[Window, Window]]:
         answers = []
@@ -42,15 +42,15 @@ def test_custom_windows_merge_with_the_host_merger() -> None:
         merge_status=MergeStatus.NEEDS_MERGE,
         trigger=t.AfterEndOfWindow(early=t.AfterCount(3)),
     )
-    store = MemoryStore()
-    out: list[Group] = []
+    store = MemoryCellStore()
+    out: list[WindowPane] = []
     for value, latest in enumerate((5, 9, 7, 8)):
         grouper = TriggeredGrouper(strategy, store, _JoinAll())
         data = encode_window(OpaqueWindow(b"w%d" % value, latest))
-        out += grouper.process([KEY], [data], [1], [value], Now())
-        store.commit(grouper.commit().deltas)
+        out += grouper.process_elements([KEY], [data], [1], [value], CurrentTimes())
+        store.commit_deltas(grouper.finish_bundle().deltas)
     grouper = TriggeredGrouper(strategy, store, _JoinAll())
-    out += grouper.advance(Now(10))
+    out += grouper.advance_time(CurrentTimes(10))
     assert [decode_window(strategy.window_coder, group.window) for group in out] == [
         OpaqueWindow(b"all", 9)
     ] * 2
@@ -58,13 +58,13 @@ def test_custom_windows_merge_with_the_host_merger() -> None:
 
 
 def test_single_custom_window_can_be_renamed_by_the_merger() -> None:
-    grouper = TriggeredGrouper(MERGING, MemoryStore(), _JoinAll())
+    grouper = TriggeredGrouper(MERGING, MemoryCellStore(), _JoinAll())
     for value, latest in enumerate((5, 9)):
         data = encode_window(OpaqueWindow(b"w", latest))
-        assert grouper.process([KEY], [data], [1], [value], Now()) == []
-    (group,) = grouper.advance(Now(10))
+        assert grouper.process_elements([KEY], [data], [1], [value], CurrentTimes()) == []
+    (group,) = grouper.advance_time(CurrentTimes(10))
     assert sorted(group.values) == [0, 1]
-    assert not grouper.commit().summary.holds
+    assert not grouper.finish_bundle().summary.holds
 
 
 class _BeamMerger(SessionMerger):
@@ -72,10 +72,12 @@ class _BeamMerger(SessionMerger):
     window twice.
     """
 
-    def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
+    def merge_windows(
+        self, windows_of_keys: Sequence[Collection[Window]]
+    ) -> list[dict[Window, Window]]:
         for windows in windows_of_keys:
             assert len(windows) == len(set(windows))
-        return super().merge(windows_of_keys)
+        return super().merge_windows(windows_of_keys)
 
 
 def _five_long(time: int) -> bytes:
@@ -84,13 +86,13 @@ def _five_long(time: int) -> bytes:
 
 def test_open_custom_window_is_passed_to_the_merger_once() -> None:
     strategy = attrs.evolve(MERGING, window_coder=WindowCoder.INTERVAL)
-    store, out = MemoryStore(), list[Group]()
+    store, out = MemoryCellStore(), list[WindowPane]()
     for times in ([20], [20, 18]):
         grouper = TriggeredGrouper(strategy, store, _BeamMerger())
         windows = [_five_long(time) for time in times]
-        out += grouper.process([KEY] * len(times), windows, times, times, Now())
-        store.commit(grouper.commit().deltas)
-    out += TriggeredGrouper(strategy, store, _BeamMerger()).advance(Now(100))
+        out += grouper.process_elements([KEY] * len(times), windows, times, times, CurrentTimes())
+        store.commit_deltas(grouper.finish_bundle().deltas)
+    out += TriggeredGrouper(strategy, store, _BeamMerger()).advance_time(CurrentTimes(100))
     assert [(group.window, sorted(group.values)) for group in out] == [
         (encode_window(IntervalWindow(18, 25)), [18, 20, 20])
     ]
@@ -99,4 +101,4 @@ def test_open_custom_window_is_passed_to_the_merger_once() -> None:
 def test_custom_windows_without_a_merger_raise_value_error() -> None:
     strategy = WindowingStrategy(OpaqueWindows("some:fn"), merge_status=MergeStatus.NEEDS_MERGE)
     with pytest.raises(ValueError, match="pass a WindowMerger"):
-        TriggeredGrouper(strategy, MemoryStore())
+        TriggeredGrouper(strategy, MemoryCellStore())

@@ -20,10 +20,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
-from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.groups import WindowPane
 from beam_runner_engine.keyed.merging import SessionMerger
-from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.keyed.now import CurrentTimes
+from beam_runner_engine.testing.stores import MemoryCellStore
 
 from .test_oracle import STRATEGIES
 from .triggering import KEY, OurRun, Watermark, fired
@@ -61,15 +61,17 @@ def test_session_panes_do_not_depend_on_call_boundaries(
     windows = [encode_window(IntervalWindow(time, time + GAP)) for time in times]
     values = list(range(len(times)))
 
-    def run(size: int) -> tuple[list[Group], ShardSummary]:
-        grouper = TriggeredGrouper(strategy, MemoryStore())
+    def run(size: int) -> tuple[list[WindowPane], ShardSummary]:
+        grouper = TriggeredGrouper(strategy, MemoryCellStore())
         for start in range(0, len(times), size):
             some = slice(start, start + size)
             keys = [KEY] * len(times[some])
-            assert not grouper.process(keys, windows[some], times[some], values[some], Now())
-        panes = grouper.advance(Now(MAX_TIMESTAMP))
+            assert not grouper.process_elements(
+                keys, windows[some], times[some], values[some], CurrentTimes()
+            )
+        panes = grouper.advance_time(CurrentTimes(MAX_TIMESTAMP))
         return [group._replace(values=sorted(group.values)) for group in panes], (
-            grouper.commit().summary
+            grouper.finish_bundle().summary
         )
 
     assert run(size) == run(1) == run(len(times))
@@ -166,7 +168,7 @@ def test_session_with_a_finished_trigger_does_not_merge(
         panes += fired(strategy, number, groups)
     run.commit()
     assert [(pane.window, pane.values, pane.timing) for pane in panes] == expected
-    assert (run.dropped, run.store.cells(), run.summary) == (dropped, {}, EMPTY_SUMMARY)
+    assert (run.dropped, run.store.copy_cells(), run.summary) == (dropped, {}, EMPTY_SUMMARY)
 
 
 def test_extended_ended_session_waits_for_its_new_end() -> None:

@@ -18,7 +18,7 @@ from beam_runner_engine.keyed.state import (
     merge_state,
 )
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.testing.stores import MemoryCellStore
 
 CELL = CellId("state", b"key", b"window")
 
@@ -27,7 +27,7 @@ class Bundles:
     """Store with views of one of its cells; the test commits explicitly."""
 
     def __init__(self) -> None:
-        self.store = MemoryStore()
+        self.store = MemoryCellStore()
         self.cells = TentativeCells(self.store)
 
     def state(self, kind: type[State], window: bytes = b"window") -> Any:
@@ -36,7 +36,7 @@ class Bundles:
 
     def commit(self) -> None:
         """Commits, and starts the next bundle."""
-        self.store.commit(self.cells.deltas())
+        self.store.commit_deltas(self.cells.list_deltas())
         self.cells = TentativeCells(self.store)
         self.store.reads = 0
 

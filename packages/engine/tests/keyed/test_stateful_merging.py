@@ -13,7 +13,7 @@ from beam_runner_model.window_fns import OpaqueWindows, Sessions
 from beam_runner_model.windows import IntervalWindow, Window
 
 from beam_runner_engine.keyed.merging import SessionMerger
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.state import BagState
 from beam_runner_engine.keyed.stateful_records import (
     DueWork,
@@ -46,19 +46,19 @@ def _window_and_label(due: DueWork) -> tuple[bytes, int | str]:
 def test_merging_windows_moves_state_timers_and_elements(commits: bool) -> None:
     host = Host(StatefulSpec(SESSIONS, {"seen": BagState}, time_sorted_input=True))
     for start in (0, 15):
-        host.admit(start, now=Now(-1), window=_session(start))
-        host.shard.state(BagState, "seen", KEY, _session(start)).add(b"%d" % start)
+        host.admit(start, now=CurrentTimes(-1), window=_session(start))
+        host.shard.get_state(BagState, "seen", KEY, _session(start)).add(b"%d" % start)
         host.shard.set_timer(timer(start + 9, window=_session(start)))
         host.shard.set_timer(timer(start + 9, f"only {start}", window=_session(start)))
         if commits:
             host.commit()
     merged = _session(0, 25)
-    host.admit(8, 15, now=Now(-1), window=_session(8))
-    assert sorted(host.shard.state(BagState, "seen", KEY, merged).read()) == [b"0", b"15"]
+    host.admit(8, 15, now=CurrentTimes(-1), window=_session(8))
+    assert sorted(host.shard.get_state(BagState, "seen", KEY, merged).read()) == [b"0", b"15"]
     if commits:
         host.commit()
         assert host.summary.next_expiry == 24
-    due = host.run(Now(MAX_TIMESTAMP))
+    due = host.run(CurrentTimes(MAX_TIMESTAMP))
     assert [_window_and_label(each) for each in due] == [
         (merged, 0),
         (merged, 8),
@@ -68,30 +68,36 @@ def test_merging_windows_moves_state_timers_and_elements(commits: bool) -> None:
         (merged, "only 15"),
     ]
     host.commit()
-    assert host.store.cells() == {}
+    assert host.store.copy_cells() == {}
 
 
 def test_admitted_rows_have_their_merged_window() -> None:
     host = Host(StatefulSpec(SESSIONS))
     windows = [_session(0), _session(30), _session(8)]
-    admitted = host.shard.admit([KEY] * 3, windows, [0, 30, 8], [b""] * 3, Now(-1))
+    admitted = host.shard.admit_elements(
+        [KEY] * 3, windows, [0, 30, 8], [b""] * 3, CurrentTimes(-1)
+    )
     assert list(admitted.windows) == [_session(0, 18), _session(30), _session(0, 18)]
 
 
 class _OnceEach(SessionMerger):
     """Merger of sessions that rejects duplicate windows."""
 
-    def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
+    def merge_windows(
+        self, windows_of_keys: Sequence[Collection[Window]]
+    ) -> list[dict[Window, Window]]:
         for windows in windows_of_keys:
             assert len(windows) == len(set(windows)), "Beam's merge removes such a window twice"
-        return super().merge(windows_of_keys)
+        return super().merge_windows(windows_of_keys)
 
 
 def test_stateful_merger_gets_each_window_once() -> None:
     host = Host(StatefulSpec(CUSTOM), _OnceEach())
     for starts in ([20], [20, 12, 20]):
         windows = [_session(start) for start in starts]
-        admitted = host.shard.admit([KEY] * len(starts), windows, starts, starts, Now(-1))
+        admitted = host.shard.admit_elements(
+            [KEY] * len(starts), windows, starts, starts, CurrentTimes(-1)
+        )
         host.commit()
     assert list(admitted.windows) == [_session(12, 30)] * 3
 
@@ -102,7 +108,9 @@ class _JoinAs:
     def __init__(self, *names: Window) -> None:
         self._names = list(names)
 
-    def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
+    def merge_windows(
+        self, windows_of_keys: Sequence[Collection[Window]]
+    ) -> list[dict[Window, Window]]:
         (windows,) = windows_of_keys
         name = self._names.pop(0)
         return [dict.fromkeys(windows, name)]
@@ -113,5 +121,5 @@ def test_stateful_window_returned_by_a_later_merge_is_current() -> None:
     a, b, c = (IntervalWindow(start, 100) for start in (0, 10, 20))
     host = Host(StatefulSpec(CUSTOM, {"seen": BagState}), _JoinAs(a, b, a))
     windows = [encode_window(window) for window in (a, b, c)]
-    admitted = host.shard.admit([KEY] * 3, windows, [0] * 3, [0] * 3, Now(-1))
+    admitted = host.shard.admit_elements([KEY] * 3, windows, [0] * 3, [0] * 3, CurrentTimes(-1))
     assert list(admitted.windows) == [encode_window(a)] * 3

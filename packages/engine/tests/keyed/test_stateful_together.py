@@ -10,7 +10,7 @@ from beam_runner_model.window_coders import encode_window
 from beam_runner_model.window_fns import FixedWindows
 from beam_runner_model.windows import IntervalWindow
 
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.state import BagState, State
 from beam_runner_engine.keyed.stateful_records import StatefulSpec, TimerFired, WindowExpired
 
@@ -23,7 +23,9 @@ STATES: dict[str, type[State]] = {"seen": BagState}
 def test_take_due_work_returns_the_first_work_of_each_key_and_window() -> None:
     other, window = b"other", encode_window(IntervalWindow(100, 200))
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
-    host.shard.admit([KEY, KEY, other], [DATA, window, DATA], [0, 100, 0], [0, 0, 0], Now(0))
+    host.shard.admit_elements(
+        [KEY, KEY, other], [DATA, window, DATA], [0, 100, 0], [0, 0, 0], CurrentTimes(0)
+    )
     for new in (
         timer(10, "first"),
         timer(20, "second"),
@@ -32,25 +34,25 @@ def test_take_due_work_returns_the_first_work_of_each_key_and_window() -> None:
         timer(30, "clock", processing=True, key=other),
     ):
         host.shard.set_timer(new)
-    assert host.shard.take_due_work(Now(209), 10, looks_past=True) == [
+    assert host.shard.take_due_work(CurrentTimes(209), 10, looks_past=True) == [
         TimerFired(timer(10, "first")),
         TimerFired(timer(15, "other", key=other)),
         TimerFired(timer(120, "window", window=window)),
     ]
     host.shard.clear_timer(KEY, DATA, "f", "second")
-    assert host.shard.take_due_work(Now(209), 10, looks_past=True) == [
+    assert host.shard.take_due_work(CurrentTimes(209), 10, looks_past=True) == [
         WindowExpired(KEY, DATA, 99),
         TimerFired(timer(30, "clock", processing=True, key=other)),
     ]
-    assert host.shard.take_due_work(Now(209), 10, looks_past=True) == [
+    assert host.shard.take_due_work(CurrentTimes(209), 10, looks_past=True) == [
         WindowExpired(other, DATA, 99),
     ]
-    assert host.shard.take_due_work(Now(210), 10, looks_past=True) == [
+    assert host.shard.take_due_work(CurrentTimes(210), 10, looks_past=True) == [
         WindowExpired(KEY, window, 199)
     ]
-    assert host.shard.take_due_work(Now(210), 10, looks_past=True) == []
+    assert host.shard.take_due_work(CurrentTimes(210), 10, looks_past=True) == []
     host.commit()
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+    assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
 
 def test_take_due_work_skips_a_key_with_many_timers() -> None:
@@ -61,7 +63,7 @@ def test_take_due_work_skips_a_key_with_many_timers() -> None:
             host.shard.set_timer(timer(10 * int(key) + time, str(time), key=key))
     host.commit()
     together = []
-    while due := host.shard.take_due_work(Now(200), 1000, looks_past=True):
+    while due := host.shard.take_due_work(CurrentTimes(200), 1000, looks_past=True):
         together.append([each.timer.key for each in due if isinstance(each, TimerFired)])
     assert together == [keys] * 8
 
@@ -73,7 +75,7 @@ def test_take_due_work_without_skipping_ends_at_blocked_work() -> None:
     found = [
         [
             each.timer.tag
-            for each in host.shard.take_due_work(Now(50), 10)
+            for each in host.shard.take_due_work(CurrentTimes(50), 10)
             if isinstance(each, TimerFired)
         ]
         for _ in range(3)
@@ -85,33 +87,33 @@ def test_take_due_work_returns_at_most_the_limit() -> None:
     host = Host(StatefulSpec(FIXED))
     for key in (b"a", b"b", b"c"):
         host.shard.set_timer(timer(10, key=key))
-    found = [len(host.shard.take_due_work(Now(50), 2)) for _ in range(3)]
+    found = [len(host.shard.take_due_work(CurrentTimes(50), 2)) for _ in range(3)]
     assert found == [2, 1, 0]
 
 
 def test_windows_expiring_together_still_have_their_state() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     keys = [b"a", b"b"]
-    host.shard.admit(keys, [DATA] * 2, [0, 0], [0, 0], Now(0))
+    host.shard.admit_elements(keys, [DATA] * 2, [0, 0], [0, 0], CurrentTimes(0))
     for key in keys:
-        host.shard.state(BagState, "seen", key, DATA).add(key)
-    due = host.shard.take_due_work(Now(110), 10, looks_past=True)
+        host.shard.get_state(BagState, "seen", key, DATA).add(key)
+    due = host.shard.take_due_work(CurrentTimes(110), 10, looks_past=True)
     assert due == [WindowExpired(key, DATA, 99) for key in keys]
-    bags = [host.shard.state(BagState, "seen", key, DATA) for key in keys]
+    bags = [host.shard.get_state(BagState, "seen", key, DATA) for key in keys]
     assert [list(bag.read()) for bag in bags] == [[b"a"], [b"b"]]
     for key in keys:
         with pytest.raises(ValueError, match="its window is expiring"):
             host.shard.set_timer(timer(105, key=key))
     host.commit()
-    assert host.store.cells() == {}
+    assert host.store.copy_cells() == {}
 
 
 @pytest.mark.parametrize("timers", [False, True])
 def test_sorted_elements_are_returned_together_only_without_timers(timers: bool) -> None:
     spec = StatefulSpec(FIXED, STATES, time_sorted_input=True, timers=timers)
     host = Host(attrs.evolve(spec, on_window_expiration=True))
-    host.admit(3, 1, 2, now=Now(0))
+    host.admit(3, 1, 2, now=CurrentTimes(0))
     found = []
-    while due := host.shard.take_due_work(Now(110), 10, looks_past=True):
+    while due := host.shard.take_due_work(CurrentTimes(110), 10, looks_past=True):
         found.append([getattr(each, "timestamp", None) for each in due])
     assert found == ([[1], [2], [3], [99]] if timers else [[1, 2, 3, 99]])

@@ -9,7 +9,7 @@ from beam_runner_model.strategy import WindowingStrategy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.records import decode_record
 from beam_runner_engine.keyed.stateful_records import StatefulSpec, TimerFired
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
@@ -33,7 +33,7 @@ def test_timers_behave_like_a_plain_list(steps: list[tuple[Any, ...]]) -> None:
     """Uses the global window, which never expires, and a list as the model."""
     host = Host(StatefulSpec(WindowingStrategy()))
     model: dict[str, Timer] = {}
-    now = Now(0, 0)
+    now = CurrentTimes(0, 0)
     for step in steps:
         match step:
             case ("set", tag, time, processing):
@@ -49,9 +49,9 @@ def test_timers_behave_like_a_plain_list(steps: list[tuple[Any, ...]]) -> None:
                 assert [time for time, count in host.summary.holds for _ in range(count)] == holds
             case (kind, forward):
                 if kind == "watermark":
-                    now = Now(now.watermark + forward, now.processing_time)
+                    now = CurrentTimes(now.watermark + forward, now.processing_time)
                 else:
-                    now = Now(now.watermark, now.processing_time + forward)
+                    now = CurrentTimes(now.watermark, now.processing_time + forward)
                 by_time = sorted(model.values(), key=lambda t: (t.fire_time, t.tag))
                 events = [t for t in by_time if t.domain is TimeDomain.EVENT_TIME]
                 others = [t for t in by_time if t.domain is TimeDomain.PROCESSING_TIME]
@@ -68,8 +68,8 @@ def test_timer_fired_in_its_bundle_is_not_written() -> None:
     host.shard.set_timer(timer(6, "is cleared", window=b""))
     host.shard.clear_timer(KEY, b"", "f", "is cleared")
     host.shard.set_timer(timer(50, "waits", window=b""))
-    assert len(host.run(Now(10, 0))) == 1
-    deltas = host.shard.commit().deltas
+    assert len(host.run(CurrentTimes(10, 0))) == 1
+    deltas = host.shard.finish_bundle().deltas
     (written,) = (delta for cell, delta in deltas.items() if cell.name == "~timers")
     assert len(written.added) == 1 and b"waits" in next(iter(written.added))
 
@@ -81,7 +81,7 @@ def test_timer_without_a_chain_has_the_old_record_format() -> None:
     host = Host(StatefulSpec(WindowingStrategy()))
     host.shard.set_timer(timer(50, hold=40, window=b""))
     (written,) = (
-        delta for cell, delta in host.shard.commit().deltas.items() if cell.name == "~timers"
+        delta for cell, delta in host.shard.finish_bundle().deltas.items() if cell.name == "~timers"
     )
     ((record,),) = written.added.values()
     assert decode_record(record) == ("event time", 50, 40, encode_pane(NO_FIRING))

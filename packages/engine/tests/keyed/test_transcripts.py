@@ -22,7 +22,7 @@ from beam_runner_model.window_fns import (
     assign_windows,
 )
 
-from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.groups import WindowPane
 
 from .triggering import OurRun
 
@@ -82,7 +82,7 @@ def _run(spec: dict[str, Any]) -> None:
     assert not output, f"Unexpected output: {output}"
 
 
-def _info(strategy: WindowingStrategy, group: Group) -> dict[str, Any]:
+def _info(strategy: WindowingStrategy, group: WindowPane) -> dict[str, Any]:
     window: Any = decode_window(strategy.window_coder, group.window)
     return {
         "window": [window.start // SECOND, window.max_timestamp() // SECOND],
@@ -105,7 +105,7 @@ def _check_state(run: OurRun, params: dict[str, Any]) -> None:
     """
     with_elements = {
         decode_window(run.strategy.window_coder, cell.window)
-        for cell in run.store.cells()
+        for cell in run.store.copy_cells()
         if cell.name == "~elements"
     }
     spans = [[w.start // SECOND, w.max_timestamp() // SECOND] for w in with_elements]  # type: ignore[union-attr]

@@ -12,40 +12,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.composite_triggers import create_machine
-from beam_runner_engine.keyed.triggers import Instant, Machine, State
+from beam_runner_engine.keyed.triggers import State, TriggerMachine, TriggerTime
 
 from .test_oracle import TRIGGERS
 
-BEFORE = Instant(ended=False, processing_time=0)
-AFTER = Instant(ended=True, processing_time=0)
+BEFORE = TriggerTime(ended=False, processing_time=0)
+AFTER = TriggerTime(ended=True, processing_time=0)
 EACH = t.Repeatedly(t.AfterCount(1))
 
 
-def _firings(trigger: Trigger, *steps: Instant | int) -> str:
+def _firings(trigger: Trigger, *steps: TriggerTime | int) -> str:
     """Runs a trigger and returns one letter per step: `.` not ready, `f` fired, `!` fired and
     finished.
 
-    An integer step adds this number of elements, and an `Instant` step changes the time.
+    An integer step adds this number of elements, and an `TriggerTime` step changes the time.
     """
     of_trigger = create_machine(trigger)
     state, at, out = of_trigger.initial, BEFORE, ""
     for step in steps:
-        if isinstance(step, Instant):
+        if isinstance(step, TriggerTime):
             at = step
             state, letter = _ask(of_trigger, state, at)
             out += letter
         else:
             for _ in range(step):
-                state = of_trigger.add(state, 1, at)
+                state = of_trigger.add_elements(state, 1, at)
                 state, letter = _ask(of_trigger, state, at)
                 out += letter
     return out
 
 
-def _ask(of_trigger: Machine, state: State, at: Instant) -> tuple[State, str]:
-    if not of_trigger.ready(state, at):
+def _ask(of_trigger: TriggerMachine, state: State, at: TriggerTime) -> tuple[State, str]:
+    if not of_trigger.is_ready(state, at):
         return state, "."
-    state, finished = of_trigger.fire(state, at)
+    state, finished = of_trigger.fire_trigger(state, at)
     return state, "!" if finished else "f"
 
 
@@ -104,7 +104,7 @@ def _ask(of_trigger: Machine, state: State, at: Instant) -> tuple[State, str]:
     ],
 )
 def test_trigger_fires_as_expected(
-    trigger: Trigger, steps: tuple[Instant | int, ...], expected: str
+    trigger: Trigger, steps: tuple[TriggerTime | int, ...], expected: str
 ) -> None:
     assert _firings(trigger, *steps) == expected
 
@@ -123,19 +123,21 @@ def test_processing_time_delay_starts_at_the_first_element(
     transforms: tuple[t.Delay | t.AlignTo, ...], fires_at: int
 ) -> None:
     of_trigger = create_machine(t.AfterProcessingTime(transforms))
-    assert of_trigger.next_wake(of_trigger.initial) is None
-    state = of_trigger.add(of_trigger.initial, 1, Instant(False, 103))
-    assert of_trigger.add(state, 1, Instant(False, 150)) == state
-    assert of_trigger.next_wake(state) == fires_at
-    assert not of_trigger.ready(state, Instant(False, fires_at - 1))
-    assert of_trigger.ready(state, Instant(False, fires_at))
+    assert of_trigger.get_next_wake(of_trigger.initial) is None
+    state = of_trigger.add_elements(of_trigger.initial, 1, TriggerTime(False, 103))
+    assert of_trigger.add_elements(state, 1, TriggerTime(False, 150)) == state
+    assert of_trigger.get_next_wake(state) == fires_at
+    assert not of_trigger.is_ready(state, TriggerTime(False, fires_at - 1))
+    assert of_trigger.is_ready(state, TriggerTime(False, fires_at))
 
 
 @pytest.mark.parametrize("before_the_end", [0, 1, 5, 9])
 def test_trigger_firing_time_is_clamped_at_the_maximum(before_the_end: int) -> None:
     of_trigger = create_machine(t.AfterProcessingTime((t.AlignTo(10), t.Delay(3), t.AlignTo(10))))
-    state = of_trigger.add(of_trigger.initial, 1, Instant(False, MAX_TIMESTAMP - before_the_end))
-    assert of_trigger.next_wake(state) == MAX_TIMESTAMP
+    state = of_trigger.add_elements(
+        of_trigger.initial, 1, TriggerTime(False, MAX_TIMESTAMP - before_the_end)
+    )
+    assert of_trigger.get_next_wake(state) == MAX_TIMESTAMP
 
 
 def test_composite_trigger_wakes_with_its_earliest_subtrigger() -> None:
@@ -147,31 +149,31 @@ def test_composite_trigger_wakes_with_its_earliest_subtrigger() -> None:
         t.AfterEndOfWindow(early=soon, late=later),
     ):
         of_trigger = create_machine(trigger)
-        assert of_trigger.next_wake(of_trigger.add(of_trigger.initial, 1, BEFORE)) == 5
+        assert of_trigger.get_next_wake(of_trigger.add_elements(of_trigger.initial, 1, BEFORE)) == 5
     of_trigger = create_machine(t.AfterEndOfWindow(late=soon))
-    state, _ = of_trigger.fire(of_trigger.initial, AFTER)
-    assert of_trigger.next_wake(state) is None
-    assert of_trigger.next_wake(of_trigger.add(state, 1, AFTER)) == 5
-    finished, _ = create_machine(t.AfterEndOfWindow()).fire(
+    state, _ = of_trigger.fire_trigger(of_trigger.initial, AFTER)
+    assert of_trigger.get_next_wake(state) is None
+    assert of_trigger.get_next_wake(of_trigger.add_elements(state, 1, AFTER)) == 5
+    finished, _ = create_machine(t.AfterEndOfWindow()).fire_trigger(
         create_machine(t.AfterEndOfWindow()).initial, AFTER
     )
-    assert create_machine(t.AfterEndOfWindow()).next_wake(finished) is None
+    assert create_machine(t.AfterEndOfWindow()).get_next_wake(finished) is None
 
 
 def test_merged_trigger_states_are_combined() -> None:
     count = create_machine(t.AfterCount(5))
-    assert count.merge([2, 3], BEFORE) == 5
+    assert count.merge_states([2, 3], BEFORE) == 5
     each = create_machine(t.AfterEach((t.AfterCount(1), t.AfterCount(5))))
-    assert each.merge([(0, 0), (1, 2), (1, 1)], BEFORE) == (1, 3)
-    assert each.merge([(0, 0), (2, None)], BEFORE) == (2, None)
-    assert each.next_wake((2, None)) is None
+    assert each.merge_states([(0, 0), (1, 2), (1, 1)], BEFORE) == (1, 3)
+    assert each.merge_states([(0, 0), (2, None)], BEFORE) == (2, None)
+    assert each.get_next_wake((2, None)) is None
     end = create_machine(t.AfterEndOfWindow(late=t.AfterCount(3)))
-    fired = end.add(end.fire(end.initial, AFTER)[0], 2, AFTER)
-    assert end.merge([fired, end.initial], AFTER) == fired
-    assert end.merge([fired, end.initial], BEFORE) == end.initial
+    fired = end.add_elements(end.fire_trigger(end.initial, AFTER)[0], 2, AFTER)
+    assert end.merge_states([fired, end.initial], AFTER) == fired
+    assert end.merge_states([fired, end.initial], BEFORE) == end.initial
     time = create_machine(t.AfterProcessingTime((t.Delay(3),)))
-    assert time.merge([None, 7, 5], BEFORE) == 5
-    assert time.merge([None], BEFORE) is None
+    assert time.merge_states([None, 7, 5], BEFORE) == 5
+    assert time.merge_states([None], BEFORE) is None
 
 
 END = t.AfterEndOfWindow()
@@ -194,11 +196,11 @@ def test_after_each_reopens_a_part_if_the_end_is_ahead(
     each = create_machine(t.AfterEach((first, EACH)))
     state = each.initial
     while state[0] == 0:
-        state = each.add(state, 1, AFTER)
-        assert each.ready(state, AFTER)
-        state, _ = each.fire(state, AFTER)
-    assert each.merge([each.initial, state], AFTER) == state
-    assert each.merge([each.initial, state], BEFORE) == each.initial
+        state = each.add_elements(state, 1, AFTER)
+        assert each.is_ready(state, AFTER)
+        state, _ = each.fire_trigger(state, AFTER)
+    assert each.merge_states([each.initial, state], AFTER) == state
+    assert each.merge_states([each.initial, state], BEFORE) == each.initial
 
 
 def test_after_each_reopens_the_first_open_part() -> None:
@@ -208,20 +210,20 @@ def test_after_each_reopens_the_first_open_part() -> None:
         t.AfterEach((t.AfterCount(1), t.AfterEach((END, EACH)))),
     ):
         each = create_machine(counted_then_ended)
-        state = each.add(each.initial, 1, BEFORE)
-        at_the_end, _ = each.fire(state, BEFORE)
-        state, finished = each.fire(at_the_end, AFTER)
-        assert (finished, each.merge([state, each.initial], BEFORE)) == (False, at_the_end)
+        state = each.add_elements(each.initial, 1, BEFORE)
+        at_the_end, _ = each.fire_trigger(state, BEFORE)
+        state, finished = each.fire_trigger(at_the_end, AFTER)
+        assert (finished, each.merge_states([state, each.initial], BEFORE)) == (False, at_the_end)
     counted = create_machine(t.AfterEach((t.AfterAny((t.AfterCount(1), END)), EACH)))
-    state, _ = counted.fire(counted.add(counted.initial, 1, BEFORE), BEFORE)
-    assert counted.merge([state, counted.initial], BEFORE) == state
+    state, _ = counted.fire_trigger(counted.add_elements(counted.initial, 1, BEFORE), BEFORE)
+    assert counted.merge_states([state, counted.initial], BEFORE) == state
 
 
 @given(
     TRIGGERS, TRIGGERS, TRIGGERS, st.lists(st.integers(0, 3) | st.sampled_from([AFTER]), max_size=9)
 )
 def test_nested_after_each_equals_flat_after_each(
-    a: Trigger, b: Trigger, c: Trigger, steps: list[Instant | int]
+    a: Trigger, b: Trigger, c: Trigger, steps: list[TriggerTime | int]
 ) -> None:
     """Checks the equivalence that Beam's Java SDK documents for `AfterEach`."""
     flat = _firings(t.AfterEach((a, b, c)), *steps)
@@ -233,10 +235,10 @@ def test_nested_after_each_equals_flat_after_each(
 @given(TRIGGERS)
 def test_trigger_machine_and_state_can_be_pickled(trigger: Trigger) -> None:
     of_trigger = create_machine(trigger)
-    state = of_trigger.add(of_trigger.initial, 1, BEFORE)
-    copy: Machine = pickle.loads(pickle.dumps(of_trigger))
+    state = of_trigger.add_elements(of_trigger.initial, 1, BEFORE)
+    copy: TriggerMachine = pickle.loads(pickle.dumps(of_trigger))
     assert pickle.loads(pickle.dumps(state)) == state
-    assert copy.ready(state, AFTER) == of_trigger.ready(state, AFTER)
+    assert copy.is_ready(state, AFTER) == of_trigger.is_ready(state, AFTER)
 
 
 @given(TRIGGERS, st.lists(st.integers(0, 5)), st.integers(0, 1_000))
@@ -247,9 +249,11 @@ def test_only_early_triggers_fire_before_the_end(
     if may_fire_early(trigger):
         return
     of_trigger = create_machine(trigger)
-    at = Instant(ended=False, processing_time=time)
+    at = TriggerTime(ended=False, processing_time=time)
     state = of_trigger.initial
     for count in merged:
-        state = of_trigger.merge([state, of_trigger.add(of_trigger.initial, count, BEFORE)], at)
-        state = of_trigger.add(state, count, at)
-        assert not of_trigger.ready(state, at)
+        state = of_trigger.merge_states(
+            [state, of_trigger.add_elements(of_trigger.initial, count, BEFORE)], at
+        )
+        state = of_trigger.add_elements(state, count, at)
+        assert not of_trigger.is_ready(state, at)

@@ -31,10 +31,10 @@ from beam_runner_model.window_fns import (
 from beam_runner_model.windows import Window
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
-from beam_runner_engine.keyed.groups import Group
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.groups import WindowPane
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.ports import WindowMerger
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.testing.stores import MemoryCellStore
 
 KEY = b"key"
 
@@ -89,8 +89,8 @@ class OurRun:
     ) -> None:
         self.strategy = strategy
         self.merger = merger
-        self.store = MemoryStore()
-        self.now = Now()
+        self.store = MemoryCellStore()
+        self.now = CurrentTimes()
         self.one_bundle = one_bundle
         self.grouper = TriggeredGrouper(strategy, self.store, merger)
         self.dropped = 0
@@ -98,13 +98,13 @@ class OurRun:
 
     def element(
         self, value: int, timestamp: int, windows: Iterable[Window] | None = None
-    ) -> list[Group]:
+    ) -> list[WindowPane]:
         """Adds an element to all its windows."""
         if windows is None:
             windows = assign_windows(self.strategy.window_fn, timestamp)
         return self._process([(encode_window(window), timestamp, value) for window in windows])
 
-    def elements(self, elements: Iterable[tuple[int, Element]]) -> list[Group]:
+    def elements(self, elements: Iterable[tuple[int, Element]]) -> list[WindowPane]:
         """Adds several elements in one call, each with its value."""
         window_fn = self.strategy.window_fn
         return self._process(
@@ -115,27 +115,27 @@ class OurRun:
             ]
         )
 
-    def _process(self, rows: list[tuple[bytes, int, int]]) -> list[Group]:
+    def _process(self, rows: list[tuple[bytes, int, int]]) -> list[WindowPane]:
         windows, times, values = zip(*rows, strict=True)
-        out = self.grouper.process([KEY] * len(rows), windows, times, values, self.now)
+        out = self.grouper.process_elements([KEY] * len(rows), windows, times, values, self.now)
         self._end_bundle()
         return list(out)
 
     def time(
         self, *, watermark: int | None = None, processing_time: int | None = None
-    ) -> list[Group]:
+    ) -> list[WindowPane]:
         """Advances time to the given times."""
-        self.now = Now(
+        self.now = CurrentTimes(
             watermark=self.now.watermark if watermark is None else watermark,
             processing_time=self.now.processing_time
             if processing_time is None
             else processing_time,
         )
-        out = self.grouper.advance(self.now)
+        out = self.grouper.advance_time(self.now)
         self._end_bundle()
         return list(out)
 
-    def step(self, number: int, step: Step) -> list[Group]:
+    def step(self, number: int, step: Step) -> list[WindowPane]:
         """Runs a step of a schedule; `number` is the value of an element."""
         match step:
             case Element(timestamp):
@@ -151,14 +151,14 @@ class OurRun:
 
     def commit(self) -> None:
         """Commits the bundle and opens the next bundle."""
-        commit = self.grouper.commit()
-        self.store.commit(commit.deltas)
+        commit = self.grouper.finish_bundle()
+        self.store.commit_deltas(commit.deltas)
         self.dropped += commit.dropped
         self.summary = commit.summary
         self.grouper = TriggeredGrouper(self.strategy, self.store, self.merger)
 
 
-def fired(strategy: WindowingStrategy, step: int, groups: Iterable[Group]) -> list[FiredPane]:
+def fired(strategy: WindowingStrategy, step: int, groups: Iterable[WindowPane]) -> list[FiredPane]:
     """Converts groups to fired panes."""
     panes = []
     for group in groups:

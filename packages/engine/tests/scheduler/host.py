@@ -136,7 +136,7 @@ class SimulatedHost(SectionRunner):
     # All events pass through this method.
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        commands = self.watch.handle(self.scheduler, event)
+        commands = self.watch.handle_event(self.scheduler, event)
         assert self.watch.take_violations() == []
         self.log.append(event)
         self.answers.append(commands)
@@ -167,7 +167,7 @@ class SimulatedHost(SectionRunner):
             case WakeAt(time):
                 self.wake = time
             case ReleaseState(stage):
-                assert self.scheduler.report(stage).complete
+                assert self.scheduler.report_stage(stage).complete
                 assert all(keep == Keep() for key, keep in self.keeps.items() if key[0] == stage)
             case ReleaseData(data):
                 for one in data:
@@ -272,7 +272,7 @@ class SimulatedHost(SectionRunner):
         leaves `done` positions.
         """
         bundle, asked = self.open[number], self.asked.pop(number)
-        keyed = self.stages[bundle.stage].keyed
+        keyed = self.stages[bundle.stage].is_keyed
         cut = self.cut_between_shards(bundle, keep) if keyed else min(keep, len(bundle.inputs))
         primary = list(bundle.inputs[:cut])
         residuals = [self.residual_of(one) for one in bundle.inputs[cut:]]
@@ -353,4 +353,4 @@ class SimulatedHost(SectionRunner):
                 assert self.scheduler.next_wake is not None, "nothing moves and nobody says why"
                 assert self.wake == self.scheduler.next_wake
                 self.tick(self.wake)
-        raise AssertionError(f"no end after {most_steps} steps: {self.scheduler.waits()}")
+        raise AssertionError(f"no end after {most_steps} steps: {self.scheduler.list_waits()}")

@@ -54,13 +54,15 @@ class Stream:
             outputs = (f"c{number}",) if number < stages - 1 else ()
             specs.append(StageSpec(f"stage{number}", (f"c{number - 1}",), outputs, kind))
         self.outputs = {spec.name: spec.outputs for spec in specs}
-        self.kinds = {spec.name: spec.keyed for spec in specs}
+        self.kinds = {spec.name: spec.is_keyed for spec in specs}
         self.shards = shards
         self.clock = 0
         self.scheduler = Scheduler(GraphSpec(tuple(specs), ("root",)), Limits(parallelism=8))
         self.source: Bundle | None = None
         self.queue: list[Bundle] = []
-        self.take(self.scheduler.handle(Start(roots=(Output("root", piece(MIN_TIMESTAMP, 0)),))))
+        self.take(
+            self.scheduler.handle_event(Start(roots=(Output("root", piece(MIN_TIMESTAMP, 0)),)))
+        )
 
     def take(self, commands: tuple[Command, ...]) -> None:
         for command in commands:
@@ -104,7 +106,7 @@ class Stream:
         for _ in range(count):
             event = self.next_event()
             events.append(event)
-            self.take(self.scheduler.handle(event))
+            self.take(self.scheduler.handle_event(event))
         return events
 
 
@@ -115,7 +117,7 @@ def seconds(snapshot: bytes, events: list[Event]) -> float:
     gc.freeze()
     start = time.process_time()
     for event in events:
-        scheduler.handle(event)
+        scheduler.handle_event(event)
     took = time.process_time() - start
     gc.unfreeze()
     return took
@@ -135,7 +137,7 @@ def idle(stages: int) -> tuple[bytes, list[Event]]:
     for number in range(1, stages):
         specs.append(StageSpec(f"stage{number}", (f"c{number - 1}",), (f"c{number}",)))
     scheduler = Scheduler(GraphSpec(tuple(specs), ("root",)))
-    scheduler.handle(Start(roots=(Output("root", piece(MIN_TIMESTAMP, 0)),)))
+    scheduler.handle_event(Start(roots=(Output("root", piece(MIN_TIMESTAMP, 0)),)))
     events: list[Event] = [
         BundleDone(step, 1, residuals=(Residual(piece(MIN_TIMESTAMP, 0), watermark=step),))
         for step in range(2_000)

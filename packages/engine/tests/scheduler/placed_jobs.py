@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import attrs
 
-from beam_runner_engine.dispatch.parallelism import Parallelism
-from beam_runner_engine.dispatch.places import BlockedTimes, Slot, select_slot
+from beam_runner_engine.dispatch.parallelism import ParallelismRules
+from beam_runner_engine.dispatch.places import BlockedTimeLimits, Slot, select_slot
 from beam_runner_engine.dispatch.waiting import BundleQueue
-from beam_runner_engine.dispatch.yielding import compute_turn_end, select_yielding_slots
+from beam_runner_engine.dispatch.yielding import compute_yield_time, select_yielding_slots
 from beam_runner_engine.scheduler.commands import OpenBundles
 from beam_runner_engine.scheduler.events import GiveWay
 
 from .graphs import Job
 
 STAND_BACK, TURN = 0.25, 0.1
-PATIENCE = BlockedTimes(blocked=0.7, preparing=10.0, unheard=3.0)
+PATIENCE = BlockedTimeLimits(blocked=0.7, preparing=10.0, unheard=3.0)
 
 
 @attrs.define(eq=False)
@@ -27,7 +27,7 @@ class StartedPlace(Slot):
 class PlacedJob:
     """Simulated job in slots, with its own clock (seconds)."""
 
-    def __init__(self, job: Job, at_work: Parallelism) -> None:
+    def __init__(self, job: Job, at_work: ParallelismRules) -> None:
         self.host = job.host
         sources = {stage.name for stage in job.host.graph.stages if stage.splittable}
         self.waiting = BundleQueue(lambda one: one.stage in sources, STAND_BACK)
@@ -43,17 +43,17 @@ class PlacedJob:
             for command in answer:
                 if isinstance(command, OpenBundles):
                     opened = [one for one in command.bundles if one.number in self.host.open]
-                    self.waiting.add(opened, self.now)
+                    self.waiting.add_bundles(opened, self.now)
         self._answers = len(self.host.answers)
 
     def give(self) -> None:
         """Assigns queued bundles to slots."""
         idle = [place for place in self.places if place.is_idle]
         for _ in range(min(self._may_begin(), len(idle), len(self.waiting))):
-            bundle = self.waiting.take()
+            bundle = self.waiting.take_next_bundle()
             place = select_slot(bundle, idle)
             idle.remove(place)
-            place.begin(bundle, self.now)
+            place.begin_bundle(bundle, self.now)
 
     def ask(self, spare: float) -> list[StartedPlace]:
         """Adds and returns the additional slots that the job should request, which have not
@@ -67,7 +67,7 @@ class PlacedJob:
     def ask_sources(self, keep: int) -> None:
         """Asks sources to yield, and answers for them immediately."""
         for place in select_yielding_slots(self.places, self.waiting, self._may_begin):
-            if compute_turn_end(place, TURN) <= self.now:
+            if compute_yield_time(place, TURN) <= self.now:
                 assert place.running is not None
                 place.giving_way, place.asked = True, self.now
                 number = place.running.number
@@ -82,7 +82,7 @@ class PlacedJob:
             place = busy[which % len(busy)]
             assert place.running is not None
             number = place.running.number
-            place.begin(None, self.now)
+            place.begin_bundle(None, self.now)
             self.host.complete(number, most=3)
         else:
             assert self.host.scheduler.next_wake is not None
@@ -94,4 +94,4 @@ class PlacedJob:
         return sorted([*running, *(one.number for one in self.waiting)])
 
     def _may_begin(self) -> int:
-        return self.at_work.count_startable(self.places, len(self.waiting), self.now)
+        return self.at_work.count_startable_bundles(self.places, len(self.waiting), self.now)

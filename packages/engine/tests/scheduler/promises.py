@@ -72,7 +72,7 @@ class Promises(UserCode):
         sections = [one for one in self.unfinished if one.parts]
         begun = {part.stage for one in sections for part in one.parts}
         assert stage not in begun, "begun beside its section"
-        if spec.keyed:
+        if spec.is_keyed:
             shards = shards_of(bundle)
             others = [one for one in self.unfinished if one.stage == stage]
             assert not any(shards & shards_of(one) for one in others), "a shard is open twice"
@@ -100,7 +100,7 @@ class Promises(UserCode):
                 name for name, stage in self.stages.items() if side.collection in stage.outputs
             ]
             for main_window in known:
-                window = side.mapping.side_window(main_window)
+                window = side.mapping.map_window(main_window)
                 assert window is not None
                 given = seen[side.name, window]
                 assert not any(item.ref.number in self.released for item in given)
@@ -148,7 +148,7 @@ class Promises(UserCode):
         """Checks that the due time of each paused bundle is known and not later than the rules
         allow.
         """
-        known = {one.bundle.number: one.due for one in self.scheduler.retries() if one.due}
+        known = {one.bundle.number: one.due for one in self.scheduler.list_retries() if one.due}
         assert known == {number: one.due for number, one in self.paused.items()}
         assert {one.number for one in self.scheduler.paused_bundles} == self.paused.keys()
         assert all(due > self.scheduler.now for due in known.values()), "a pause was not ended"
@@ -162,7 +162,7 @@ class Promises(UserCode):
         assert counts == {
             stage: paused
             for stage in self.stages
-            if (paused := self.scheduler.report(stage).paused)
+            if (paused := self.scheduler.report_stage(stage).paused)
         }
 
     def check_open(self) -> None:
@@ -173,7 +173,7 @@ class Promises(UserCode):
 
     def check_watermarks(self) -> None:
         for name in self.stages:
-            report = self.scheduler.report(name)
+            report = self.scheduler.report_stage(name)
             before = self.watermarks.get(name, (MIN_TIMESTAMP,) * 3)
             after = (report.upstream_watermark, report.input_watermark, report.output_watermark)
             assert all(one <= two for one, two in zip(before, after, strict=True)), "went back"

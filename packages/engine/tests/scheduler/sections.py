@@ -52,7 +52,7 @@ class SectionRunner(Promises):
         spec = self.stages[part.stage]
         inner = [Input(data) for name in spec.inputs for data in made.get(name, ())]
         inputs = part.inputs or tuple(inner)
-        shards = sorted({one.data.facts.shard or 0 for one in inputs}) if spec.keyed else [None]
+        shards = sorted({one.data.facts.shard or 0 for one in inputs}) if spec.is_keyed else [None]
         return [
             attrs.evolve(
                 bundle,
@@ -101,7 +101,7 @@ class SectionRunner(Promises):
         spec = self.stages[part.stage]
         assert spec.spans
         if inner.isdisjoint(spec.inputs):
-            assert self.scheduler.report(part.stage).upstream_watermark == MAX_TIMESTAMP
+            assert self.scheduler.report_stage(part.stage).upstream_watermark == MAX_TIMESTAMP
         else:
             assert not part.inputs
             assert inner.issuperset(spec.inputs)
@@ -109,7 +109,7 @@ class SectionRunner(Promises):
         for side in spec.side_inputs:
             makers = [one.name for one in self.graph.stages if side.collection in one.outputs]
             for maker in makers:
-                report = self.scheduler.report(maker)
+                report = self.scheduler.report_stage(maker)
                 assert report.output_watermark == MAX_TIMESTAMP, "side input read too early"
             if self.late_sources or side.replaces or not makers:
                 continue

@@ -44,7 +44,7 @@ def updating(
     )
     scheduler = Scheduler(GraphSpec(stages, ("updates", "main")))
     main = data("main", 0, shard=0) if keyed else data("main", 0, windows=(GLOBAL_WINDOW,))
-    scheduler.handle(Start(1000, (Output("updates", data("updates")), Output("main", main))))
+    scheduler.handle_event(Start(1000, (Output("updates", data("updates")), Output("main", main))))
     update(scheduler, "v1")
     return scheduler, of_stage(scheduler, "use")
 
@@ -58,7 +58,7 @@ def update(scheduler: Scheduler, ref: str) -> tuple[Command, ...]:
     bundle = of_stage(scheduler, "update")
     output = Output("side", data(ref, 0, windows=(GLOBAL_WINDOW,)))
     rest = Residual(data(f"after {ref}"))
-    return scheduler.handle(BundleDone(bundle.number, 1, (output,), (rest,)))
+    return scheduler.handle_event(BundleDone(bundle.number, 1, (output,), (rest,)))
 
 
 def asked(commands: tuple[Command, ...]) -> list[SplitBundle]:
@@ -67,41 +67,41 @@ def asked(commands: tuple[Command, ...]) -> list[SplitBundle]:
 
 def test_outdated_bundle_that_ran_long_is_checkpointed_at_once() -> None:
     scheduler, bundle = updating()
-    scheduler.handle(Tick(5000))
+    scheduler.handle_event(Tick(5000))
     assert asked(update(scheduler, "v2")) == []
-    assert asked(scheduler.handle(Tick(5001))) == [SplitBundle(bundle.number, 1, 0.0)]
+    assert asked(scheduler.handle_event(Tick(5001))) == [SplitBundle(bundle.number, 1, 0.0)]
     rest = Residual(data("rest", 0, windows=(GLOBAL_WINDOW,)), untouched=True)
-    scheduler.handle(SplitDone(bundle.number, 1, bundle.inputs, (rest,)))
+    scheduler.handle_event(SplitDone(bundle.number, 1, bundle.inputs, (rest,)))
     _, later = [b for b in scheduler.open_bundles if b.stage == "use"]
     assert [one.ref for side in later.side_inputs for one in side.data] == ["v2"]
 
 
 def test_outdated_bundle_that_just_started_is_checkpointed_later() -> None:
     scheduler, _ = updating()
-    scheduler.handle(Tick(1010))
+    scheduler.handle_event(Tick(1010))
     assert only(update(scheduler, "v2"), WakeAt).time == 1000 + OUTDATED_AFTER
-    assert asked(scheduler.handle(Tick(1000 + OUTDATED_AFTER - 1))) == []
-    assert len(asked(scheduler.handle(Tick(1000 + OUTDATED_AFTER)))) == 1
+    assert asked(scheduler.handle_event(Tick(1000 + OUTDATED_AFTER - 1))) == []
+    assert len(asked(scheduler.handle_event(Tick(1000 + OUTDATED_AFTER)))) == 1
 
 
 def test_outdated_bundle_is_asked_again_after_progress() -> None:
     scheduler, bundle = updating()
-    scheduler.handle(Tick(5000))
+    scheduler.handle_event(Tick(5000))
     update(scheduler, "v2")
-    scheduler.handle(Tick(5001))
-    assert asked(scheduler.handle(SplitDone(bundle.number, 1))) == []
-    assert len(asked(scheduler.handle(Progress(bundle.number, 1, 0.1, 500)))) == 1
+    scheduler.handle_event(Tick(5001))
+    assert asked(scheduler.handle_event(SplitDone(bundle.number, 1))) == []
+    assert len(asked(scheduler.handle_event(Progress(bundle.number, 1, 0.1, 500)))) == 1
 
 
 def test_outdated_bundle_is_asked_after_a_pending_split() -> None:
     scheduler, bundle = updating()
-    split = asked(scheduler.handle(Progress(bundle.number, 1, 0.1, 3000)))
+    split = asked(scheduler.handle_event(Progress(bundle.number, 1, 0.1, 3000)))
     assert [one.fraction for one in split] == [0.5]
-    scheduler.handle(Tick(5000))
+    scheduler.handle_event(Tick(5000))
     update(scheduler, "v2")
-    assert asked(scheduler.handle(Tick(5001))) == []
-    scheduler.handle(SplitDone(bundle.number, 1))
-    assert asked(scheduler.handle(Tick(5001 + RETRY_REQUEST_AFTER))) == [
+    assert asked(scheduler.handle_event(Tick(5001))) == []
+    scheduler.handle_event(SplitDone(bundle.number, 1))
+    assert asked(scheduler.handle_event(Tick(5001 + RETRY_REQUEST_AFTER))) == [
         SplitBundle(bundle.number, 1, 0.0)
     ]
 
@@ -109,18 +109,18 @@ def test_outdated_bundle_is_asked_after_a_pending_split() -> None:
 def test_closed_bundle_gets_no_checkpoint_request() -> None:
     scheduler, bundle = updating()
     update(scheduler, "v2")
-    commands = scheduler.handle(BundleDone(bundle.number, 1))
+    commands = scheduler.handle_event(BundleDone(bundle.number, 1))
     assert scheduler.next_wake is None
-    assert asked(commands) == asked(scheduler.handle(Tick(9000))) == []
+    assert asked(commands) == asked(scheduler.handle_event(Tick(9000))) == []
 
 
 @pytest.mark.parametrize("kind", [StageKind.STATEFUL])
 def test_unsplittable_bundle_gets_no_checkpoint_request(kind: StageKind) -> None:
     scheduler, bundle = updating(kind=kind)
-    scheduler.handle(Tick(5000))
+    scheduler.handle_event(Tick(5000))
     update(scheduler, "v2")
-    assert asked(scheduler.handle(Tick(6000))) == []
-    assert asked(scheduler.handle(Progress(bundle.number, 1, 0.1, 500))) == []
+    assert asked(scheduler.handle_event(Tick(6000))) == []
+    assert asked(scheduler.handle_event(Progress(bundle.number, 1, 0.1, 500))) == []
     assert scheduler.next_wake is None
 
 
@@ -128,5 +128,5 @@ def test_unsplittable_bundle_gets_no_checkpoint_request(kind: StageKind) -> None
 def test_yielding_bundle_with_restrictions_is_checkpointed(stage: str) -> None:
     scheduler, _ = updating()
     bundle = of_stage(scheduler, stage)
-    commands = scheduler.handle(GiveWay(bundle.number, 1))
+    commands = scheduler.handle_event(GiveWay(bundle.number, 1))
     assert asked(commands) == ([SplitBundle(bundle.number, 1, 0.0)] if stage == "update" else [])

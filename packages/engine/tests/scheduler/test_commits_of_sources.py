@@ -53,7 +53,7 @@ class Host:
         self.now = 0
 
     def handle(self, event: object) -> tuple[Command, ...]:
-        return self.scheduler.handle(event)  # type: ignore[arg-type]
+        return self.scheduler.handle_event(event)  # type: ignore[arg-type]
 
     def turn(
         self,

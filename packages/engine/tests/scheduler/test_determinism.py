@@ -28,7 +28,7 @@ WINDOWS = [OpaqueWindow(bytes((number,)) * 9, 100) for number in range(20)]
 class SameWindow:
     """Mapping of each window to itself, as an SDK's mapping can be."""
 
-    def side_window(self, main_window: Window | None) -> Window | None:
+    def map_window(self, main_window: Window | None) -> Window | None:
         return main_window
 
 
@@ -44,9 +44,9 @@ def commands() -> list[str]:
     )
     scheduler = Scheduler(graph)
     mains = [Output("main", data(f"m{n}", n, windows=WINDOWS[n:])) for n in range(10)]
-    given = scheduler.handle(Start(roots=(Output("root", data("r")), *mains)))
+    given = scheduler.handle_event(Start(roots=(Output("root", data("r")), *mains)))
     made = tuple(Output("made", data(f"s{n}", n, windows=WINDOWS[n : n + 9])) for n in range(9))
-    given += scheduler.handle(BundleDone(0, 1, made))
+    given += scheduler.handle_event(BundleDone(0, 1, made))
     return [
         repr((bundle.number, [one.data.ref for one in bundle.inputs], names(bundle.side_inputs)))
         for command in given

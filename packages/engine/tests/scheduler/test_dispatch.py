@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.dispatch.parallelism import Parallelism
+from beam_runner_engine.dispatch.parallelism import ParallelismRules
 
 from .graphs import Job, jobs
 from .placed_jobs import PATIENCE, PlacedJob
@@ -27,7 +27,7 @@ def test_job_in_few_slots_ends(
     """Checks that every open bundle runs once or waits, that some bundle always runs, and that jobs
     end.
     """
-    placed = PlacedJob(job, Parallelism(cores, 2 * cores, PATIENCE, takes_turns))
+    placed = PlacedJob(job, ParallelismRules(cores, 2 * cores, PATIENCE, takes_turns))
     for step in range(400):
         pause, which, keep = script[step % len(script)]
         placed.take_in()

@@ -54,7 +54,7 @@ class Policy:
 class Mapping:
     """Mapping that supports the global window only."""
 
-    def side_window(self, main_window: Window | None) -> Window | None:
+    def map_window(self, main_window: Window | None) -> Window | None:
         if main_window != GLOBAL_WINDOW:
             raise LookupError("no such window")
         return GLOBAL_WINDOW
@@ -74,7 +74,7 @@ def check_failed(scheduler: Scheduler, commands: Sequence[object], reason: str) 
     assert (scheduler.phase, scheduler.open_bundles) == (Phase.FAILED, ())
     before = pickle.dumps(scheduler)
     events = (Tick(9), Progress(0, 1, 0.5, 1), BundleDone(0, 1), BundleFailed(0, 1, "late"))
-    assert [scheduler.handle(event) for event in events] == [()] * len(events)
+    assert [scheduler.handle_event(event) for event in events] == [()] * len(events)
     assert pickle.dumps(pickle.loads(before)) == before == pickle.dumps(scheduler)
 
 
@@ -87,8 +87,8 @@ def check_failed(scheduler: Scheduler, commands: Sequence[object], reason: str) 
 )
 def test_invalid_dynamic_split_fails_the_job(fraction: object, reason: str) -> None:
     scheduler = Scheduler(READ, policy=Policy(fraction=fraction))
-    scheduler.handle(Start(roots=(Output("root", data("a")),)))
-    commands = scheduler.handle(Progress(0, 1, 0.5, 1))
+    scheduler.handle_event(Start(roots=(Output("root", data("a")),)))
+    commands = scheduler.handle_event(Progress(0, 1, 0.5, 1))
     assert only(commands, CancelBundles).bundles == ((0, 1),)
     check_failed(scheduler, commands, reason)
 
@@ -109,11 +109,11 @@ def test_invalid_initial_split_fails_the_job(counts: object, reason: str) -> Non
     """
     policy = Policy(counts=counts, fraction=0.5)
     scheduler = Scheduler(READ, Limits(bundles_per_stage=2), policy)
-    scheduler.handle(Start(roots=(Output("root", data("a")),)))
+    scheduler.handle_event(Start(roots=(Output("root", data("a")),)))
     inputs = scheduler.open_bundles[0].inputs
-    scheduler.handle(Progress(0, 1, 0.1, 1))
+    scheduler.handle_event(Progress(0, 1, 0.1, 1))
     residuals = (Residual(data("b")), Residual(data("c")))
-    commands = scheduler.handle(SplitDone(0, 1, inputs, residuals))
+    commands = scheduler.handle_event(SplitDone(0, 1, inputs, residuals))
     assert only(commands, CancelBundles).bundles == ((0, 1),)
     check_failed(scheduler, commands, reason)
 
@@ -125,12 +125,12 @@ def test_raising_window_mapping_fails_the_job() -> None:
         ("root", "side"),
     )
     scheduler = Scheduler(graph)
-    scheduler.handle(Start(roots=(Output("root", data("a")),)))
+    scheduler.handle_event(Start(roots=(Output("root", data("a")),)))
     window = IntervalWindow(0, 10)
     good, bad = (
         Output("mid", data(ref, windows=(w,))) for ref, w in (("g", GLOBAL_WINDOW), ("b", window))
     )
-    commands = scheduler.handle(BundleDone(0, 1, (good, bad)))
+    commands = scheduler.handle_event(BundleDone(0, 1, (good, bad)))
     reason = (
         "the window mapping of side input 's' of stage 'use' raised LookupError('no such window')"
     )

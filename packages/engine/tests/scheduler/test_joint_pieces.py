@@ -30,7 +30,7 @@ def opened(pieces: list[Data], most: int = 40) -> tuple[Scheduler, list[list[str
     """Returns a scheduler with these pieces as input, and the inputs of its bundles."""
     limits = Limits(joint_bytes=most, parallelism=4)
     scheduler = Scheduler(GraphSpec((READ,), ("root",)), limits)
-    commands = scheduler.handle(Start(roots=tuple(Output("root", piece) for piece in pieces)))
+    commands = scheduler.handle_event(Start(roots=tuple(Output("root", piece) for piece in pieces)))
     return scheduler, [refs(bundle) for bundle in only(commands, OpenBundles).bundles]
 
 
@@ -41,23 +41,23 @@ def test_small_pieces_share_a_bundle_and_large_pieces_do_not() -> None:
 
 def test_joint_pieces_move_to_idle_slots_at_the_first_report() -> None:
     scheduler, _ = opened(PIECES)
-    assert only(scheduler.handle(Progress(0, 1, 0.0, 500)), SplitBundle).fraction == 0.0
+    assert only(scheduler.handle_event(Progress(0, 1, 0.0, 500)), SplitBundle).fraction == 0.0
     a, *rest = PIECES
-    commands = scheduler.handle(SplitDone(0, 1, (Input(a),), tuple(map(Residual, rest))))
+    commands = scheduler.handle_event(SplitDone(0, 1, (Input(a),), tuple(map(Residual, rest))))
     assert [refs(bundle) for bundle in only(commands, OpenBundles).bundles] == [["b"], ["c"], ["d"]]
     for number in range(4):
-        commands = scheduler.handle(BundleDone(number, 1))
+        commands = scheduler.handle_event(BundleDone(number, 1))
     assert only(commands, FinishJob)
 
 
 def test_joint_pieces_without_idle_slots_stay_together() -> None:
     scheduler, _ = opened(PIECES)
-    assert scheduler.handle(Progress(0, 1, 0.0, 500, takes_turns=True)) == ()
+    assert scheduler.handle_event(Progress(0, 1, 0.0, 500, takes_turns=True)) == ()
 
 
 def test_single_piece_gets_no_split_request() -> None:
     scheduler, _ = opened(PIECES[:1])
-    assert scheduler.handle(Progress(0, 1, 0.0, 500)) == ()
+    assert scheduler.handle_event(Progress(0, 1, 0.0, 500)) == ()
 
 
 @pytest.mark.parametrize(

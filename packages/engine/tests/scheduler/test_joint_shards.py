@@ -31,7 +31,7 @@ B, C = data("b", shard=1, size=20), data("c", shard=2, size=30)
 def opened(*pieces: Data, most: int = 100) -> tuple[Scheduler, tuple[list[str], ...]]:
     """Returns a scheduler with these pieces to group, and the inputs of its bundles."""
     scheduler = Scheduler(GraphSpec((GROUP,), ("root",)), Limits(joint_bytes=most))
-    commands = scheduler.handle(Start(roots=tuple(Output("root", piece) for piece in pieces)))
+    commands = scheduler.handle_event(Start(roots=tuple(Output("root", piece) for piece in pieces)))
     return scheduler, tuple(refs(bundle) for bundle in only(commands, OpenBundles).bundles)
 
 
@@ -49,34 +49,36 @@ def test_joint_bundle_contains_complete_shards(most: int, bundles: tuple[list[st
     assert given == bundles
     for bundle in scheduler.open_bundles:
         assert bundle.shard == bundle.inputs[0].data.facts.shard
-        commands = scheduler.handle(BundleDone(bundle.number, 1, summary=EMPTY_SUMMARY))
+        commands = scheduler.handle_event(BundleDone(bundle.number, 1, summary=EMPTY_SUMMARY))
     assert only(commands, FinishJob)
 
 
 def stalled(scheduler: Scheduler) -> SplitBundle:
     """Returns the split request after the first bundle has stalled."""
     for elapsed in (500, 1000):
-        scheduler.handle(Progress(0, 1, 0.0, elapsed))
-    return only(scheduler.handle(Progress(0, 1, 0.0, 1500)), SplitBundle)
+        scheduler.handle_event(Progress(0, 1, 0.0, elapsed))
+    return only(scheduler.handle_event(Progress(0, 1, 0.0, 1500)), SplitBundle)
 
 
 def test_shards_behind_a_slow_shard_move_to_another_bundle() -> None:
     scheduler, _ = opened(A0, B, C)
     assert stalled(scheduler) == SplitBundle(0, 1, 0.5)
-    commands = scheduler.handle(SplitDone(0, 1, (Input(A0),), (Residual(B), Residual(C))))
+    commands = scheduler.handle_event(SplitDone(0, 1, (Input(A0),), (Residual(B), Residual(C))))
     (rest,) = only(commands, OpenBundles).bundles
     assert (rest.shard, refs(rest)) == (1, ["b", "c"])
-    again = only(scheduler.handle(BundleFailed(0, 1, "lost", FailureKind.OUTSIDE)), OpenBundles)
+    again = only(
+        scheduler.handle_event(BundleFailed(0, 1, "lost", FailureKind.OUTSIDE)), OpenBundles
+    )
     assert [refs(bundle) for bundle in again.bundles] == [["a0"]]
-    assert scheduler.handle(BundleDone(rest.number, 1, summary=EMPTY_SUMMARY)) != ()
-    assert only(scheduler.handle(BundleDone(0, 2, summary=EMPTY_SUMMARY)), FinishJob)
+    assert scheduler.handle_event(BundleDone(rest.number, 1, summary=EMPTY_SUMMARY)) != ()
+    assert only(scheduler.handle_event(BundleDone(0, 2, summary=EMPTY_SUMMARY)), FinishJob)
 
 
 def test_returned_joint_shards_stay_on_time() -> None:
     scheduler, _ = opened(A0, B)
     stalled(scheduler)
-    scheduler.handle(SplitDone(0, 1, (), (Residual(A0), Residual(B))))
-    commands = scheduler.handle(BundleDone(0, 1, summary=EMPTY_SUMMARY))
+    scheduler.handle_event(SplitDone(0, 1, (), (Residual(A0), Residual(B))))
+    commands = scheduler.handle_event(BundleDone(0, 1, summary=EMPTY_SUMMARY))
     (rest,) = only(commands, OpenBundles).bundles
     assert refs(rest) == ["a0"]
     assert rest.input_watermark == 0
@@ -85,20 +87,20 @@ def test_returned_joint_shards_stay_on_time() -> None:
 def test_single_shard_is_not_split() -> None:
     scheduler, _ = opened(A0, A1)
     for elapsed in (500, 1000, 1500, 30_000):
-        assert scheduler.handle(Progress(0, 1, 0.0, elapsed)) == ()
+        assert scheduler.handle_event(Progress(0, 1, 0.0, elapsed)) == ()
 
 
 def test_split_inside_a_shard_raises_illegal_event() -> None:
     scheduler, _ = opened(A0, A1, B)
     stalled(scheduler)
     with pytest.raises(IllegalEvent, match="divides a shard of the keyed stage 'group'"):
-        scheduler.handle(SplitDone(0, 1, (Input(A0),), (Residual(A1), Residual(B))))
+        scheduler.handle_event(SplitDone(0, 1, (Input(A0),), (Residual(A1), Residual(B))))
 
 
 def test_joint_shard_with_a_summary_raises_illegal_event() -> None:
     scheduler, _ = opened(A0)
     with pytest.raises(IllegalEvent, match="several shards"):
-        scheduler.handle(BundleDone(0, 1, summary=ShardSummary({5: 1})))
+        scheduler.handle_event(BundleDone(0, 1, summary=ShardSummary({5: 1})))
 
 
 @pytest.mark.parametrize("kind", [StageKind.GROUPING, StageKind.ORDINARY])

@@ -17,15 +17,15 @@ def test_counted_times_agree_with_a_counter(changes: list[tuple[bool, int, int]]
     times, model = CountedTimes(), Counter[int]()
     for add, time, count in changes:
         if add:
-            times.add(time, count)
+            times.add_time(time, count)
             model[time] += count
         elif model[time] < count:
             with pytest.raises(ValueError, match="more than added"):
-                times.remove(time, count)
+                times.remove_time(time, count)
         else:
-            times.remove(time, count)
+            times.remove_time(time, count)
             model[time] -= count
-        assert times.min() == min((+model), default=MAX_TIMESTAMP)
+        assert times.get_earliest_time() == min((+model), default=MAX_TIMESTAMP)
         assert len(times) == len(+model)
 
 
@@ -34,24 +34,24 @@ def test_keyed_minimum_agrees_with_a_dictionary(changes: list[tuple[int, int | N
     minimum: KeyedMinimum[int] = KeyedMinimum()
     model: dict[int, int] = {}
     for key, time in changes:
-        minimum.put(key, time)
+        minimum.set_time(key, time)
         model.pop(key, None)
         if time is not None:
             model[key] = time
-        assert minimum.min() == min(model.values(), default=MAX_TIMESTAMP)
+        assert minimum.get_earliest_time() == min(model.values(), default=MAX_TIMESTAMP)
         assert len(minimum) == len(model)
-    due = list(minimum.pop_due(25))
+    due = list(minimum.pop_due_keys(25))
     assert due == [key for _, key in sorted((t, k) for k, t in model.items()) if model[key] <= 25]
     assert len(minimum) == len(model) - len(due)
 
 
 def test_stale_heap_entries_are_bounded() -> None:
     times, minimum = CountedTimes(), KeyedMinimum[int]()
-    times.add(0)
-    minimum.put(0, 0)
+    times.add_time(0)
+    minimum.set_time(0, 0)
     for time in range(1, 10_000):
-        times.add(time)
-        times.remove(time)
-        minimum.put(1, time)
+        times.add_time(time)
+        times.remove_time(time)
+        minimum.set_time(1, time)
     assert len(times._heap) < 50
     assert len(minimum._heap) < 50

@@ -28,9 +28,9 @@ def data(name: str, time: int) -> Data:
 def begun() -> tuple[Scheduler, WatermarkChecker, int]:
     """Returns a scheduler whose source emitted an element at 5 ms and reported the watermark 10 ms."""
     scheduler, watch = Scheduler(GRAPH), WatermarkChecker()
-    opened = watch.handle(scheduler, Start(0, (Output("root", data("all", 0)),)))
+    opened = watch.handle_event(scheduler, Start(0, (Output("root", data("all", 0)),)))
     given = done(first(opened), data("five", 5), watermark=10)
-    return scheduler, watch, first(watch.handle(scheduler, given))
+    return scheduler, watch, first(watch.handle_event(scheduler, given))
 
 
 def first(commands: tuple[Command, ...]) -> int:
@@ -50,37 +50,37 @@ def done(bundle: int, given: Data, watermark: int | None = None) -> BundleDone:
 def test_output_ahead_of_its_readers_is_not_reported() -> None:
     for time in (3, 9, 10, 20):
         scheduler, watch, bundle = begun()
-        watch.handle(scheduler, done(bundle, data("next", time)))
+        watch.handle_event(scheduler, done(bundle, data("next", time)))
         assert watch.take_violations() == []
 
 
 def test_output_behind_its_reader_is_reported() -> None:
     scheduler, watch, bundle = begun()
-    scheduler.state.stages[1].upstream.put("read", 30)
-    watch.handle(scheduler, done(bundle, data("next", 20)))
+    scheduler.state.stages[1].upstream.set_time("read", 30)
+    watch.handle_event(scheduler, done(bundle, data("next", 20)))
     assert watch.take_violations() == [OvertakenData("group", "read", 20, 30)]
     assert watch.take_violations() == []
 
 
 def test_late_output_is_not_reported() -> None:
     scheduler, watch, bundle = begun()
-    scheduler.state.stages[1].upstream.put("read", 30)
-    watch.handle(scheduler, done(bundle, data("late", 9)))
+    scheduler.state.stages[1].upstream.set_time("read", 30)
+    watch.handle_event(scheduler, done(bundle, data("late", 9)))
     assert watch.take_violations() == []
 
 
 def test_commit_of_a_closed_bundle_is_not_reported() -> None:
     scheduler, watch, _ = begun()
-    scheduler.state.stages[1].upstream.put("read", 30)
-    watch.handle(scheduler, done(0, data("next", 20)))
+    scheduler.state.stages[1].upstream.set_time("read", 30)
+    watch.handle_event(scheduler, done(0, data("next", 20)))
     assert watch.take_violations() == []
 
 
 def test_input_behind_its_bundle_is_reported() -> None:
     scheduler, watch, bundle = begun()
     (grouping,) = (one for one in scheduler.open_bundles if one.stage == "group")
-    watch.handle(scheduler, BundleDone(grouping.number, 1, summary=EMPTY_SUMMARY))
+    watch.handle_event(scheduler, BundleDone(grouping.number, 1, summary=EMPTY_SUMMARY))
     # The watermark of the shard is ahead of the stage, so new data is late in the shard.
     scheduler.state.stages[1].shards[0].watermark = 30
-    watch.handle(scheduler, done(bundle, data("next", 20), watermark=25))
+    watch.handle_event(scheduler, done(bundle, data("next", 20), watermark=25))
     assert watch.take_violations() == [OvertakenData("group", "read", 20, 30)]

@@ -143,7 +143,7 @@ class JobRun(RuleBasedStateMachine):
 
     def repeat(self, event: Event) -> None:
         before = pickle.dumps(self.host.scheduler)
-        assert self.host.scheduler.handle(event) == ()
+        assert self.host.scheduler.handle_event(event) == ()
         assert pickle.dumps(self.host.scheduler) == before
 
     @rule(which=st.integers(0, 20))
@@ -172,7 +172,7 @@ class JobRun(RuleBasedStateMachine):
                 illegal.append(BundleDone(number, bundle.attempt, summary=EMPTY_SUMMARY))
             else:
                 illegal.append(SectionRefused(number, bundle.attempt, "it is not one"))
-            if spec.keyed and not bundle.parts:
+            if spec.is_keyed and not bundle.parts:
                 illegal.append(BundleDone(number, bundle.attempt))
             if number not in self.host.asked:
                 illegal.append(SplitDone(number, bundle.attempt))
@@ -187,7 +187,7 @@ class JobRun(RuleBasedStateMachine):
             return
         before = pickle.dumps(self.host.scheduler)
         with pytest.raises(IllegalEvent, match=type(event).__name__):
-            self.host.scheduler.handle(event)
+            self.host.scheduler.handle_event(event)
         assert pickle.dumps(self.host.scheduler) == before
 
     def teardown(self) -> None:
@@ -226,11 +226,11 @@ class JobRun(RuleBasedStateMachine):
         """
         host = self.host
         again = host.new_scheduler()
-        assert [again.handle(event) for event in host.log] == host.answers
+        assert [again.handle_event(event) for event in host.log] == host.answers
         if self.saved is not None:
             start, snapshot = self.saved
             again = pickle.loads(snapshot)
-            assert [again.handle(event) for event in host.log[start:]] == host.answers[start:]
+            assert [again.handle_event(event) for event in host.log[start:]] == host.answers[start:]
 
 
 TestJobRun = pytest.mark.timeout(300 + RUNS)(JobRun.TestCase)

@@ -42,7 +42,7 @@ def updating(replaces: bool) -> Scheduler:
     )
     scheduler = Scheduler(GraphSpec(stages, ("updates", "elements")))
     roots = tuple(Output(name, data(name)) for name in ("updates", "elements"))
-    scheduler.handle(Start(roots=roots))
+    scheduler.handle_event(Start(roots=roots))
     return scheduler
 
 
@@ -56,7 +56,7 @@ def put_out(scheduler: Scheduler, stage: str, ref: str, window: IntervalWindow) 
     (bundle,) = running(scheduler, stage)
     output = Output(collection, data(ref, window.start, windows=(window,)))
     rest = Residual(data(f"{stage} after {ref}"))
-    commands = scheduler.handle(BundleDone(bundle.number, 1, (output,), (rest,)))
+    commands = scheduler.handle_event(BundleDone(bundle.number, 1, (output,), (rest,)))
     return tuple(one.ref for one in only(commands, ReleaseData).data)
 
 
@@ -79,5 +79,5 @@ def test_commit_replaces_side_input_data_of_its_window(replaces: bool) -> None:
     assert seen(second) == (["v2"] if replaces else ["v1", "v2"])
     assert seen(third) == ["other"]
     assert seen(first) == ["v1"], "a bundle sees what was there when it was opened"
-    released = only(scheduler.handle(BundleDone(first.number, 1)), ReleaseData).data
+    released = only(scheduler.handle_event(BundleDone(first.number, 1)), ReleaseData).data
     assert ("v1" in [one.ref for one in released]) is replaces

@@ -30,18 +30,20 @@ def running() -> Scheduler:
     and `write` waits for `count`.
     """
     scheduler = Scheduler(JOB)
-    scheduler.handle(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
+    scheduler.handle_event(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
     outputs = tuple(Output("read.out", data(f"d{shard}", 1, shard)) for shard in (0, 1))
     residual = Residual(data("rest", MIN_TIMESTAMP), delay=50, watermark=5)
-    scheduler.handle(BundleDone(0, 1, outputs, (residual,)))
+    scheduler.handle_event(BundleDone(0, 1, outputs, (residual,)))
     zero, one = (bundle.number for bundle in scheduler.open_bundles)
-    scheduler.handle(BundleDone(zero, 1, summary=ShardSummary({3: 1}, next_event_timer=9)))
-    scheduler.handle(BundleDone(one, 1, summary=ShardSummary({4: 1}, next_processing_timer=70)))
+    scheduler.handle_event(BundleDone(zero, 1, summary=ShardSummary({3: 1}, next_event_timer=9)))
+    scheduler.handle_event(
+        BundleDone(one, 1, summary=ShardSummary({4: 1}, next_processing_timer=70))
+    )
     return scheduler
 
 
 def test_waits_cover_every_incomplete_stage() -> None:
-    assert running().waits() == (
+    assert running().list_waits() == (
         Wait(WaitKind.RESUMPTION, "read", count=1),
         Wait(WaitKind.WATERMARK, "count", shard=0, until=9, watermark=5),
         Wait(WaitKind.TIMER, "count", shard=1, until=70),
@@ -51,32 +53,32 @@ def test_waits_cover_every_incomplete_stage() -> None:
 
 def test_stage_with_running_bundles_reports_their_number() -> None:
     scheduler = running()
-    scheduler.handle(Drain())
-    assert scheduler.waits()[0] == Wait(WaitKind.BUNDLES, "read", count=1)
+    scheduler.handle_event(Drain())
+    assert scheduler.list_waits()[0] == Wait(WaitKind.BUNDLES, "read", count=1)
 
 
 def test_stage_without_an_input_watermark_reports_the_minimum() -> None:
     wait = Wait(WaitKind.UPSTREAM, "read", collection="root", watermark=MIN_TIMESTAMP)
-    assert Scheduler(JOB).waits()[0] == wait
+    assert Scheduler(JOB).list_waits()[0] == wait
 
 
 def test_hold_without_a_timer_fails_the_job_as_stuck() -> None:
     scheduler = Scheduler(JOB)
-    scheduler.handle(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
-    scheduler.handle(BundleDone(0, 1, (Output("read.out", data("d", 1, 0)),)))
-    commands = scheduler.handle(BundleDone(1, 1, summary=ShardSummary({3: 1})))
+    scheduler.handle_event(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
+    scheduler.handle_event(BundleDone(0, 1, (Output("read.out", data("d", 1, 0)),)))
+    commands = scheduler.handle_event(BundleDone(1, 1, summary=ShardSummary({3: 1})))
     (end,) = (command for command in commands if isinstance(command, FailJob))
     assert end.kind is EndingKind.STUCK
-    assert Wait(WaitKind.HOLD, "count", shard=0, until=3) in scheduler.waits()
+    assert Wait(WaitKind.HOLD, "count", shard=0, until=3) in scheduler.list_waits()
 
 
 def test_report_counts_the_backlog() -> None:
     scheduler = Scheduler(JOB, Limits(bundles_per_stage=1))
     roots = tuple(Output("root", data(name)) for name in "abc")
-    scheduler.handle(Start(roots=roots))
+    scheduler.handle_event(Start(roots=roots))
     residuals = (Residual(data("r")), Residual(data("later"), delay=5))
-    scheduler.handle(BundleDone(0, 1, residuals=residuals))
-    assert scheduler.report("read") == StageReport(
+    scheduler.handle_event(BundleDone(0, 1, residuals=residuals))
+    assert scheduler.report_stage("read") == StageReport(
         stage="read",
         upstream_watermark=MAX_TIMESTAMP,
         input_watermark=0,

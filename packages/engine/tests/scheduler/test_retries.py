@@ -26,7 +26,7 @@ from beam_runner_engine.scheduler.events import (
     Start,
     Tick,
 )
-from beam_runner_engine.scheduler.reports import Retry
+from beam_runner_engine.scheduler.reports import RetryReport
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
     AdvanceProcessingTime,
@@ -67,7 +67,7 @@ class Job:
         self.scheduler = Scheduler(graph, limits)
         self.now = 0
         roots = tuple(Output("root", data(f"d{shard}", shard=shard)) for shard in shards)
-        self.scheduler.handle(Start(roots=roots))
+        self.scheduler.handle_event(Start(roots=roots))
 
     @property
     def running(self) -> dict[int, Bundle]:
@@ -75,7 +75,7 @@ class Job:
 
     def fail(self, kind: FailureKind, bundle: int = 0) -> tuple[object, ...]:
         attempt = self.running[bundle].attempt
-        return self.scheduler.handle(BundleFailed(bundle, attempt, f"by {kind.name}", kind))
+        return self.scheduler.handle_event(BundleFailed(bundle, attempt, f"by {kind.name}", kind))
 
     def pause(self, bundle: int = 0) -> int:
         """Advances time until a paused bundle runs again, and returns the elapsed time (ms)."""
@@ -85,7 +85,7 @@ class Job:
             assert wake is not None
             assert wake > self.now
             self.now = wake
-            self.scheduler.handle(Tick(wake))
+            self.scheduler.handle_event(Tick(wake))
         return self.now - began
 
 
@@ -154,9 +154,9 @@ def test_batch_outage_within_the_limit_counts_no_attempt() -> None:
     while job.now < 590_000:
         assert not [one for one in job.fail(UNAVAILABLE) if isinstance(one, FailJob)]
         job.pause()
-    (retry,) = job.scheduler.retries()
+    (retry,) = job.scheduler.list_retries()
     assert (retry.attempts, retry.outage_since) == (0, 0)
-    job.scheduler.handle(BundleDone(0, job.running[0].attempt))
+    job.scheduler.handle_event(BundleDone(0, job.running[0].attempt))
     assert job.scheduler.phase.value == "done"
 
 
@@ -187,19 +187,21 @@ def test_paused_bundle_does_not_block_other_shards() -> None:
     job = Job(COUNT, STREAM, (0, 1))
     job.fail(USER, 0)
     assert list(job.running) == [1]
-    job.scheduler.handle(BundleDone(1, 1, summary=EMPTY_SUMMARY))
-    assert job.scheduler.report("count").open_bundles == 0
-    assert job.scheduler.report("count").paused == 1
+    job.scheduler.handle_event(BundleDone(1, 1, summary=EMPTY_SUMMARY))
+    assert job.scheduler.report_stage("count").open_bundles == 0
+    assert job.scheduler.report_stage("count").paused == 1
 
 
 def test_paused_bundle_does_not_block_its_source() -> None:
     job = read_job(STREAM)
     rest = Residual(data("rest"), delay=0, watermark=5)
-    job.scheduler.handle(BundleDone(0, 1, residuals=(rest, Residual(data("more"), watermark=5))))
+    job.scheduler.handle_event(
+        BundleDone(0, 1, residuals=(rest, Residual(data("more"), watermark=5)))
+    )
     first, *others = job.running
     job.fail(USER, first)
     for other in others:
-        job.scheduler.handle(BundleDone(other, 1, residuals=(rest,)))
+        job.scheduler.handle_event(BundleDone(other, 1, residuals=(rest,)))
     assert job.running
     assert first not in job.running
 
@@ -208,38 +210,38 @@ def test_paused_bundle_does_not_count_as_load() -> None:
     job = Job(READ, attrs.evolve(STREAM, parallelism=2), (None, None))
     assert len(job.running) == 2
     job.fail(USER, 0)
-    split = job.scheduler.handle(Progress(1, 1, 0.01, 5_000))
+    split = job.scheduler.handle_event(Progress(1, 1, 0.01, 5_000))
     assert split, "a place is idle, and the bundle is not split for it"
 
 
 def test_paused_bundle_holds_its_watermark() -> None:
     job = read_job(STREAM)
-    before = job.scheduler.report("read")
+    before = job.scheduler.report_stage("read")
     job.fail(USER)
-    assert job.scheduler.report("read").output_watermark == before.output_watermark < 1
+    assert job.scheduler.report_stage("read").output_watermark == before.output_watermark < 1
 
 
 def test_late_event_of_an_earlier_attempt_is_ignored() -> None:
     job = read_job(STREAM)
     job.fail(OUTSIDE)
     job.fail(USER)
-    assert job.scheduler.handle(BundleDone(0, 2)) == ()
+    assert job.scheduler.handle_event(BundleDone(0, 2)) == ()
     assert job.scheduler.paused_bundles[0].attempt == 3
 
 
 def test_wake_up_is_set_to_the_end_of_the_pause() -> None:
     job = read_job(STREAM)
-    job.scheduler.handle(Tick(500))
+    job.scheduler.handle_event(Tick(500))
     assert only(job.fail(USER), WakeAt) == WakeAt(1_500)
-    assert job.scheduler.handle(Tick(1_499)) == ()
-    (again,) = only(job.scheduler.handle(Tick(1_500)), OpenBundles).bundles
+    assert job.scheduler.handle_event(Tick(1_499)) == ()
+    (again,) = only(job.scheduler.handle_event(Tick(1_500)), OpenBundles).bundles
     assert (again.attempt, refs(again)) == (2, ["dNone"])
 
 
 def test_drain_ends_the_pause_and_truncates() -> None:
     job = read_job(STREAM)
     job.fail(USER)
-    (again,) = only(job.scheduler.handle(Drain()), OpenBundles).bundles
+    (again,) = only(job.scheduler.handle_event(Drain()), OpenBundles).bundles
     assert [one.truncate for one in again.inputs] == [True]
     assert job.scheduler.next_wake is None
 
@@ -247,7 +249,7 @@ def test_drain_ends_the_pause_and_truncates() -> None:
 def test_cancelled_job_with_a_paused_bundle_stops_running_bundles() -> None:
     job = Job(COUNT, STREAM, (0, 1))
     job.fail(USER, 0)
-    assert only(job.scheduler.handle(Cancel()), CancelBundles).bundles == ((1, 1),)
+    assert only(job.scheduler.handle_event(Cancel()), CancelBundles).bundles == ((1, 1),)
 
 
 @pytest.mark.parametrize("kind", [USER, OUTSIDE, UNAVAILABLE])
@@ -269,13 +271,13 @@ def test_failed_job_keeps_the_work_of_its_bundles() -> None:
 def test_retry_reports_the_failure_and_the_next_attempt() -> None:
     job = read_job(STREAM)
     event = BundleFailed(0, 1, "it is away", UNAVAILABLE, "the store", ("step", "element"))
-    job.scheduler.handle(event)
+    job.scheduler.handle_event(event)
     paused = job.scheduler.paused_bundles[0]
-    assert job.scheduler.retries() == (Retry(paused, 0, event, 1_000, 0),)
-    assert job.scheduler.waits() == (Wait(WaitKind.RETRY, "read", count=1),)
+    assert job.scheduler.list_retries() == (RetryReport(paused, 0, event, 1_000, 0),)
+    assert job.scheduler.list_waits() == (Wait(WaitKind.RETRY, "read", count=1),)
     job.pause()
-    assert job.scheduler.retries() == (Retry(paused, 0, event, None, 0),)
-    assert job.scheduler.waits()[0].kind is WaitKind.BUNDLES
+    assert job.scheduler.list_retries() == (RetryReport(paused, 0, event, None, 0),)
+    assert job.scheduler.list_waits()[0].kind is WaitKind.BUNDLES
     job.fail(USER)
-    (retry,) = job.scheduler.retries()
+    (retry,) = job.scheduler.list_retries()
     assert (retry.attempts, retry.outage_since, retry.due) == (1, None, 2_000)

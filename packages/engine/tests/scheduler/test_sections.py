@@ -148,7 +148,7 @@ SPEC = GraphSpec((READ, GROUP, stage("write", "b")), ("root",))
 def opened(**arguments: object) -> tuple[Scheduler, Bundle]:
     """Returns a scheduler and the bundle that opens at the start of the job."""
     scheduler = Scheduler(SPEC, Limits(user_attempts=2), **arguments)  # type: ignore[arg-type]
-    commands = scheduler.handle(Start(roots=(Output("root", data("d")),)))
+    commands = scheduler.handle_event(Start(roots=(Output("root", data("d")),)))
     (bundle,) = only(commands, OpenBundles).bundles
     return scheduler, bundle
 
@@ -160,8 +160,8 @@ def test_section_has_one_bundle_and_one_commit() -> None:
     first, *others = bundle.parts
     assert refs(first) == ["d"]
     assert all(part.inputs == () for part in others)
-    assert [scheduler.report(part.stage).open_bundles for part in bundle.parts] == [1, 1, 1]
-    commands = scheduler.handle(BundleDone(0, 1, finalize=True))
+    assert [scheduler.report_stage(part.stage).open_bundles for part in bundle.parts] == [1, 1, 1]
+    commands = scheduler.handle_event(BundleDone(0, 1, finalize=True))
     assert only(commands, FinalizeBundles).bundles == (0,)
     assert only(commands, ReleaseData).data == (data("d"),)
     assert only(commands, FinishJob)
@@ -170,22 +170,22 @@ def test_section_has_one_bundle_and_one_commit() -> None:
 def test_section_outputs_are_delivered_to_readers() -> None:
     spec = GraphSpec((READ, GROUP, StageSpec("x", ("b",)), StageSpec("y", ("b",))), ("root",))
     scheduler = Scheduler(spec)
-    scheduler.handle(Start(roots=(Output("root", data("d")),)))
-    commands = scheduler.handle(BundleDone(0, 1, (Output("b", data("e")),)))
+    scheduler.handle_event(Start(roots=(Output("root", data("d")),)))
+    commands = scheduler.handle_event(BundleDone(0, 1, (Output("b", data("e")),)))
     bundles = [bundle for one in commands if isinstance(one, OpenBundles) for bundle in one.bundles]
     assert [(bundle.stage, refs(bundle)) for bundle in bundles] == [("x", ["e"]), ("y", ["e"])]
 
 
 def test_refused_section_runs_as_separate_bundles() -> None:
     scheduler, _ = opened()
-    commands = scheduler.handle(SectionRefused(0, 1, "a residual"))
+    commands = scheduler.handle_event(SectionRefused(0, 1, "a residual"))
     (bundle,) = only(commands, OpenBundles).bundles
     assert (bundle.number, bundle.parts, bundle.inputs) == (1, (), (Input(data("d")),))
-    assert scheduler.handle(BundleDone(0, 1)) == ()
-    commands = scheduler.handle(BundleDone(1, 1, (Output("a", data("e", shard=2)),)))
+    assert scheduler.handle_event(BundleDone(0, 1)) == ()
+    commands = scheduler.handle_event(BundleDone(1, 1, (Output("a", data("e", shard=2)),)))
     (bundle,) = only(commands, OpenBundles).bundles
     assert (bundle.stage, bundle.shard, bundle.parts) == ("group", 2, ())
-    assert only(scheduler.handle(BundleDone(2, 1, summary=EMPTY_SUMMARY)), FinishJob)
+    assert only(scheduler.handle_event(BundleDone(2, 1, summary=EMPTY_SUMMARY)), FinishJob)
 
 
 def test_section_policy_gets_the_facts() -> None:
@@ -193,7 +193,7 @@ def test_section_policy_gets_the_facts() -> None:
 
     @attrs.frozen
     class Noting:
-        def opens(self, section: SectionFacts) -> bool:
+        def should_open_section(self, section: SectionFacts) -> bool:
             asked.append(section)
             return False
 
@@ -211,17 +211,17 @@ def test_section_work_is_the_size_of_its_restrictions(
     asked: list[SectionFacts] = []
 
     class Noting:
-        def opens(self, section: SectionFacts) -> bool:
+        def should_open_section(self, section: SectionFacts) -> bool:
             asked.append(section)
             return True
 
     pairs = attrs.evolve(stage("pairs", "root", "p"), spans=False)
     process = attrs.evolve(stage("process", "p", "a"), splittable=splittable)
     scheduler = Scheduler(GraphSpec((pairs, process, GROUP), ("root",)), section_policy=Noting())
-    scheduler.handle(Start(roots=(Output("root", data("d")),)))
+    scheduler.handle_event(Start(roots=(Output("root", data("d")),)))
     made = data("e")
     made = attrs.evolve(made, facts=attrs.evolve(made.facts, work=told))
-    scheduler.handle(BundleDone(0, 1, (Output("p", made),)))
+    scheduler.handle_event(BundleDone(0, 1, (Output("p", made),)))
     assert [one.work for one in asked] == [work]
 
 
@@ -243,10 +243,14 @@ def test_section_policy_is_monotonic(
     policy = DefaultSectionPolicy(least, growing)
     larger = attrs.evolve(section, size=section.size + more.size)
     busier = attrs.evolve(section, work=(section.work or 0) + (more.work or 0))
-    assert policy.opens(larger) >= policy.opens(section)
-    assert section.work is None or policy.opens(busier) >= policy.opens(section)
-    assert DefaultSectionPolicy(least, growing=True).opens(section) >= policy.opens(section)
-    assert DefaultSectionPolicy().opens(section)
+    assert policy.should_open_section(larger) >= policy.should_open_section(section)
+    assert section.work is None or policy.should_open_section(busier) >= policy.should_open_section(
+        section
+    )
+    assert DefaultSectionPolicy(least, growing=True).should_open_section(
+        section
+    ) >= policy.should_open_section(section)
+    assert DefaultSectionPolicy().should_open_section(section)
 
 
 @pytest.mark.parametrize(
@@ -263,11 +267,11 @@ def test_section_work_of_a_root_is_unknown(policy: DefaultSectionPolicy, whole: 
 
 def test_raising_section_policy_fails_the_job() -> None:
     class Broken:
-        def opens(self, section: SectionFacts) -> bool:
+        def should_open_section(self, section: SectionFacts) -> bool:
             raise RuntimeError("no idea")
 
     scheduler = Scheduler(SPEC, section_policy=Broken())
-    commands = scheduler.handle(Start(roots=(Output("root", data("d")),)))
+    commands = scheduler.handle_event(Start(roots=(Output("root", data("d")),)))
     assert "the policy for a section" in only(commands, FailJob).reason
 
 
@@ -276,26 +280,26 @@ def test_section_opens_with_the_side_inputs_of_all_stages() -> None:
     graph = GraphSpec((READ, side, stage("write", "a", side="s")), ("root", "other"))
     scheduler = Scheduler(graph)
     roots = (Output("root", data("d")), Output("other", data("o")))
-    (alone,) = only(scheduler.handle(Start(roots=roots)), OpenBundles).bundles
+    (alone,) = only(scheduler.handle_event(Start(roots=roots)), OpenBundles).bundles
     assert alone.stage == "side"
-    givers = {w.givers for w in scheduler.waits() if w.kind is WaitKind.END_OF_SECTION_INPUT}
+    givers = {w.givers for w in scheduler.list_waits() if w.kind is WaitKind.END_OF_SECTION_INPUT}
     assert givers == {("read", "write")}
-    commands = scheduler.handle(BundleDone(0, 1, (Output("s", data("s")),)))
+    commands = scheduler.handle_event(BundleDone(0, 1, (Output("s", data("s")),)))
     (bundle,) = only(commands, OpenBundles).bundles
     read, write = bundle.parts
     assert (read.side_inputs, write.inputs) == ((), ())
     assert [one.data for one in write.side_inputs] == [(data("s"),)]
-    released = only(scheduler.handle(BundleDone(1, 1)), ReleaseData)
+    released = only(scheduler.handle_event(BundleDone(1, 1)), ReleaseData)
     assert {one.ref for one in released.data} == {"d", "s"}
 
 
 def test_failing_section_is_retried_and_named_by_its_stages() -> None:
     scheduler, bundle = opened()
     lost = BundleFailed(0, 1, "Spark mixed two versions", FailureKind.OUTSIDE)
-    (again,) = only(scheduler.handle(lost), OpenBundles).bundles
+    (again,) = only(scheduler.handle_event(lost), OpenBundles).bundles
     assert again == attrs.evolve(bundle, attempt=2)
-    scheduler.handle(BundleFailed(0, 2, "ValueError: one"))
-    failed = only(scheduler.handle(BundleFailed(0, 3, "ValueError: two")), FailJob)
+    scheduler.handle_event(BundleFailed(0, 2, "ValueError: one"))
+    failed = only(scheduler.handle_event(BundleFailed(0, 3, "ValueError: two")), FailJob)
     assert failed.reason == (
         "the section of stages 'read' to 'write' failed after 3 attempts (user code):"
         " ValueError: two"
@@ -304,10 +308,10 @@ def test_failing_section_is_retried_and_named_by_its_stages() -> None:
 
 def test_section_is_not_split_or_truncated() -> None:
     scheduler, _ = opened()
-    assert scheduler.handle(Progress(0, 1, 0.0, 60_000)) == ()
-    assert scheduler.handle(GiveWay(0, 1)) == ()
-    assert scheduler.handle(Drain()) == ()
-    assert only(scheduler.handle(BundleDone(0, 1)), FinishJob).outcome.value == "drained"
+    assert scheduler.handle_event(Progress(0, 1, 0.0, 60_000)) == ()
+    assert scheduler.handle_event(GiveWay(0, 1)) == ()
+    assert scheduler.handle_event(Drain()) == ()
+    assert only(scheduler.handle_event(BundleDone(0, 1)), FinishJob).outcome.value == "drained"
 
 
 @pytest.mark.parametrize(
@@ -324,14 +328,14 @@ def test_section_with_residuals_or_summary_raises_illegal_event(
     scheduler, _ = opened()
     before = pickle.dumps(scheduler)
     with pytest.raises(IllegalEvent, match=why):
-        scheduler.handle(event)
+        scheduler.handle_event(event)
     assert pickle.dumps(scheduler) == before
 
 
 def test_refusing_a_plain_bundle_raises_illegal_event() -> None:
     scheduler, _ = opened(section_policy=DefaultSectionPolicy(1 << 40))
     with pytest.raises(IllegalEvent, match="not the bundle of a section"):
-        scheduler.handle(SectionRefused(0, 1, "it is none"))
+        scheduler.handle_event(SectionRefused(0, 1, "it is none"))
 
 
 def test_restored_scheduler_continues_a_section() -> None:
@@ -339,4 +343,4 @@ def test_restored_scheduler_continues_a_section() -> None:
     again = pickle.loads(pickle.dumps(scheduler))
     assert again.open_bundles == (bundle,)
     assert isinstance(bundle.parts[0], SectionPart)
-    assert again.handle(BundleDone(0, 1)) == scheduler.handle(BundleDone(0, 1))
+    assert again.handle_event(BundleDone(0, 1)) == scheduler.handle_event(BundleDone(0, 1))

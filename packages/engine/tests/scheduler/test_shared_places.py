@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from beam_runner_engine.dispatch.admission import JobAdmission
 from beam_runner_engine.dispatch.idling import select_slot_to_release
-from beam_runner_engine.dispatch.parallelism import Parallelism
+from beam_runner_engine.dispatch.parallelism import ParallelismRules
 from beam_runner_engine.dispatch.sharing import SlotSharing
 
 from .graphs import Job, jobs
@@ -29,7 +29,7 @@ class SharedHost:
         self.now = 0.0
         self.shared = SlotSharing(SLOT_PATIENCE)
         self.turns = JobAdmission(total, JOB_TURN)
-        at_work = Parallelism(cores, 2 * cores, PATIENCE)
+        at_work = ParallelismRules(cores, 2 * cores, PATIENCE)
         self.jobs = {str(number): PlacedJob(job, at_work) for number, job in enumerate(some)}
         self.numbers: dict[StartedPlace, int] = {}
 
@@ -45,7 +45,7 @@ class SharedHost:
         """Runs one step of each job, and releases slots that jobs owe to other jobs."""
         for name, job in list(self.jobs.items()):
             job.now = self.now
-            if not self.turns.try_start(name, self.now):
+            if not self.turns.try_start_job(name, self.now):
                 continue
             job.take_in()
             if job.host.end is not None:
@@ -54,7 +54,11 @@ class SharedHost:
             if self.shared.owes_slot(name, self.now):
                 self._make_room(name, job)
             job.give()
-            asked = job.ask(self.total - self.shared.taken) if self.shared.can_request(name) else ()
+            asked = (
+                job.ask(self.total - self.shared.taken_slot_count)
+                if self.shared.can_request_slot(name)
+                else ()
+            )
             for place in asked:
                 self.numbers[place] = len(self.numbers)
                 self.shared.record_request(name, self.numbers[place], self.now)
@@ -85,7 +89,7 @@ class SharedHost:
 
     def _end(self, name: str) -> None:
         del self.jobs[name]
-        self.shared.forget(name)
+        self.shared.remove_job(name)
         self.turns.remove_job(name)
 
 

@@ -51,12 +51,12 @@ def start(scheduler: Scheduler, *main: object) -> tuple[Any, ...]:
         Output("root", data("impulse", MIN_TIMESTAMP)),
         *(Output("r", one) for one in main),  # type: ignore[arg-type]
     )
-    return scheduler.handle(Start(roots=roots))
+    return scheduler.handle_event(Start(roots=roots))
 
 
 def feed(scheduler: Scheduler, *outputs: object, watermark: int) -> tuple[Any, ...]:
     number = next(b.number for b in scheduler.open_bundles if b.stage == "read")
-    return scheduler.handle(
+    return scheduler.handle_event(
         BundleDone(
             number,
             1,
@@ -78,7 +78,7 @@ def main_bundles(commands: tuple[Any, ...]) -> list[Any]:
 def test_window_waits_for_its_side_input_window() -> None:
     scheduler = job(side())
     assert not main_bundles(start(scheduler, data("m", 5, windows=(W0, W1))))
-    assert scheduler.report("main").blocked == 2
+    assert scheduler.report_stage("main").blocked == 2
     (first,) = main_bundles(feed(scheduler, data("s", 3, windows=(W0,)), watermark=10))
     assert refs(first) == ["m"]
     assert first.inputs[0].windows == {W0}
@@ -125,7 +125,7 @@ def test_timers_wait_for_blocked_data_of_their_shard() -> None:
     assert (zero.shard, refs(zero), zero.end_watermark) == (0, ["m"], 15)
     assert (one.shard, refs(one), one.end_watermark) == (1, ["o"], MAX_TIMESTAMP)
     summary = ShardSummary({12: 1}, next_event_timer=16)
-    assert scheduler.handle(BundleDone(zero.number, 1, summary=summary)) == (
+    assert scheduler.handle_event(BundleDone(zero.number, 1, summary=summary)) == (
         ReleaseData((data("m", 5, shard=0, windows=(W0,)),)),
     )
     (later,) = main_bundles(feed(scheduler, watermark=20))
@@ -165,7 +165,7 @@ def test_replaced_data_is_kept_for_open_bundles() -> None:
     (first,) = main_bundles(feed(scheduler, data("old", 3, windows=(W0,)), watermark=0))
     replaced = feed(scheduler, data("new", 3, windows=(W0,)), watermark=0)
     assert "old" not in released(replaced)
-    done = scheduler.handle(BundleDone(first.number, 1))
+    done = scheduler.handle_event(BundleDone(first.number, 1))
     assert "old" in released(done)
 
 
@@ -173,7 +173,7 @@ def test_expired_side_input_window_is_released() -> None:
     read = StageSpec("read", ("root",), ("r", "side"), splittable=True)
     main = StageSpec("main", ("r",), side_inputs=(side(retention=5),))
     scheduler = Scheduler(GraphSpec((read, main), ("root",)))
-    scheduler.handle(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
+    scheduler.handle_event(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
     feed(scheduler, data("s", 3, windows=(W0,)), watermark=10)
     kept = feed(scheduler, watermark=14)
     assert "s" not in released(kept)
@@ -190,7 +190,7 @@ def test_unknown_windows_wait_for_the_complete_side_input() -> None:
         feed(scheduler, data("a", 3, windows=(W0,)), data("b", 13, windows=(W1,)), watermark=50)
     )
     number = next(b.number for b in scheduler.open_bundles if b.stage == "read")
-    (bundle,) = main_bundles(scheduler.handle(BundleDone(number, 1)))
+    (bundle,) = main_bundles(scheduler.handle_event(BundleDone(number, 1)))
     assert [(one.window, refs_of(one.data)) for one in bundle.side_inputs] == [
         (W0, ["a"]),
         (W1, ["b"]),
@@ -198,23 +198,23 @@ def test_unknown_windows_wait_for_the_complete_side_input() -> None:
 
 
 def test_default_mapping_returns_the_side_window() -> None:
-    assert SideWindowOf().side_window(None) is GLOBAL_WINDOW
-    assert SideWindowOf(FixedWindows(100)).side_window(W2) == IntervalWindow(0, 100)
-    assert SideWindowOf(SlidingWindows(20, 10)).side_window(W2) == IntervalWindow(10, 30)
-    assert SideWindowOf(OpaqueWindows("custom")).side_window(W2) is None
+    assert SideWindowOf().map_window(None) is GLOBAL_WINDOW
+    assert SideWindowOf(FixedWindows(100)).map_window(W2) == IntervalWindow(0, 100)
+    assert SideWindowOf(SlidingWindows(20, 10)).map_window(W2) == IntervalWindow(10, 30)
+    assert SideWindowOf(OpaqueWindows("custom")).map_window(W2) is None
 
 
 @pytest.mark.parametrize(("end", "start"), [(2, 0), (3, 4), (4, 4), (6, 4), (7, 8), (-1, 0)])
 def test_main_window_ending_in_a_gap_maps_to_the_next_window(end: int, start: int) -> None:
     gaps = SideWindowOf(SlidingWindows(2, 4))
-    assert gaps.side_window(IntervalWindow(end - 1, end)) == IntervalWindow(start, start + 2)
+    assert gaps.map_window(IntervalWindow(end - 1, end)) == IntervalWindow(start, start + 2)
 
 
 @pytest.mark.parametrize("before_the_end", range(5))
 def test_window_after_the_last_gap_starts_after_the_maximum(before_the_end: int) -> None:
     gaps = SideWindowOf(SlidingWindows(1, 10, offset=(MAX_TIMESTAMP - 4) % 10))
     end = MAX_TIMESTAMP - before_the_end
-    following = gaps.side_window(IntervalWindow(end, end + 1))
+    following = gaps.map_window(IntervalWindow(end, end + 1))
     begin = MAX_TIMESTAMP - 4 if before_the_end == 4 else MAX_TIMESTAMP + 6
     assert following == IntervalWindow(begin, begin + 1)
 
@@ -235,15 +235,15 @@ def test_wait_for_a_missing_side_input_is_reported() -> None:
         Output("r", data("m", 5, windows=(W0,))),
         Output("r", data("n", 5, windows=None)),
     )
-    scheduler.handle(Start(roots=roots))
-    commands = scheduler.handle(BundleDone(0, 1, summary=ShardSummary({4: 1})))
+    scheduler.handle_event(Start(roots=roots))
+    commands = scheduler.handle_event(BundleDone(0, 1, summary=ShardSummary({4: 1})))
     assert only(commands, FailJob).kind is EndingKind.STUCK
     missing = Wait(
         WaitKind.SIDE_INPUT, "main", count=1, side_input="names", collection="side", watermark=4
     )
-    assert scheduler.waits() == (
+    assert scheduler.list_waits() == (
         Wait(WaitKind.HOLD, "hold", shard=0, until=4),
         attrs.evolve(missing, window=str(W0)),
         missing,
     )
-    assert scheduler.report("main").upstream_watermark == MAX_TIMESTAMP
+    assert scheduler.report_stage("main").upstream_watermark == MAX_TIMESTAMP

@@ -49,7 +49,7 @@ LONG = Progress(0, 1, 0.1, 60_000)
 def reading(*names: str, limits: Limits | None = None) -> Scheduler:
     """Returns a scheduler whose bundle 0 has these inputs."""
     scheduler = Scheduler(READ, limits or Limits(parallelism=1, user_attempts=2))
-    scheduler.handle(Start(roots=tuple(Output("root", data(name)) for name in names)))
+    scheduler.handle_event(Start(roots=tuple(Output("root", data(name)) for name in names)))
     assert refs(scheduler.open_bundles[0]) == list(names)
     return scheduler
 
@@ -57,82 +57,82 @@ def reading(*names: str, limits: Limits | None = None) -> Scheduler:
 def test_split_bundle_keeps_its_primary_when_retried() -> None:
     scheduler = reading("a", "b")
     inputs = scheduler.open_bundles[0].inputs
-    assert only(scheduler.handle(LONG), SplitBundle) == SplitBundle(0, 1, 0.0)
+    assert only(scheduler.handle_event(LONG), SplitBundle) == SplitBundle(0, 1, 0.0)
     half = attrs.evolve(inputs[0], data=data("a.1"))
     event = SplitDone(
         0, 1, (half,), (Residual(data("a.2"), watermark=3), Residual(data("b"), untouched=True))
     )
-    rest = only(scheduler.handle(event), OpenBundles)
+    rest = only(scheduler.handle_event(event), OpenBundles)
     assert [refs(bundle) for bundle in rest.bundles] == [["a.2", "b"]]
-    again = only(scheduler.handle(BundleFailed(0, 1, "lost")), OpenBundles)
+    again = only(scheduler.handle_event(BundleFailed(0, 1, "lost")), OpenBundles)
     assert refs(again.bundles[0]) == ["a.1"]
     with pytest.raises(IllegalEvent, match="SplitDone"):
-        scheduler.handle(SplitDone(0, 2))
-    assert only(scheduler.handle(BundleDone(0, 2)), ReleaseData).data == (data("a.1"),)
-    done = scheduler.handle(BundleDone(rest.bundles[0].number, 1))
+        scheduler.handle_event(SplitDone(0, 2))
+    assert only(scheduler.handle_event(BundleDone(0, 2)), ReleaseData).data == (data("a.1"),)
+    done = scheduler.handle_event(BundleDone(rest.bundles[0].number, 1))
     assert {one.ref for one in only(done, ReleaseData).data} == {"a", "a.2", "b"}
     assert only(done, FinishJob).outcome is Outcome.DONE
 
 
 def test_failed_split_changes_only_the_pending_split() -> None:
     scheduler = reading("a")
-    scheduler.handle(LONG)
+    scheduler.handle_event(LONG)
     assert pickle.loads(pickle.dumps(scheduler)).open_splits == (SplitBundle(0, 1, 0.0),)
-    assert scheduler.handle(SplitDone(0, 1)) == ()
+    assert scheduler.handle_event(SplitDone(0, 1)) == ()
     assert scheduler.open_splits == ()
     assert refs(scheduler.open_bundles[0]) == ["a"]
-    only(scheduler.handle(attrs.evolve(LONG, fraction=0.2)), SplitBundle)
+    only(scheduler.handle_event(attrs.evolve(LONG, fraction=0.2)), SplitBundle)
 
 
 def test_drain_checkpoints_running_and_truncates_pending_work() -> None:
     scheduler = reading("a", "b")
-    scheduler.handle(
+    scheduler.handle_event(
         BundleDone(0, 1, residuals=(Residual(data("a.2")), Residual(data("b.2"), delay=1000)))
     )
     assert refs(scheduler.open_bundles[0]) == ["a.2"]
-    commands = scheduler.handle(Drain())
+    commands = scheduler.handle_event(Drain())
     assert only(commands, SplitBundle) == SplitBundle(1, 1, 0.0)
     resumed = only(commands, OpenBundles).bundles[0]
     assert refs(resumed) == ["b.2"]
     assert resumed.inputs[0].truncate
     assert [bundle.draining for bundle in scheduler.open_bundles] == [False, True]
     primary = (attrs.evolve(scheduler.open_bundles[0].inputs[0], data=data("a.2.1")),)
-    split = scheduler.handle(SplitDone(1, 1, primary, (Residual(data("a.2.2")),)))
+    split = scheduler.handle_event(SplitDone(1, 1, primary, (Residual(data("a.2.2")),)))
     assert only(split, OpenBundles).bundles[0].inputs[0].truncate
     for bundle in scheduler.open_bundles:
-        commands = scheduler.handle(BundleDone(bundle.number, 1))
+        commands = scheduler.handle_event(BundleDone(bundle.number, 1))
     assert only(commands, FinishJob).outcome is Outcome.DRAINED
 
 
 def test_truncated_residual_is_not_truncated_again() -> None:
     scheduler = reading("a", "b", limits=Limits(parallelism=4, bundles_per_stage=1))
-    scheduler.handle(BundleDone(0, 1, residuals=(Residual(data("c")), Residual(data("d")))))
-    scheduler.handle(Drain())
-    scheduler.handle(BundleDone(1, 1, residuals=(Residual(data("e")), Residual(data("f")))))
+    scheduler.handle_event(BundleDone(0, 1, residuals=(Residual(data("c")), Residual(data("d")))))
+    scheduler.handle_event(Drain())
+    scheduler.handle_event(BundleDone(1, 1, residuals=(Residual(data("e")), Residual(data("f")))))
     (truncated,) = scheduler.open_bundles
     assert [(one.data.ref, one.truncate) for one in truncated.inputs] == [("e", True), ("f", True)]
     stalled = Progress(truncated.number, 1, 0.0, 10_000)
-    only(scheduler.handle(stalled), SplitBundle)
+    only(scheduler.handle_event(stalled), SplitBundle)
     residuals = (Residual(data("e.2")), Residual(data("f"), untouched=True))
-    scheduler.handle(SplitDone(truncated.number, 1, truncated.inputs[:1], residuals))
-    scheduler.handle(BundleDone(truncated.number, 1))
+    scheduler.handle_event(SplitDone(truncated.number, 1, truncated.inputs[:1], residuals))
+    scheduler.handle_event(BundleDone(truncated.number, 1))
     (last,) = scheduler.open_bundles
     assert [(one.data.ref, one.truncate) for one in last.inputs] == [("e.2", False), ("f", True)]
 
 
 def test_draining_bundle_is_truncated_when_retried() -> None:
     scheduler = reading("a")
-    only(scheduler.handle(Drain()), SplitBundle)
-    scheduler.handle(SplitDone(0, 1))
-    assert only(scheduler.handle(Progress(0, 1, 0.1, 1)), SplitBundle).fraction == 0.0
-    again = only(scheduler.handle(BundleFailed(0, 1, "lost")), OpenBundles).bundles[0]
+    only(scheduler.handle_event(Drain()), SplitBundle)
+    scheduler.handle_event(SplitDone(0, 1))
+    assert only(scheduler.handle_event(Progress(0, 1, 0.1, 1)), SplitBundle).fraction == 0.0
+    again = only(scheduler.handle_event(BundleFailed(0, 1, "lost")), OpenBundles).bundles[0]
     assert [(one.data.ref, one.truncate) for one in again.inputs] == [("a", True)]
-    assert scheduler.handle(Progress(0, 2, 0.1, 1)) == ()
+    assert scheduler.handle_event(Progress(0, 2, 0.1, 1)) == ()
 
 
 def test_cancelled_job_stops_running_bundles() -> None:
     scheduler = reading("a")
-    commands = scheduler.handle(Cancel())
+    commands = scheduler.handle_event(Cancel())
     assert commands == (CancelBundles(((0, 1),)), FinishJob(Outcome.CANCELLED))
 
 
@@ -141,17 +141,17 @@ def test_data_returned_twice_is_processed_twice() -> None:
     scheduler = reading("a")
     whole = Residual(data("a", windows=(W0, W1)))
     part = Residual(data("a", windows=(W0, W1)), windows=frozenset({W0}))
-    again = only(scheduler.handle(BundleDone(0, 1, residuals=(whole, part))), OpenBundles)
+    again = only(scheduler.handle_event(BundleDone(0, 1, residuals=(whole, part))), OpenBundles)
     assert sum(len(bundle.inputs) for bundle in again.bundles) == 2
     number = again.bundles[0].number
     for bundle in again.bundles[1:]:
-        scheduler.handle(BundleDone(bundle.number, 1))
+        scheduler.handle_event(BundleDone(bundle.number, 1))
     parts = tuple(attrs.evolve(part, windows=frozenset({window})) for window in (W0, W1))
-    joined = only(scheduler.handle(BundleDone(number, 1, residuals=parts)), OpenBundles)
+    joined = only(scheduler.handle_event(BundleDone(number, 1, residuals=parts)), OpenBundles)
     assert [bundle.inputs[0].windows for bundle in joined.bundles] == [None]
     number = joined.bundles[0].number
     parts = tuple(attrs.evolve(one, estimator_state=n) for n, one in enumerate(parts))
-    apart = only(scheduler.handle(BundleDone(number, 1, residuals=parts)), OpenBundles)
+    apart = only(scheduler.handle_event(BundleDone(number, 1, residuals=parts)), OpenBundles)
     assert sum(len(bundle.inputs) for bundle in apart.bundles) == 2
 
 
@@ -227,23 +227,23 @@ def test_policy_without_halving_only_checkpoints_restrictions(
 def test_stalled_bundle_is_split() -> None:
     scheduler = reading("a", limits=Limits(parallelism=2))
     for _ in range(2):
-        assert scheduler.handle(Progress(0, 1, 0.0, 5)) == ()
-    assert only(scheduler.handle(Progress(0, 1, 0.0, 5)), SplitBundle).fraction == 0.5
+        assert scheduler.handle_event(Progress(0, 1, 0.0, 5)) == ()
+    assert only(scheduler.handle_event(Progress(0, 1, 0.0, 5)), SplitBundle).fraction == 0.5
 
 
 def test_bundle_in_a_shared_interpreter_is_not_split() -> None:
     scheduler = reading("a", limits=Limits(parallelism=2))
     for _ in range(4):
-        assert scheduler.handle(Progress(0, 1, 0.0, 5, takes_turns=True)) == ()
-    assert only(scheduler.handle(Progress(0, 1, 0.0, 5)), SplitBundle).fraction == 0.5
+        assert scheduler.handle_event(Progress(0, 1, 0.0, 5, takes_turns=True)) == ()
+    assert only(scheduler.handle_event(Progress(0, 1, 0.0, 5)), SplitBundle).fraction == 0.5
 
 
 def cut_in_two(scheduler: Scheduler, *kept: str) -> None:
     """Checkpoints bundle 0 inside its last input "x". The bundle keeps the inputs `kept` before it."""
-    only(scheduler.handle(LONG), SplitBundle)
+    only(scheduler.handle_event(LONG), SplitBundle)
     first = [one for one in scheduler.open_bundles[0].inputs if one.data.ref in kept]
     primary = (*first, Input(data("x.1"), whole=True))
-    scheduler.handle(SplitDone(0, 1, primary, (Residual(data("x.2")),)))
+    scheduler.handle_event(SplitDone(0, 1, primary, (Residual(data("x.2")),)))
 
 
 def parts(bundle: Bundle) -> list[tuple[Any, bool, bool]]:
@@ -254,18 +254,18 @@ def parts(bundle: Bundle) -> list[tuple[Any, bool, bool]]:
 def test_checkpoint_primary_is_not_truncated_when_retried(lost: Event) -> None:
     scheduler = reading("x")
     cut_in_two(scheduler)
-    drained = scheduler.handle(Drain())
+    drained = scheduler.handle_event(Drain())
     assert only(drained, SplitBundle).bundle == 1
-    scheduler.handle(lost)
+    scheduler.handle_event(lost)
     assert scheduler.open_bundles[0].attempt == 2
     assert parts(scheduler.open_bundles[0]) == [("x.1", False, True)]
-    assert scheduler.handle(Progress(0, 2, 0.1, 1)) == ()
+    assert scheduler.handle_event(Progress(0, 2, 0.1, 1)) == ()
 
 
 def test_lost_attempts_in_a_drain_are_truncated() -> None:
     scheduler = reading("a", "b")
-    scheduler.handle(Drain())
-    (again,) = only(scheduler.handle(AttemptsLost()), OpenBundles).bundles
+    scheduler.handle_event(Drain())
+    (again,) = only(scheduler.handle_event(AttemptsLost()), OpenBundles).bundles
     assert (again.attempt, parts(again)) == (2, [("a", True, False), ("b", True, False)])
     assert scheduler.open_splits == ()
 
@@ -273,29 +273,29 @@ def test_lost_attempts_in_a_drain_are_truncated() -> None:
 def test_lost_attempts_do_not_count_as_failures() -> None:
     scheduler = reading("a", limits=Limits(user_attempts=1, outside_attempts=1))
     for attempt in range(2, 7):
-        again = only(scheduler.handle(AttemptsLost()), OpenBundles)
+        again = only(scheduler.handle_event(AttemptsLost()), OpenBundles)
         assert again.bundles[0].attempt == attempt
-    assert only(scheduler.handle(BundleDone(0, 6)), FinishJob).outcome is Outcome.DONE
+    assert only(scheduler.handle_event(BundleDone(0, 6)), FinishJob).outcome is Outcome.DONE
 
 
 def test_checkpoint_primary_is_retried_apart_from_other_restrictions() -> None:
     scheduler = reading("a", "x")
     cut_in_two(scheduler, "a")
-    again = only(scheduler.handle(BundleFailed(0, 1, "lost")), OpenBundles)
+    again = only(scheduler.handle_event(BundleFailed(0, 1, "lost")), OpenBundles)
     assert [(b.number, b.attempt, *parts(b)) for b in again.bundles] == [
         (0, 2, ("x.1", False, True)),
         (2, 1, ("a", False, False)),
     ]
-    scheduler.handle(BundleDone(0, 2))
-    scheduler.handle(BundleDone(1, 1))
-    assert only(scheduler.handle(BundleDone(2, 1)), FinishJob).outcome is Outcome.DONE
+    scheduler.handle_event(BundleDone(0, 2))
+    scheduler.handle_event(BundleDone(1, 1))
+    assert only(scheduler.handle_event(BundleDone(2, 1)), FinishJob).outcome is Outcome.DONE
 
 
 def test_whole_restrictions_get_separate_bundles() -> None:
     scheduler = reading("x", limits=Limits(bundles_per_stage=2))
     rest = (Residual(data("x.1.2"), delay=5, whole=True), Residual(data("y"), delay=5))
-    scheduler.handle(BundleDone(0, 1, residuals=rest))
-    resumed = only(scheduler.handle(Tick(5)), OpenBundles)
+    scheduler.handle_event(BundleDone(0, 1, residuals=rest))
+    resumed = only(scheduler.handle_event(Tick(5)), OpenBundles)
     assert [parts(bundle) for bundle in resumed.bundles] == [
         [("x.1.2", False, True)],
         [("y", False, False)],
@@ -305,21 +305,21 @@ def test_whole_restrictions_get_separate_bundles() -> None:
 def test_whole_restrictions_keep_their_delay_in_a_drain() -> None:
     scheduler = reading("x")
     whole = Residual(data("x.2"), delay=5, whole=True)
-    scheduler.handle(BundleDone(0, 1, residuals=(whole, Residual(data("x.3"), delay=5))))
-    drained = scheduler.handle(Drain())
+    scheduler.handle_event(BundleDone(0, 1, residuals=(whole, Residual(data("x.3"), delay=5))))
+    drained = scheduler.handle_event(Drain())
     assert parts(only(drained, OpenBundles).bundles[0]) == [("x.3", True, False)]
     assert scheduler.next_wake == 5
-    later = only(scheduler.handle(Tick(5)), OpenBundles)
+    later = only(scheduler.handle_event(Tick(5)), OpenBundles)
     assert [parts(bundle) for bundle in later.bundles] == [[("x.2", False, True)]]
 
 
 def test_residual_of_a_truncated_restriction_keeps_its_delay() -> None:
     scheduler = reading("x")
-    scheduler.handle(BundleDone(0, 1, residuals=(Residual(data("x.2"), delay=5),)))
-    drained = only(scheduler.handle(Drain()), OpenBundles)
+    scheduler.handle_event(BundleDone(0, 1, residuals=(Residual(data("x.2"), delay=5),)))
+    drained = only(scheduler.handle_event(Drain()), OpenBundles)
     assert parts(drained.bundles[0]) == [("x.2", True, False)]
     polls = Residual(data("x.3"), delay=50, whole=True)
-    done = scheduler.handle(BundleDone(1, 1, residuals=(polls,)))
+    done = scheduler.handle_event(BundleDone(1, 1, residuals=(polls,)))
     assert not any(isinstance(command, OpenBundles) for command in done)
-    again = only(scheduler.handle(Tick(50)), OpenBundles)
+    again = only(scheduler.handle_event(Tick(50)), OpenBundles)
     assert parts(again.bundles[0]) == [("x.3", False, True)]

@@ -37,7 +37,8 @@ JOB = GraphSpec((READ, COUNT, WRITE), ("root",))
 def started(now: int = 0, limits: Limits | None = None) -> Scheduler:
     scheduler = Scheduler(JOB, limits)
     opened = only(
-        scheduler.handle(Start(now, (Output("root", data("impulse", MIN_TIMESTAMP)),))), OpenBundles
+        scheduler.handle_event(Start(now, (Output("root", data("impulse", MIN_TIMESTAMP)),))),
+        OpenBundles,
     )
     assert refs(opened.bundles[0]) == ["impulse"]
     return scheduler
@@ -51,7 +52,7 @@ def reading(scheduler: Scheduler) -> int:
 def read_done(scheduler: Scheduler, *outputs: object, watermark: int) -> tuple[Any, ...]:
     """Commits outputs of the source, with a residual at the given watermark."""
     number = reading(scheduler)
-    return scheduler.handle(
+    return scheduler.handle_event(
         BundleDone(
             number,
             1,
@@ -64,10 +65,10 @@ def read_done(scheduler: Scheduler, *outputs: object, watermark: int) -> tuple[A
 def test_source_advances_the_watermark_by_its_estimator() -> None:
     scheduler = started()
     read_done(scheduler, watermark=10)
-    report = scheduler.report("read")
+    report = scheduler.report_stage("read")
     assert report.input_watermark == MIN_TIMESTAMP
     assert report.output_watermark == 10
-    assert scheduler.report("count").input_watermark == 10
+    assert scheduler.report_stage("count").input_watermark == 10
     assert scheduler.open_bundles[0].inputs[0].estimator_state == 0
 
 
@@ -79,7 +80,7 @@ def test_shards_run_one_bundle_each_at_once() -> None:
     second = read_done(scheduler, data("c", 6, shard=0), watermark=7)
     assert not [c for c in second if isinstance(c, OpenBundles) and c.stage == "count"]
     zero = count.bundles[0].number
-    again = only(scheduler.handle(BundleDone(zero, 1, summary=EMPTY_SUMMARY)), OpenBundles)
+    again = only(scheduler.handle_event(BundleDone(zero, 1, summary=EMPTY_SUMMARY)), OpenBundles)
     assert [refs(bundle) for bundle in again.bundles] == [["c"]]
 
 
@@ -95,31 +96,33 @@ def test_summary_replaces_the_holds_of_its_shard() -> None:
     read_done(scheduler, data("a", 1, shard=0), data("b", 1, shard=1), watermark=50)
     zero, one = (b.number for b in scheduler.open_bundles if b.stage == "count")
     held = ShardSummary({20: 2, 30: 1}, next_event_timer=60)
-    scheduler.handle(BundleDone(zero, 1, summary=held))
-    scheduler.handle(BundleDone(one, 1, summary=ShardSummary({20: 1}, next_event_timer=60)))
-    assert scheduler.report("count").input_watermark == 50
-    assert scheduler.report("count").output_watermark == 20
+    scheduler.handle_event(BundleDone(zero, 1, summary=held))
+    scheduler.handle_event(BundleDone(one, 1, summary=ShardSummary({20: 1}, next_event_timer=60)))
+    assert scheduler.report_stage("count").input_watermark == 50
+    assert scheduler.report_stage("count").output_watermark == 20
     done = read_done(scheduler, data("c", 55, shard=0), watermark=55)
     bundle = next(c for c in done if isinstance(c, OpenBundles) and c.stage == "count").bundles[0]
-    scheduler.handle(
+    scheduler.handle_event(
         BundleDone(bundle.number, 1, summary=ShardSummary({30: 1}, next_event_timer=60))
     )
-    assert scheduler.report("count").output_watermark == 20
+    assert scheduler.report_stage("count").output_watermark == 20
     fired = read_done(scheduler, watermark=60)
     due = next(c for c in fired if isinstance(c, OpenBundles) and c.stage == "count").bundles
     assert [(b.shard, b.inputs, b.end_watermark) for b in due] == [(0, (), 60), (1, (), 60)]
-    scheduler.handle(BundleDone(due[1].number, 1, summary=EMPTY_SUMMARY))
-    assert scheduler.report("count").output_watermark == 30
+    scheduler.handle_event(BundleDone(due[1].number, 1, summary=EMPTY_SUMMARY))
+    assert scheduler.report_stage("count").output_watermark == 30
 
 
 def test_expiry_at_the_maximum_is_due_at_the_end() -> None:
     scheduler = started()
     read_done(scheduler, data("a", 1, shard=0), watermark=5)
     (count,) = (b.number for b in scheduler.open_bundles if b.stage == "count")
-    scheduler.handle(BundleDone(count, 1, summary=ShardSummary(next_expiry=MAX_TIMESTAMP)))
-    expired = only(scheduler.handle(BundleDone(reading(scheduler), 1)), OpenBundles).bundles[0]
+    scheduler.handle_event(BundleDone(count, 1, summary=ShardSummary(next_expiry=MAX_TIMESTAMP)))
+    expired = only(scheduler.handle_event(BundleDone(reading(scheduler), 1)), OpenBundles).bundles[
+        0
+    ]
     assert (expired.shard, expired.inputs, expired.end_watermark) == (0, (), MAX_TIMESTAMP)
-    finished = scheduler.handle(BundleDone(expired.number, 1, summary=EMPTY_SUMMARY))
+    finished = scheduler.handle_event(BundleDone(expired.number, 1, summary=EMPTY_SUMMARY))
     assert only(finished, ReleaseState) == ReleaseState("count")
     assert only(finished, FinishJob).outcome is Outcome.DONE
 
@@ -128,7 +131,7 @@ def test_expiry_waits_until_the_watermark_passes() -> None:
     scheduler = started()
     read_done(scheduler, data("a", 1, shard=0), watermark=5)
     (count,) = (b.number for b in scheduler.open_bundles if b.stage == "count")
-    scheduler.handle(BundleDone(count, 1, summary=ShardSummary(next_expiry=9)))
+    scheduler.handle_event(BundleDone(count, 1, summary=ShardSummary(next_expiry=9)))
     at_nine = read_done(scheduler, watermark=9)
     assert [c.stage for c in at_nine if isinstance(c, OpenBundles)] == ["read"]
     beyond = read_done(scheduler, watermark=10)
@@ -137,7 +140,7 @@ def test_expiry_waits_until_the_watermark_passes() -> None:
 
 def test_processing_time_wakes_shards_and_residuals() -> None:
     scheduler = started(now=100)
-    commands = scheduler.handle(
+    commands = scheduler.handle_event(
         BundleDone(
             0,
             1,
@@ -148,58 +151,58 @@ def test_processing_time_wakes_shards_and_residuals() -> None:
     assert only(commands, WakeAt) == WakeAt(150)
     (count,) = scheduler.open_bundles
     summary = ShardSummary({1: 1}, next_processing_timer=120)
-    earlier = scheduler.handle(BundleDone(count.number, 1, summary=summary))
+    earlier = scheduler.handle_event(BundleDone(count.number, 1, summary=summary))
     assert only(earlier, WakeAt) == WakeAt(120)
-    assert scheduler.handle(Tick(119)) == ()
-    rung = scheduler.handle(Tick(120))
+    assert scheduler.handle_event(Tick(119)) == ()
+    rung = scheduler.handle_event(Tick(120))
     assert only(rung, OpenBundles).bundles[0].processing_time == 120
     assert only(rung, WakeAt) == WakeAt(150)
-    assert scheduler.handle(Tick(110)) == ()
-    assert refs(only(scheduler.handle(Tick(150)), OpenBundles).bundles[0]) == ["rest"]
+    assert scheduler.handle_event(Tick(110)) == ()
+    assert refs(only(scheduler.handle_event(Tick(150)), OpenBundles).bundles[0]) == ["rest"]
     assert scheduler.next_wake is None
 
 
 def test_commit_emits_finalization_and_release() -> None:
     scheduler = started()
-    commands = scheduler.handle(BundleDone(0, 1, finalize=True))
+    commands = scheduler.handle_event(BundleDone(0, 1, finalize=True))
     assert [type(c) for c in commands] == [FinalizeBundles, FinishJob, ReleaseData]
     assert only(commands, ReleaseData).data == (data("impulse", MIN_TIMESTAMP),)
 
 
 def test_data_without_readers_is_released_at_once() -> None:
     scheduler = Scheduler(GraphSpec((StageSpec("a", ("r",), ("out",)),), ("r",)))
-    scheduler.handle(Start(roots=(Output("r", data("d")),)))
-    commands = scheduler.handle(BundleDone(0, 1, (Output("out", data("unread")),)))
+    scheduler.handle_event(Start(roots=(Output("r", data("d")),)))
+    commands = scheduler.handle_event(BundleDone(0, 1, (Output("out", data("unread")),)))
     assert [one.ref for one in only(commands, ReleaseData).data] == ["unread", "d"]
 
 
 def test_data_with_two_readers_is_released_after_the_second() -> None:
     graph = GraphSpec((StageSpec("a", ("r",)), StageSpec("b", ("r",))), ("r",))
     scheduler = Scheduler(graph)
-    scheduler.handle(Start(roots=(Output("r", data("d")),)))
-    assert scheduler.handle(BundleDone(0, 1)) == ()
-    assert only(scheduler.handle(BundleDone(1, 1)), ReleaseData).data == (data("d"),)
+    scheduler.handle_event(Start(roots=(Output("r", data("d")),)))
+    assert scheduler.handle_event(BundleDone(0, 1)) == ()
+    assert only(scheduler.handle_event(BundleDone(1, 1)), ReleaseData).data == (data("d"),)
 
 
 def test_whole_input_stage_waits_for_the_end() -> None:
     section = StageSpec("section", ("read.out",), whole_input=True)
     scheduler = Scheduler(GraphSpec((READ, section), ("root",)))
-    scheduler.handle(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
+    scheduler.handle_event(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
     read_done(scheduler, data("a", 1), watermark=5)
     read_done(scheduler, data("b", 6), watermark=7)
-    assert [wait for wait in scheduler.waits() if wait.stage == "section"] == [
+    assert [wait for wait in scheduler.list_waits() if wait.stage == "section"] == [
         Wait(WaitKind.END_OF_INPUT, "section", watermark=7)
     ]
-    whole = only(scheduler.handle(BundleDone(reading(scheduler), 1)), OpenBundles)
+    whole = only(scheduler.handle_event(BundleDone(reading(scheduler), 1)), OpenBundles)
     assert [refs(bundle) for bundle in whole.bundles] == [["a", "b"]]
 
 
 def test_leaking_hold_fails_the_job_as_stuck() -> None:
     scheduler = started()
     read_done(scheduler, data("a", 1, shard=3), watermark=5)
-    scheduler.handle(BundleDone(reading(scheduler), 1))
+    scheduler.handle_event(BundleDone(reading(scheduler), 1))
     (count,) = scheduler.open_bundles
-    commands = scheduler.handle(BundleDone(count.number, 1, summary=ShardSummary({4: 1})))
+    commands = scheduler.handle_event(BundleDone(count.number, 1, summary=ShardSummary({4: 1})))
     assert only(commands, FailJob).kind is EndingKind.STUCK
     assert list_waits(scheduler.state)[0].kind is WaitKind.HOLD
 
@@ -208,15 +211,15 @@ def test_residuals_wait_for_a_busy_consumer() -> None:
     write = StageSpec("write", ("read.out",))
     limits = Limits(bundles_per_stage=1, backlog_bytes=15)
     scheduler = Scheduler(GraphSpec((READ, write), ("root",)), limits)
-    scheduler.handle(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
+    scheduler.handle_event(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
     read_done(scheduler, data("a", 1), watermark=2)
     (written, source) = sorted(scheduler.open_bundles, key=lambda bundle: bundle.stage)[::-1]
     assert (written.stage, source.stage) == ("write", "read")
     read_done(scheduler, data("b", 2), data("c", 2), watermark=3)
     assert [bundle.stage for bundle in scheduler.open_bundles] == ["write"]
-    resumed = scheduler.handle(BundleDone(written.number, 1))
+    resumed = scheduler.handle_event(BundleDone(written.number, 1))
     assert {c.stage for c in resumed if isinstance(c, OpenBundles)} >= {"write"}
-    assert scheduler.report("write").waiting_bytes <= 20
+    assert scheduler.report_stage("write").waiting_bytes <= 20
 
 
 @pytest.mark.parametrize(
@@ -232,14 +235,14 @@ def test_residuals_wait_for_a_busy_consumer() -> None:
 )
 def test_illegal_commit_raises_with_a_reason(event: BundleDone, why: str) -> None:
     with pytest.raises(IllegalEvent, match=why):
-        started().handle(event)
+        started().handle_event(event)
 
 
 def test_residuals_of_an_unsplittable_stage_raise_illegal_event() -> None:
     scheduler = Scheduler(GraphSpec((StageSpec("plain", ("r",)),), ("r",)))
-    scheduler.handle(Start(roots=(Output("r", data("d")),)))
+    scheduler.handle_event(Start(roots=(Output("r", data("d")),)))
     with pytest.raises(IllegalEvent, match="'plain' is not splittable"):
-        scheduler.handle(BundleDone(0, 1, residuals=(Residual(data("d")),)))
+        scheduler.handle_event(BundleDone(0, 1, residuals=(Residual(data("d")),)))
 
 
 def test_keyed_commit_without_summary_raises_illegal_event() -> None:
@@ -247,24 +250,28 @@ def test_keyed_commit_without_summary_raises_illegal_event() -> None:
     read_done(scheduler, data("a", 1, shard=0), watermark=5)
     (count,) = (b.number for b in scheduler.open_bundles if b.stage == "count")
     with pytest.raises(IllegalEvent, match="the summary of shard 0 is missing"):
-        scheduler.handle(BundleDone(count, 1))
+        scheduler.handle_event(BundleDone(count, 1))
     empty = data("none")
     empty = type(empty)("none", type(empty.facts)(0))
     with pytest.raises(IllegalEvent, match="'none' of collection 'count.out' has no elements"):
-        scheduler.handle(BundleDone(count, 1, (Output("count.out", empty),), summary=EMPTY_SUMMARY))
+        scheduler.handle_event(
+            BundleDone(count, 1, (Output("count.out", empty),), summary=EMPTY_SUMMARY)
+        )
 
 
 def test_start_with_other_collections_raises_illegal_event() -> None:
     with pytest.raises(IllegalEvent, match=r"'read.out' is not a root of the graph"):
-        Scheduler(JOB).handle(Start(roots=(Output("read.out", data("d", shard=0)),)))
+        Scheduler(JOB).handle_event(Start(roots=(Output("read.out", data("d", shard=0)),)))
 
 
 def test_global_window_state_expires_with_the_input() -> None:
     scheduler = started()
     read_done(scheduler, data("a", 1, shard=0), watermark=5)
-    scheduler.handle(BundleDone(reading(scheduler), 1))
+    scheduler.handle_event(BundleDone(reading(scheduler), 1))
     (count,) = scheduler.open_bundles
     assert count.end_watermark == 5
     summary = ShardSummary(next_expiry=END_OF_GLOBAL_WINDOW)
-    expired = only(scheduler.handle(BundleDone(count.number, 1, summary=summary)), OpenBundles)
+    expired = only(
+        scheduler.handle_event(BundleDone(count.number, 1, summary=summary)), OpenBundles
+    )
     assert expired.bundles[0].end_watermark == MAX_TIMESTAMP

@@ -15,7 +15,7 @@ from .samples import data
 
 def running() -> Scheduler:
     scheduler = Scheduler(GraphSpec((StageSpec("a", ("r",)),), ("r",)))
-    scheduler.handle(Start(roots=(Output("r", data("d")),)))
+    scheduler.handle_event(Start(roots=(Output("r", data("d")),)))
     return scheduler
 
 
@@ -31,4 +31,4 @@ def test_restored_scheduler_handles_the_same_events(elsewhere: object) -> None:
     scheduler = running()
     again = elsewhere(scheduler)  # type: ignore[operator]
     assert again.open_bundles == scheduler.open_bundles
-    assert again.handle(BundleDone(0, 1)) == scheduler.handle(BundleDone(0, 1))
+    assert again.handle_event(BundleDone(0, 1)) == scheduler.handle_event(BundleDone(0, 1))

@@ -31,11 +31,11 @@ def test_test_streams_take_steps_in_turn() -> None:
     sink = StageSpec("sink", ("one.out", "two.out"))
     scheduler = Scheduler(GraphSpec((sink,), test_streams=(one, two)))
     seen = []
-    commands = scheduler.handle(Start())
+    commands = scheduler.handle_event(Start())
     while scheduler.open_bundles:
         (bundle,) = scheduler.open_bundles
         seen += refs(bundle)
-        commands = scheduler.handle(BundleDone(bundle.number, 1))
+        commands = scheduler.handle_event(BundleDone(bundle.number, 1))
     assert seen == ["a", "x", "b"]
     assert only(commands, FinishJob).outcome is Outcome.DONE
 
@@ -50,19 +50,20 @@ def test_test_stream_step_waits_for_open_bundles() -> None:
     )
     count = StageSpec("count", ("one.out",), kind=StageKind.STATEFUL)
     scheduler = Scheduler(GraphSpec((count,), test_streams=(stream,)))
-    first = only(scheduler.handle(Start(5)), OpenBundles).bundles[0]
-    assert scheduler.report("count").upstream_watermark < 0
-    assert scheduler.handle(Tick(1_000)) == ()
+    first = only(scheduler.handle_event(Start(5)), OpenBundles).bundles[0]
+    assert scheduler.report_stage("count").upstream_watermark < 0
+    assert scheduler.handle_event(Tick(1_000)) == ()
     summary = ShardSummary({9: 1}, next_event_timer=9, next_processing_timer=50)
-    second = only(scheduler.handle(BundleDone(first.number, 1, summary=summary)), OpenBundles)
+    second = only(scheduler.handle_event(BundleDone(first.number, 1, summary=summary)), OpenBundles)
     assert (second.bundles[0].end_watermark, second.bundles[0].processing_time) == (10, 5)
     summary = ShardSummary({12: 1}, next_processing_timer=50)
     third = only(
-        scheduler.handle(BundleDone(second.bundles[0].number, 1, summary=summary)), OpenBundles
+        scheduler.handle_event(BundleDone(second.bundles[0].number, 1, summary=summary)),
+        OpenBundles,
     )
     assert third.bundles[0].processing_time == 105
     done = BundleDone(third.bundles[0].number, 1, summary=EMPTY_SUMMARY)
-    fourth = only(scheduler.handle(done), OpenBundles)
+    fourth = only(scheduler.handle_event(done), OpenBundles)
     assert refs(fourth.bundles[0]) == ["b"]
 
 
@@ -70,9 +71,9 @@ def test_scripted_clock_after_the_script_jumps_to_the_next_wake_up() -> None:
     stream = script("one", AddElements("one.out", data("a", 1, shard=0)), AdvanceProcessingTime(1))
     count = StageSpec("count", ("one.out",), kind=StageKind.STATEFUL)
     scheduler = Scheduler(GraphSpec((count,), test_streams=(stream,)))
-    scheduler.handle(Start())
+    scheduler.handle_event(Start())
     summary = ShardSummary(next_processing_timer=5_000)
-    jumped = only(scheduler.handle(BundleDone(0, 1, summary=summary)), OpenBundles)
+    jumped = only(scheduler.handle_event(BundleDone(0, 1, summary=summary)), OpenBundles)
     assert jumped.bundles[0].processing_time == 5_000
     assert scheduler.next_wake is None
 
@@ -80,6 +81,6 @@ def test_scripted_clock_after_the_script_jumps_to_the_next_wake_up() -> None:
 def test_drain_ends_the_test_stream() -> None:
     stream = script("one", AddElements("one.out", data("a")), AddElements("one.out", data("b")))
     scheduler = Scheduler(GraphSpec((StageSpec("sink", ("one.out",)),), test_streams=(stream,)))
-    scheduler.handle(Start())
-    assert only(scheduler.handle(Drain()), ReleaseData).data == (data("b"),)
-    assert only(scheduler.handle(BundleDone(0, 1)), FinishJob).outcome is Outcome.DRAINED
+    scheduler.handle_event(Start())
+    assert only(scheduler.handle_event(Drain()), ReleaseData).data == (data("b"),)
+    assert only(scheduler.handle_event(BundleDone(0, 1)), FinishJob).outcome is Outcome.DRAINED

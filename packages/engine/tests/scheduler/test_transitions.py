@@ -70,7 +70,7 @@ def in_phase(phase: Phase, graph: GraphSpec = GRAPH) -> Scheduler:
     scheduler = Scheduler(graph)
     if phase is Phase.NEW:
         return scheduler
-    scheduler.handle(Start(roots=(Output("root", data("d")),)))
+    scheduler.handle_event(Start(roots=(Output("root", data("d")),)))
     ways: dict[Phase, tuple[Event, ...]] = {
         Phase.RUNNING: (Progress(0, 1, 0.1, 60_000),),
         Phase.DRAINING: (Drain(),),
@@ -80,7 +80,7 @@ def in_phase(phase: Phase, graph: GraphSpec = GRAPH) -> Scheduler:
         Phase.FAILED: (Abort("a reason"),),
     }
     for event in ways[phase]:
-        scheduler.handle(event)
+        scheduler.handle_event(event)
     assert scheduler.phase is phase
     return scheduler
 
@@ -98,13 +98,13 @@ def test_job_event_follows_the_transition_table(phase: Phase, event: object) -> 
     transition = JOB_TABLE.get((phase, type(event)))
     if transition is None:
         with pytest.raises(IllegalEvent, match=f"{type(event).__name__}.*{phase.value}"):
-            scheduler.handle(event)  # type: ignore[arg-type]
+            scheduler.handle_event(event)  # type: ignore[arg-type]
         assert pickle.dumps(scheduler) == before
     elif transition.reaction is Reaction.IGNORE:
-        assert scheduler.handle(event) == ()  # type: ignore[arg-type]
+        assert scheduler.handle_event(event) == ()  # type: ignore[arg-type]
         assert pickle.dumps(scheduler) == before
     else:
-        scheduler.handle(event)  # type: ignore[arg-type]
+        scheduler.handle_event(event)  # type: ignore[arg-type]
         assert scheduler.phase in transition.to
         splitting = isinstance(event, Progress | GiveWay)
         assert (pickle.dumps(scheduler) == before) is splitting
@@ -112,7 +112,7 @@ def test_job_event_follows_the_transition_table(phase: Phase, event: object) -> 
 
 def test_terminal_phase_ignores_all_events() -> None:
     for (phase, _), transition in JOB_TABLE.items():
-        if phase.ended:
+        if phase.has_ended:
             assert transition.to == (phase,)
             assert transition.reaction is Reaction.IGNORE
 
@@ -120,11 +120,11 @@ def test_terminal_phase_ignores_all_events() -> None:
 def in_bundle_state(state: BundleState, graph: GraphSpec = GRAPH) -> Scheduler:
     pause = 1_000 if state is BundleState.PAUSED else 0
     scheduler = Scheduler(graph, Limits(user_attempts=2, pauses=Pauses(pause, pause)))
-    scheduler.handle(Start(roots=(Output("root", data("d")),)))
+    scheduler.handle_event(Start(roots=(Output("root", data("d")),)))
     if state is BundleState.SPLITTING:
-        only(scheduler.handle(Progress(0, 1, 0.1, 60_000)), SplitBundle)
+        only(scheduler.handle_event(Progress(0, 1, 0.1, 60_000)), SplitBundle)
     if state in (BundleState.CLOSED, BundleState.PAUSED):
-        scheduler.handle(BundleFailed(0, 1, "a cause"))
+        scheduler.handle_event(BundleFailed(0, 1, "a cause"))
     return scheduler
 
 
@@ -142,36 +142,36 @@ def test_bundle_event_follows_the_transition_table(state: BundleState, kind: typ
     transition = BUNDLE_TABLE.get((state, kind))
     if transition is None:
         with pytest.raises(IllegalEvent, match=f"{kind.__name__}.*{state.value}"):
-            scheduler.handle(event)
+            scheduler.handle_event(event)
         assert pickle.dumps(scheduler) == before
     elif transition.reaction is Reaction.IGNORE:
-        assert scheduler.handle(event) == ()
+        assert scheduler.handle_event(event) == ()
         assert pickle.dumps(scheduler) == before
     else:
-        scheduler.handle(event)
+        scheduler.handle_event(event)
         assert pickle.dumps(scheduler) != before
 
 
 def test_job_after_its_last_commit_is_done() -> None:
     scheduler = Scheduler(GRAPH)
-    opened = only(scheduler.handle(Start(roots=(Output("root", data("d")),))), OpenBundles)
+    opened = only(scheduler.handle_event(Start(roots=(Output("root", data("d")),))), OpenBundles)
     assert [bundle.inputs[0].data.ref for bundle in opened.bundles] == ["d"]
-    assert only(scheduler.handle(BundleDone(0, 1)), FinishJob).outcome.value == "done"
+    assert only(scheduler.handle_event(BundleDone(0, 1)), FinishJob).outcome.value == "done"
 
 
 def test_job_without_data_ends_at_once() -> None:
-    assert only(Scheduler(GRAPH).handle(Start()), FinishJob).outcome.value == "done"
+    assert only(Scheduler(GRAPH).handle_event(Start()), FinishJob).outcome.value == "done"
 
 
 def test_attempts_are_limited_by_failure_kind() -> None:
     scheduler = Scheduler(GRAPH, Limits(user_attempts=2, outside_attempts=3))
-    scheduler.handle(Start(roots=(Output("root", data("d")),)))
+    scheduler.handle_event(Start(roots=(Output("root", data("d")),)))
     for attempt in (1, 2):
         event = BundleFailed(0, attempt, f"lost {attempt}", FailureKind.OUTSIDE)
-        again = only(scheduler.handle(event), OpenBundles).bundles[0]
+        again = only(scheduler.handle_event(event), OpenBundles).bundles[0]
         assert (again.number, again.attempt) == (0, attempt + 1)
-    scheduler.handle(BundleFailed(0, 3, "ValueError: one"))
-    failed = only(scheduler.handle(BundleFailed(0, 4, "ValueError: two")), FailJob)
+    scheduler.handle_event(BundleFailed(0, 3, "ValueError: one"))
+    failed = only(scheduler.handle_event(BundleFailed(0, 4, "ValueError: two")), FailJob)
     assert failed.reason == ("stage 'read' failed after 4 attempts (user code): ValueError: two")
     assert failed.causes == ("lost 1", "lost 2", "ValueError: one", "ValueError: two")
     assert scheduler.phase is Phase.FAILED
@@ -179,6 +179,8 @@ def test_attempts_are_limited_by_failure_kind() -> None:
 
 def test_bundle_with_a_residual_does_not_end_the_job() -> None:
     scheduler = Scheduler(GRAPH)
-    scheduler.handle(Start(roots=(Output("root", data("d")),)))
-    again = only(scheduler.handle(BundleDone(0, 1, residuals=(Residual(data("r")),))), OpenBundles)
+    scheduler.handle_event(Start(roots=(Output("root", data("d")),)))
+    again = only(
+        scheduler.handle_event(BundleDone(0, 1, residuals=(Residual(data("r")),))), OpenBundles
+    )
     assert again.bundles[0].inputs[0].data.ref == "r"

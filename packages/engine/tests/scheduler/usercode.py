@@ -139,7 +139,7 @@ class UserCode:
     def run(self, bundle: Bundle, most: int) -> Result:
         """Processes a bundle. A splittable stage claims at most `most` positions of each element."""
         spec = self.stages[bundle.stage]
-        if spec.keyed:
+        if spec.is_keyed:
             return self.run_keyed(spec, bundle)
         if spec.splittable:
             return self.run_splittable(spec, bundle, most)

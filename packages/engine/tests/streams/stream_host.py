@@ -23,8 +23,8 @@ from beam_runner_model.window_fns import FixedWindows, assign_windows
 from beam_runner_model.windowed_values import compute_hold_time
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
-from beam_runner_engine.keyed.groups import Group
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.groups import WindowPane
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.scheduler.commands import (
     Bundle,
     Command,
@@ -56,7 +56,7 @@ from beam_runner_engine.scheduler.specs import (
     StageKind,
     StageSpec,
 )
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.testing.stores import MemoryCellStore
 
 from .stream_jobs import LAST, Element, Member, OverlapMerger, Step, StreamJob, alike
 
@@ -94,12 +94,12 @@ class StreamHost:
 
     def __init__(self, job: StreamJob, rng: Random) -> None:
         self.job = job
-        self.panes: list[Group] = []
+        self.panes: list[WindowPane] = []
         self._rng = rng
         self._refs = 0
         self._open: dict[int, Bundle] = {}
         self._asked: dict[int, SplitBundle] = {}
-        self._stores: defaultdict[Any, MemoryStore] = defaultdict(MemoryStore)
+        self._stores: defaultdict[Any, MemoryCellStore] = defaultdict(MemoryCellStore)
         self._now = 0
         self._end: FinishJob | FailJob | None = None
         self._graph = _graph_of(job)
@@ -126,12 +126,12 @@ class StreamHost:
             if self._end is not None:
                 break
             self._step()
-        assert isinstance(self._end, FinishJob), self._end or self._scheduler.waits()
+        assert isinstance(self._end, FinishJob), self._end or self._scheduler.list_waits()
 
     def _step(self) -> None:
         if not self._open:
             wake = self._scheduler.next_wake
-            assert wake is not None, self._scheduler.waits()
+            assert wake is not None, self._scheduler.list_waits()
             self._now = max(self._now, wake)
             self._handle(Tick(self._now))
             return
@@ -152,7 +152,7 @@ class StreamHost:
                 self._complete_bundle(bundle)
 
     def _handle(self, event: Event) -> None:
-        commands = self._watch.handle(self._scheduler, event)
+        commands = self._watch.handle_event(self._scheduler, event)
         assert self._watch.take_violations() == []
         for command in commands:
             self._carry_out(command)
@@ -273,22 +273,22 @@ class StreamHost:
         grouper = TriggeredGrouper(self.job.strategy, store, OverlapMerger() if merges else None)
         rows = [e for one in bundle.inputs for e in one.data.ref.elements]
         time = bundle.processing_time, bundle.output_watermark
-        panes = grouper.process(
+        panes = grouper.process_elements(
             [_grouped_by(row, in_parts=bundle.stage == FANNED) for row in rows],
             [encode_window(row.window) for row in rows],
             [row.time for row in rows],
             [row.members for row in rows],
-            Now(bundle.input_watermark, *time),
+            CurrentTimes(bundle.input_watermark, *time),
         )
-        panes += grouper.advance(Now(bundle.end_watermark, *time))
-        commit = grouper.commit()
-        store.commit(commit.deltas)
+        panes += grouper.advance_time(CurrentTimes(bundle.end_watermark, *time))
+        commit = grouper.finish_bundle()
+        store.commit_deltas(commit.deltas)
         if bundle.stage == GROUPED:
             self.panes += panes
         more = {"summary": commit.summary}
         return tuple(map(self._merge_partial_pane, filter(lambda pane: pane.values, panes))), more
 
-    def _merge_partial_pane(self, pane: Group) -> Element:
+    def _merge_partial_pane(self, pane: WindowPane) -> Element:
         """Returns the element that a pane of a partial key becomes downstream."""
         members = tuple(m for several in pane.values for m in several)
         if pane.pane.timing is PaneTiming.LATE:
@@ -325,7 +325,7 @@ class StreamHost:
         """Raises `Overtaken` if an output element is behind the watermark of a reading stage."""
         for output in outputs:
             for reader in self._readers[output.collection]:
-                watermark = self._scheduler.report(reader).upstream_watermark
+                watermark = self._scheduler.report_stage(reader).upstream_watermark
                 for element in output.data.ref.elements:
                     if element.on_time and hold_of(element) < watermark:
                         raise Overtaken(f"{element} is handed on to {reader} at {watermark}")

@@ -105,7 +105,9 @@ class StreamJob:
 class OverlapMerger:
     """Merger of overlapping windows, for windows that the engine can't decode."""
 
-    def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[Mapping[Window, Window]]:
+    def merge_windows(
+        self, windows_of_keys: Sequence[Collection[Window]]
+    ) -> list[Mapping[Window, Window]]:
         answers: list[Mapping[Window, Window]] = []
         for windows in windows_of_keys:
             spans = [(w.start, w.end, w) for w in windows if isinstance(w, IntervalWindow)]

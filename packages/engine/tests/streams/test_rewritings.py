@@ -19,8 +19,8 @@ from beam_runner_model.strategy import AccumulationMode, WindowingStrategy
 from beam_runner_model.timestamp_combiners import TimestampCombiner
 from beam_runner_model.window_coders import encode_window
 
-from beam_runner_engine.keyed.groups import Group
-from beam_runner_engine.testing.triggered_bulk import TriggeredBulk
+from beam_runner_engine.keyed.groups import WindowPane
+from beam_runner_engine.testing.triggered_bulk import TriggeredBulkGrouper
 
 from .stream_host import Overtaken, StreamHost
 from .stream_jobs import (
@@ -45,11 +45,11 @@ def may_lift(strategy: WindowingStrategy) -> bool:
     return not strategy.needs_merge and not earliest
 
 
-def members_of(group: Group) -> tuple[Member, ...]:
+def members_of(group: WindowPane) -> tuple[Member, ...]:
     return tuple(member for members in group.values for member in members)
 
 
-def answer_of(groups: Iterable[Group]) -> Answer:
+def answer_of(groups: Iterable[WindowPane]) -> Answer:
     """Returns the groups of elements with their window and timestamp."""
     return Counter(
         (g.key, g.window, g.timestamp, tuple(sorted(m.ident for m in members_of(g))))
@@ -59,12 +59,14 @@ def answer_of(groups: Iterable[Group]) -> Answer:
 
 def batch_of(job: StreamJob) -> Answer:
     """Returns the answer for the same elements when all of them are there at once."""
-    grouper = TriggeredBulk(job.strategy, OverlapMerger() if job.strategy.needs_merge else None)
+    grouper = TriggeredBulkGrouper(
+        job.strategy, OverlapMerger() if job.strategy.needs_merge else None
+    )
     for member in job.members():
         for window in job.windows_of(member):
             key, time = b"%d/0" % member.key, member.time + job.shift
-            grouper.add([key], [encode_window(window)], [time], [(member,)])
-    return answer_of(grouper.groups())
+            grouper.add_elements([key], [encode_window(window)], [time], [(member,)])
+    return answer_of(grouper.build_groups())
 
 
 @pytest.mark.timeout(300 + RUNS)

@@ -7,18 +7,18 @@ from collections.abc import Callable
 import pytest
 
 from beam_runner_engine.keyed.cells import CellDelta
-from beam_runner_engine.testing.store_contract import CELL, CommittingStore, list_store_checks
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.testing.store_contract import CELL, CommittingCellStore, list_store_checks
+from beam_runner_engine.testing.stores import MemoryCellStore
 
 
 @pytest.mark.parametrize("check", list_store_checks(), ids=lambda check: check.__name__)
-def test_memory_store_satisfies_the_contract(check: Callable[[CommittingStore], None]) -> None:
-    check(MemoryStore())
+def test_memory_store_satisfies_the_contract(check: Callable[[CommittingCellStore], None]) -> None:
+    check(MemoryCellStore())
 
 
 def test_store_contract_rejects_a_broken_store() -> None:
-    class Forgetful(MemoryStore):
-        def commit(self, deltas: object) -> None:
+    class Forgetful(MemoryCellStore):
+        def commit_deltas(self, deltas: object) -> None:
             """Discards all changes."""
 
     failures = 0
@@ -31,7 +31,7 @@ def test_store_contract_rejects_a_broken_store() -> None:
 
 
 def test_memory_store_removes_empty_cells() -> None:
-    store = MemoryStore()
-    store.commit({CELL: CellDelta(added={b"x": (b"1",)})})
-    store.commit({CELL: CellDelta(cleared=True)})
-    assert store.cells() == {}
+    store = MemoryCellStore()
+    store.commit_deltas({CELL: CellDelta(added={b"x": (b"1",)})})
+    store.commit_deltas({CELL: CellDelta(cleared=True)})
+    assert store.copy_cells() == {}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import attrs
 import pytest
 from beam_runner_data.rows.columns import build_batch
-from beam_runner_engine.keyed.groups import Groups
+from beam_runner_engine.keyed.groups import WindowPanes
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.chunks import ElementChunk, KeyedChunk, OutputChunk
 from beam_runner_model.facts import DataFacts
@@ -94,9 +94,9 @@ def test_rows_earlier_than_declared_timestamp_are_refused_by_name(
         check_row_timestamps(build_batch(keyed(*times)), data(told), "Group")
 
 
-def groups(time: int, timing: PaneTiming) -> Groups:
-    found = Groups()
-    found.append(b"k", FIRST, time, attrs.evolve(ONLY_FIRING, timing=timing), ())
+def groups(time: int, timing: PaneTiming) -> WindowPanes:
+    found = WindowPanes()
+    found.append_pane(b"k", FIRST, time, attrs.evolve(ONLY_FIRING, timing=timing), ())
     return found
 
 

@@ -126,9 +126,11 @@ class Asked(SessionMerger):
     def __init__(self) -> None:
         self.windows: set[Any] = set()
 
-    def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
+    def merge_windows(
+        self, windows_of_keys: Sequence[Collection[Window]]
+    ) -> list[dict[Window, Window]]:
         self.windows.update(*windows_of_keys)
-        return super().merge(windows_of_keys)
+        return super().merge_windows(windows_of_keys)
 
 
 def test_sdk_merges_windows_before_pane_output(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_merging_request_returns_answer_per_key(
     merger = SdkMerger(sdk, "write", coder)  # type: ignore[arg-type]
     one, two, three = windows
     for _ in range(2):
-        assert merger.merge([windows, windows[::-1]]) == [
+        assert merger.merge_windows([windows, windows[::-1]]) == [
             {one: three, two: three},
             {three: one, two: one},
         ]
@@ -94,6 +94,6 @@ def test_merging_request_sends_many_keys_in_one_bundle() -> None:
     windows = KINDS[WindowCoder.CUSTOM]
     sdk = Sdk(counted=True, pane=NO_FIRING)
     merger = SdkMerger(sdk, "write", WindowCoder.CUSTOM)  # type: ignore[arg-type]
-    answers = merger.merge([windows] * 2001)
+    answers = merger.merge_windows([windows] * 2001)
     assert len(answers) == 2001 and all(len(answer) == 2 for answer in answers)
     assert len(sdk.bundles) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.state import (
     BagState,
     CombiningState,
@@ -16,7 +16,7 @@ from beam_runner_engine.keyed.state import (
 from beam_runner_engine.keyed.stateful import StatefulShard
 from beam_runner_engine.keyed.stateful_records import StatefulSpec, TimerFired, WindowExpired
 from beam_runner_engine.keyed.timers import TimeDomain
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.testing.stores import MemoryCellStore
 from beam_runner_model.chunks import StageTimer, StateCell
 from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -49,7 +49,7 @@ def state_of(
     plan = StatefulPlan("t", STATES, timers, scripted_clock=scripted_clock)
     state = ShardUserState(plan, processing_time, ProcessingClock())
     spec = StatefulSpec(WindowingStrategy(), STATES, on_window_expiration=on_window_expiration)
-    state.shard = StatefulShard(spec, MemoryStore())
+    state.shard = StatefulShard(spec, MemoryCellStore())
     return state
 
 
@@ -126,7 +126,7 @@ def test_undeclared_state_is_refused_by_name() -> None:
 
 
 def due(state: ShardUserState, watermark: int, clock: int) -> tuple[int, int | None] | None:
-    found = state.shard.take_next_due(Now(watermark, clock))
+    found = state.shard.take_next_work(CurrentTimes(watermark, clock))
     if found is None:
         return None
     assert isinstance(found, TimerFired)
@@ -152,8 +152,8 @@ def test_sdk_clock_equals_job_clock() -> None:
 
 def test_timer_set_during_window_expiry_is_refused_as_user_error() -> None:
     state = state_of(on_window_expiration=True)
-    state.shard.admit([b"key"], [b""], [0], [b""], Now(0))
-    assert isinstance(state.shard.take_next_due(Now(MAX_TIMESTAMP)), WindowExpired)
+    state.shard.admit_elements([b"key"], [b""], [0], [b""], CurrentTimes(0))
+    assert isinstance(state.shard.take_next_work(CurrentTimes(MAX_TIMESTAMP)), WindowExpired)
     state.set_timer(timer("event", None))
     with pytest.raises(TimerRefused, match="'event' of t is set while its window expires"):
         state.set_timer(timer("event", 10))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from beam_runner_data.rows import written
-from beam_runner_engine.dispatch.driver import Driver
+from beam_runner_engine.dispatch.driver import JobDriver
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome
 from beam_runner_model.buffers import BufferKind
 from beam_runner_storage.journal.journal import Journal
@@ -63,7 +63,7 @@ MOST_PASSES = 60
 """Upper limit of the number of passes of one server through one point."""
 
 
-class _ServersDriver(Driver[Any]):
+class _ServersDriver(JobDriver[Any]):
     """A separate class, because the loop of a worker has no crash points of the server."""
 
 

@@ -35,21 +35,21 @@ every_sample = pytest.mark.parametrize("build", samples.ALL, ids=lambda build: b
 def started(plan: JobPlan) -> tuple[GraphSpec, list[str]]:
     """Returns the graph, and the stages with bundles at the start."""
     graph = make_scheduler_graph(plan)
-    commands = Scheduler(graph).handle(Start(0, make_root_outputs(plan)))
+    commands = Scheduler(graph).handle_event(Start(0, make_root_outputs(plan)))
     return graph, [command.stage for command in commands if isinstance(command, OpenBundles)]
 
 
 def run(plan: JobPlan) -> tuple[list[Bundle], Outcome]:
     """Returns all bundles of a job in which no stage has output, and the end of the job."""
     scheduler = Scheduler(make_scheduler_graph(plan))
-    waiting = deque(scheduler.handle(Start(0, make_root_outputs(plan))))
+    waiting = deque(scheduler.handle_event(Start(0, make_root_outputs(plan))))
     bundles = []
     while waiting:
         command = waiting.popleft()
         if isinstance(command, OpenBundles):
             for bundle in command.bundles:
                 bundles.append(bundle)
-                waiting.extend(scheduler.handle(BundleDone(bundle.number, bundle.attempt)))
+                waiting.extend(scheduler.handle_event(BundleDone(bundle.number, bundle.attempt)))
         elif isinstance(command, FinishJob):
             return bundles, command.outcome
         else:
@@ -134,7 +134,7 @@ def test_buffer_without_writer_is_root_without_data() -> None:
 @pytest.mark.parametrize("build", [samples.without_a_source, samples.flatten_of_nothing])
 def test_job_without_data_ends_at_once(build: samples.Build) -> None:
     plan = samples.plan_of(build)
-    commands = Scheduler(make_scheduler_graph(plan)).handle(Start(0, make_root_outputs(plan)))
+    commands = Scheduler(make_scheduler_graph(plan)).handle_event(Start(0, make_root_outputs(plan)))
     assert FinishJob(Outcome.DONE) in commands
 
 

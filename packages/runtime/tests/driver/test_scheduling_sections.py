@@ -32,14 +32,14 @@ def test_scheduler_with_sections_finishes_plan(build: samples.Build) -> None:
     plan = samples.plan_of(build)
     graph = make_scheduler_graph(plan, sections=True)
     scheduler = Scheduler(graph)
-    waiting = deque(scheduler.handle(Start(0, make_root_outputs(plan))))
+    waiting = deque(scheduler.handle_event(Start(0, make_root_outputs(plan))))
     seen: set[str] = set()
     while waiting:
         command = waiting.popleft()
         if isinstance(command, OpenBundles):
             for bundle in command.bundles:
                 seen |= {part.stage for part in bundle.parts}
-                waiting.extend(scheduler.handle(BundleDone(bundle.number, bundle.attempt)))
+                waiting.extend(scheduler.handle_event(BundleDone(bundle.number, bundle.attempt)))
         elif isinstance(command, FinishJob):
             assert command.outcome is Outcome.DONE
             assert seen <= spanning(plan)

@@ -66,7 +66,7 @@ def test_sections_follow_job_option_unless_data_has_no_other_way(
     ).section_policy
     assert (policy is not None) is has_sections
     little = SectionFacts(("read", "group"), 1, 1, None, 1, 8)
-    assert policy is None or policy.opens(little)
+    assert policy is None or policy.should_open_section(little)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_sections_with_shared_folder_are_used_for_large_or_unknown_data(
 
     found = policy(BulkMode.AUTO)
     assert found is not None
-    assert found.opens(SectionFacts(("read", "group"), 1, size, work, 1, 8)) is opens
+    assert found.should_open_section(SectionFacts(("read", "group"), 1, size, work, 1, 8)) is opens
     assert policy(BulkMode.NEVER) is None
 
 

@@ -25,8 +25,8 @@ from beam_runner_runtime.driver.watermark_checks import (
 class Finding(WatermarkChecker):
     """Says once that it has found something."""
 
-    def handle(self, scheduler: Scheduler, event: Event) -> tuple[Command, ...]:
-        commands = super().handle(scheduler, event)
+    def handle_event(self, scheduler: Scheduler, event: Event) -> tuple[Command, ...]:
+        commands = super().handle_event(scheduler, event)
         if self.found is None:
             self.found = [OvertakenData("see", "values", 5, 12)]
         return commands

@@ -281,7 +281,7 @@ def _merge_windows(
     merged: dict[Window, int] = {}
     code_of_pair = [
         merged.setdefault(answer.get(window, window), len(merged))
-        for windows, answer in zip(asked, merging.merge(asked), strict=True)
+        for windows, answer in zip(asked, merging.merge_windows(asked), strict=True)
         for window in windows
     ]
     return attrs.evolve(

@@ -113,7 +113,7 @@ class LargeShard:
         for batch in run.read_batches():
             known.update(dict.fromkeys(find_distinct_windows(batch)))
         decoded = {window: decode_window(coder, window) for window in known}
-        (answer,) = merging.merge([list(decoded.values())])
+        (answer,) = merging.merge_windows([list(decoded.values())])
         return {
             window: encode_window(answer.get(value, value)) for window, value in decoded.items()
         }

@@ -61,7 +61,7 @@ def _build_entries(cell: bytes, delta: CellDelta) -> Iterator[Entry]:
     for subkey in sorted(removed.union(delta.added)):
         values = delta.added.get(subkey)
         data = None if values is None else encode_values(values)
-        yield cell, ROW, subkey, delta.hides(subkey), data
+        yield cell, ROW, subkey, delta.hides_subkey(subkey), data
 
 
 def _join_removed_front(
@@ -74,7 +74,7 @@ def _join_removed_front(
     for number, (subkey, _) in enumerate(
         scan_live_rows(readers, cell, b"", None, fetch_row_weights)
     ):
-        if number == _ROWS or not delta.hides(subkey):
+        if number == _ROWS or not delta.hides_subkey(subkey):
             stays = subkey
             break
     if stays is None:

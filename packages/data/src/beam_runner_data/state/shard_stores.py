@@ -33,8 +33,8 @@ class MergingStore:
         self._store = ShardStore(folder, segments)
         self._merges = merges
         self._merge: StateMerge | None = None
-        self.read = self._store.read
-        self.scan = self._store.scan
+        self.read_values = self._store.read_values
+        self.scan_subkeys = self._store.scan_subkeys
 
     def set_segments(self, segments: tuple[Segment, ...]) -> None:
         """Reads these segments from now on; segments that stay in the list stay open."""
@@ -181,21 +181,21 @@ class LoopStore:
         self.accepted: dict[CellId, CellDelta] = {}
         self.pending: Mapping[CellId, CellDelta] = {}
 
-    def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
+    def read_values(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
         """Returns the values at a subkey; None if absent."""
         delta = self.accepted.get(cell)
         if delta is None:
-            return self._base.read(cell, subkey)
-        before = None if delta.hides(subkey) else self._base.read(cell, subkey)
+            return self._base.read_values(cell, subkey)
+        before = None if delta.hides_subkey(subkey) else self._base.read_values(cell, subkey)
         added = delta.added.get(subkey)
         return before if added is None else [*(before or ()), *added]
 
-    def scan(
+    def scan_subkeys(
         self, cell: CellId, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, Sequence[Any]]]:
         """Yields the subkeys from ``start`` to before ``end``, ascending."""
         delta = self.accepted.get(cell)
-        base = self._base.scan(cell, start, end)
+        base = self._base.scan_subkeys(cell, start, end)
         return base if delta is None else scan_with_layer(base, delta, start, end)
 
     def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit | None:
@@ -207,7 +207,7 @@ class LoopStore:
         """Makes the changes of the last bundle part of the state."""
         for cell, delta in self.pending.items():
             before = self.accepted.get(cell)
-            self.accepted[cell] = delta if before is None else before.followed_by(delta)
+            self.accepted[cell] = delta if before is None else before.combine_with(delta)
         self.pending = {}
 
     def reset_to_commit(self, commit: StateCommit) -> None:

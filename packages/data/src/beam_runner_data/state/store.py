@@ -80,7 +80,7 @@ class ShardStore:
         while self._opened:
             self._opened.popitem()[1].close()
 
-    def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
+    def read_values(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
         """Returns the values at a subkey, None if absent; costs at most one lookup per segment.
 
         Raises:
@@ -89,7 +89,7 @@ class ShardStore:
         data = find_live_values(self._open_readers(), encode_cell(cell), subkey)
         return decode_values(data) if data else None
 
-    def scan(
+    def scan_subkeys(
         self, cell: CellId, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, Sequence[Any]]]:
         """Yields subkeys and values from `start` to before `end`, read lazily."""

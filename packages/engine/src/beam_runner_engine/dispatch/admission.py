@@ -20,14 +20,14 @@ class JobAdmission:
         self._waiting: dict[str, None] = {}
         self._began: dict[str, float] = {}
 
-    def try_start(self, job: str, now: float) -> bool:
+    def try_start_job(self, job: str, now: float) -> bool:
         """Returns whether a job can start now, and records its start.
 
         A job that can't start keeps its position in the queue and must ask again.
         """
         if job not in self._began:
             self._waiting.setdefault(job)
-            if job not in self.list_startable(now):
+            if job not in self.list_startable_jobs(now):
                 return False
             del self._waiting[job]
             self._began[job] = now
@@ -38,7 +38,7 @@ class JobAdmission:
         self._waiting.pop(job, None)
         self._began.pop(job, None)
 
-    def list_startable(self, now: float) -> list[str]:
+    def list_startable_jobs(self, now: float) -> list[str]:
         """Returns the waiting jobs that can start now, in order."""
         free = self._most - sum(now - began < self._seconds for began in self._began.values())
         return [job for place, job in enumerate(self._waiting) if place < free]

@@ -27,7 +27,7 @@ from beam_runner_engine.scheduler.events import Tick
 Entry = TypeVar("Entry")
 
 
-class Driver(Generic[Entry]):
+class JobDriver(Generic[Entry]):
     """Driver of a job through its host. Times are processing times in ms. `has_ended` is True after
     the job ended.
     """
@@ -37,7 +37,7 @@ class Driver(Generic[Entry]):
         self._host = host
         self._told: Timestamp = 0
 
-    def time_until_wake(self, now: Timestamp) -> Duration | None:
+    def compute_wake_delay(self, now: Timestamp) -> Duration | None:
         """Returns the time (ms) until the next `happened` call is needed without new entries, or
         None if none is needed.
         """
@@ -50,15 +50,15 @@ class Driver(Generic[Entry]):
         A `Tick` precedes the entries, if there are entries or a wake-up is due, and if time has
         advanced.
         """
-        due = bool(entries) or self.time_until_wake(now) == 0
+        due = bool(entries) or self.compute_wake_delay(now) == 0
         told: tuple[Tick, ...] = ()
         if due and now > self._told:
             self._told = now
             told = (Tick(now),)
         if told or entries:
-            self.execute(self._host.record((*told, *entries)))
+            self.execute_commands(self._host.record((*told, *entries)))
 
-    def execute(self, commands: Sequence[Command]) -> None:
+    def execute_commands(self, commands: Sequence[Command]) -> None:
         """Executes commands, but skips bundles that a later command cancels."""
         opened: dict[tuple[int, int], Bundle] = {}
         for command in commands:

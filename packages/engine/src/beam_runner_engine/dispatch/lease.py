@@ -5,7 +5,7 @@ scheduler.
 from __future__ import annotations
 
 
-class LoopLease:
+class SchedulerLease:
     """Lease on the scheduler, with limits on when a new loop can start.
 
     Times are seconds on any monotonic clock. A loop that has too much work for one slot is
@@ -24,11 +24,11 @@ class LoopLease:
         self._not_before = float("-inf")
         self._began = 0.0
 
-    def can_start(self, now: float) -> bool:
+    def can_start_loop(self, now: float) -> bool:
         """Returns whether no pause after an earlier loop is in effect."""
         return now >= self._not_before
 
-    def begin(self, now: float) -> None:
+    def begin_lease(self, now: float) -> None:
         """Lends the scheduler to a new loop."""
         self.is_out = True
         self.number += 1
@@ -38,17 +38,17 @@ class LoopLease:
         """Returns whether this loop holds the lease. False for a loop that was considered lost."""
         return self.is_out and loop == self.number
 
-    def end(self) -> None:
+    def end_lease(self) -> None:
         """Returns the scheduler to the host."""
         self.is_out = False
 
-    def end_outgrown(self, now: float) -> None:
+    def end_outgrown_loop(self, now: float) -> None:
         """Returns the scheduler to the host, because several slots are faster than the loop."""
         self.is_out = False
         if now - self._began < self._outgrown_pause:
             self._not_before = now + self._outgrown_pause
 
-    def end_broken(self, now: float) -> None:
+    def end_lost_loop(self, now: float) -> None:
         """Returns the scheduler to the host after the loop was lost with its process."""
         self.is_out = False
         self._not_before = now + self._broken_pause

@@ -12,11 +12,11 @@ from collections.abc import Collection
 
 import attrs
 
-from beam_runner_engine.dispatch.places import BlockedTimes, Slot
+from beam_runner_engine.dispatch.places import BlockedTimeLimits, Slot
 
 
 @attrs.frozen
-class Parallelism:
+class ParallelismRules:
     """Rules for the number of running bundles and slots.
 
     Attributes:
@@ -28,15 +28,15 @@ class Parallelism:
 
     cores: int
     most: int
-    patience: BlockedTimes
+    patience: BlockedTimeLimits
     takes_turns: bool = False
 
-    def count_startable(self, places: Collection[Slot], waiting: int, now: float) -> int:
+    def count_startable_bundles(self, places: Collection[Slot], waiting: int, now: float) -> int:
         """Returns how many of the `waiting` bundles can start now, if slots are free."""
         if not self.takes_turns:
             return waiting
         busy = sum(place.is_busy for place in places)
-        return self._count_parallel(places) + self._count_blocked(places, now) - busy
+        return self._count_parallel_bundles(places) + self._count_blocked_slots(places, now) - busy
 
     def count_missing_slots(
         self, places: Collection[Slot], wanted: int, spare: float, now: float
@@ -51,21 +51,21 @@ class Parallelism:
             now: the current time, in seconds.
         """
         starting = sum(place.is_starting for place in places)
-        count, usual_most = len(places), self._count_parallel(places)
-        room = min(self.most, usual_most + self._count_blocked(places, now)) - count
+        count, usual_most = len(places), self._count_parallel_bundles(places)
+        room = min(self.most, usual_most + self._count_blocked_slots(places, now)) - count
         lacking = max(0, min(wanted - starting, room))
         usual = max(0, min(lacking, usual_most - count))
         left = max(0, spare - usual - self.cores)
         return usual + int(min(lacking - usual, left))
 
-    def _count_parallel(self, places: Collection[Slot]) -> int:
+    def _count_parallel_bundles(self, places: Collection[Slot]) -> int:
         """Returns the number of bundles that can use a core at once."""
         if not self.takes_turns:
             return self.cores
         busy = [place for place in places if place.is_busy]
         return self.cores if busy and all(place.waits for place in busy) else 1
 
-    def _count_blocked(self, places: Collection[Slot], now: float) -> int:
+    def _count_blocked_slots(self, places: Collection[Slot], now: float) -> int:
         return sum(
             place.is_blocked(now, self.patience, takes_turns=self.takes_turns) for place in places
         )

@@ -13,7 +13,7 @@ AnySlot = TypeVar("AnySlot", bound="Slot")
 
 
 @attrs.frozen
-class BlockedTimes:
+class BlockedTimeLimits:
     """Times in seconds without progress after which a bundle counts as blocked, that is, as not
     using a core.
 
@@ -77,12 +77,12 @@ class Slot:
         """Whether the slot is ready and runs nothing."""
         return not (self.is_busy or self.is_starting)
 
-    def runs(self, number: int, attempt: int) -> bool:
+    def runs_bundle_attempt(self, number: int, attempt: int) -> bool:
         """Returns whether the slot runs this attempt at a bundle."""
         bundle = self.running
         return bundle is not None and (bundle.number, bundle.attempt) == (number, attempt)
 
-    def begin(self, bundle: Bundle | None, now: float) -> None:
+    def begin_bundle(self, bundle: Bundle | None, now: float) -> None:
         """Records that the slot starts a bundle, or becomes idle if `bundle` is None."""
         self.running, self.fraction, self.giving_way = bundle, 0.0, False
         self.heard, self.waits, self.prepares = False, None, False
@@ -107,7 +107,7 @@ class Slot:
         self.fraction = max(fraction, self.fraction)
         return is_further
 
-    def is_blocked(self, now: float, patience: BlockedTimes, *, takes_turns: bool) -> bool:
+    def is_blocked(self, now: float, patience: BlockedTimeLimits, *, takes_turns: bool) -> bool:
         """Returns whether the slot is busy but doesn't use a core."""
         if self.prepares or (takes_turns and self.waits is False):
             return False  # A bundle that doesn't wait outside a shared interpreter is computing.

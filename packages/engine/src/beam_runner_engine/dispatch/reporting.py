@@ -25,26 +25,26 @@ class ReportTiming:
         self._again = max(soonest, turn)
         self._pause = soonest
 
-    def is_due(self, ran: float, turn: float, is_busy: Callable[[], bool]) -> bool:
+    def is_check_due(self, ran: float, turn: float, is_busy: Callable[[], bool]) -> bool:
         """Returns whether to examine the bundle's progress now. Calls `is_busy` only if its result
         matters.
         """
         if ran < self._again:
             return False
-        if not self._is_late(ran, turn) and is_busy():
+        if not self._is_report_overdue(ran, turn) and is_busy():
             self._again = ran + self._soonest
             return False
         return True
 
-    def should_report(self, ran: float, turn: float, *, lingers: bool) -> bool:
+    def should_send_report(self, ran: float, turn: float, *, lingers: bool) -> bool:
         """Returns whether to send the report. `lingers` means that the bundle waits and has
         uncommitted output.
         """
-        told = lingers or self._is_late(ran, turn)
+        told = lingers or self._is_report_overdue(ran, turn)
         self._again = ran + self._pause
         if told:
             self._pause = min(2 * self._pause, self._latest)
         return told
 
-    def _is_late(self, ran: float, turn: float) -> bool:
+    def _is_report_overdue(self, ran: float, turn: float) -> bool:
         return ran >= max(self._latest, turn)

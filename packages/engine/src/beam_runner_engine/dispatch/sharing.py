@@ -22,7 +22,7 @@ class SlotSharing:
         self._gave: dict[str, float] = {}
 
     @property
-    def taken(self) -> int:
+    def taken_slot_count(self) -> int:
         """Number of slots that jobs have or wait for."""
         return len(self._waiting) + sum(map(len, self._held.values()))
 
@@ -44,7 +44,7 @@ class SlotSharing:
         """Records that a job is releasing one of its slots to other jobs."""
         self._gave[job] = now
 
-    def forget(self, job: str) -> None:
+    def remove_job(self, job: str) -> None:
         """Removes a job that has ended."""
         self._held.pop(job, None)
         self._gave.pop(job, None)
@@ -55,11 +55,11 @@ class SlotSharing:
         """Returns whether the job must release one of its slots to another job."""
         mine, limit = self._count_slots(job), now - self._patience
         return any(
-            other != job and since < limit and self._has_too_few(other, mine)
+            other != job and since < limit and self._has_too_few_slots(other, mine)
             for (other, _), since in self._waiting.items()
         )
 
-    def can_request(self, job: str) -> bool:
+    def can_request_slot(self, job: str) -> bool:
         """Returns whether the job can request a slot.
 
         A job that released a slot must wait for the jobs that were waiting at that time. The host
@@ -67,15 +67,15 @@ class SlotSharing:
         """
         mine, gave = self._count_slots(job), self._gave.get(job, float("-inf"))
         return not any(
-            other != job and since <= gave and self._has_fewer(other, mine)
+            other != job and since <= gave and self._has_fewer_slots(other, mine)
             for (other, _), since in self._waiting.items()
         )
 
-    def _has_fewer(self, job: str, others: int) -> bool:
+    def _has_fewer_slots(self, job: str, others: int) -> bool:
         held = self._count_slots(job)
         return held == 0 or held < others
 
-    def _has_too_few(self, job: str, others: int) -> bool:
+    def _has_too_few_slots(self, job: str, others: int) -> bool:
         held = self._count_slots(job)
         return others > held + 1 or (others > 0 and held == 0)
 

@@ -39,11 +39,11 @@ class LoopLimits:
     report_entries: int
     nap_ms: float
 
-    def max_duration(self, *, awaited: bool) -> float:
+    def get_max_duration(self, *, awaited: bool) -> float:
         """Returns the maximum duration (ms) of a bundle in the loop."""
         return self.source_ms if awaited else self.bundle_ms
 
-    def update_usual(self, before: float, took: float) -> float:
+    def update_average_duration(self, before: float, took: float) -> float:
         """Returns the moving average of bundle durations (ms) after a bundle of `took` ms.
 
         The first bundle of a stage includes the setup of the stage, so a single bundle has limited
@@ -51,23 +51,23 @@ class LoopLimits:
         """
         return before + self.usual_weight * (took - before)
 
-    def is_outgrown(self, waiting: Collection[Bundle], usual: float) -> bool:
+    def is_loop_outgrown(self, waiting: Collection[Bundle], usual: float) -> bool:
         """Returns whether the pending bundles should run in separate slots."""
         parallel = len(waiting) > 1 and usual > self.parallel_ms
-        return parallel or not are_small(waiting, self.waiting_bytes)
+        return parallel or not are_small_bundles(waiting, self.waiting_bytes)
 
     def is_report_due(self, entries: int, since: float) -> bool:
         """Returns whether to report `entries` entries now, `since` ms after the last report."""
         return (entries > 0 and since > self.report_ms) or entries > self.report_entries
 
-    def should_wait(self, due: Duration) -> bool:
+    def should_wait_for_work(self, due: Duration) -> bool:
         """Returns whether an idle loop waits for work that is due in `due` ms. Otherwise, the loop
         ends and frees its slot.
         """
         return due <= self.nap_ms
 
 
-def are_small(bundles: Iterable[Bundle], most_bytes: int) -> bool:
+def are_small_bundles(bundles: Iterable[Bundle], most_bytes: int) -> bool:
     """Returns whether the bundles have at most `most_bytes` of input and none is a section."""
     size = 0
     for bundle in bundles:

@@ -37,23 +37,23 @@ class BundleQueue:
         """Number of queued bundles that don't belong to sources."""
         return sum(not self.is_source(bundle) for bundle in self)
 
-    def add(self, bundles: Iterable[Bundle], now: float) -> None:
+    def add_bundles(self, bundles: Iterable[Bundle], now: float) -> None:
         """Adds bundles at time `now` (seconds on any monotonic clock)."""
         for bundle in bundles:
             turn = now + self._source_seconds * self.is_source(bundle)
             heappush(self._heap, (turn, self._count, bundle))
             self._count += 1
 
-    def take(self) -> Bundle:
+    def take_next_bundle(self) -> Bundle:
         """Removes and returns the next bundle."""
         return heappop(self._heap)[2]
 
-    def discard(self, number: int, attempt: int) -> None:
+    def remove_bundle(self, number: int, attempt: int) -> None:
         """Removes a bundle if it is queued."""
         unwanted = (number, attempt)
         self._heap = [item for item in self._heap if (item[2].number, item[2].attempt) != unwanted]
         heapify(self._heap)
 
-    def clear(self) -> None:
+    def remove_all_bundles(self) -> None:
         """Removes all bundles."""
         self._heap.clear()

@@ -30,7 +30,7 @@ def select_yielding_slots(
     return sorted(staying, key=lambda place: place.began)[:wanted]
 
 
-def compute_turn_end(place: Slot, turn: float) -> float:
+def compute_yield_time(place: Slot, turn: float) -> float:
     """Returns the time (seconds) until which a source keeps its slot: `turn` seconds after its
     start or after its last failed yield request.
     """

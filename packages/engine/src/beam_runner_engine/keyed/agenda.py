@@ -33,7 +33,7 @@ class Agenda:
         self._read: set[Entry] = set()
         """Stored entries that are also in the heap, because the bundle passed over them."""
         self._passed: list[Entry] = []
-        self._stored: Iterator[tuple[bytes, Sequence[Any]]] = cells.scan(self._cell)
+        self._stored: Iterator[tuple[bytes, Sequence[Any]]] = cells.scan_subkeys(self._cell)
         self._next_stored: Entry | None = None
         self._opened = False
 
@@ -44,19 +44,19 @@ class Agenda:
         self._cells, self._cell, self._new, self._heap, self._gone = state
         self._read, self._passed = set(), []
         self._next_stored = None
-        self._rewind()
+        self._restart_scan()
 
-    def add(self, time: Timestamp, reference: Reference) -> None:
+    def add_entry(self, time: Timestamp, reference: Reference) -> None:
         """Adds an entry. The entry can be a stored entry that the bundle removed before."""
         entry = (time, reference)
         if entry in self._gone:
             self._gone.discard(entry)
-            self._rewind()
+            self._restart_scan()
         elif entry not in self._new:
             self._new.add(entry)
             heapq.heappush(self._heap, entry)
 
-    def remove(self, time: Timestamp, reference: Reference) -> None:
+    def remove_entry(self, time: Timestamp, reference: Reference) -> None:
         """Removes an entry that this bundle or an earlier bundle added."""
         entry = (time, reference)
         if entry in self._new:
@@ -65,7 +65,7 @@ class Agenda:
             self._gone.add(entry)
             self._read.discard(entry)
 
-    def skip(self, time: Timestamp, reference: Reference) -> None:
+    def hide_earliest_entry(self, time: Timestamp, reference: Reference) -> None:
         """Hides an entry, which must be the earliest entry, until the next call of `restore_skipped`."""
         entry = (time, reference)
         while self._heap and self._heap[0] == entry:
@@ -74,62 +74,66 @@ class Agenda:
             self._read.add(entry)
         self._passed.append(entry)
 
-    def restore_skipped(self) -> None:
+    def restore_hidden_entries(self) -> None:
         """Restores the entries that `skip` hid."""
         for entry in self._passed:
             heapq.heappush(self._heap, entry)
         self._passed.clear()
 
-    def move(self, old: Timestamp | None, new: Timestamp | None, reference: Reference) -> None:
+    def move_entry(
+        self, old: Timestamp | None, new: Timestamp | None, reference: Reference
+    ) -> None:
         """Moves a reference from the time `old` to the time `new` (ms); None stands for no entry."""
         if old != new:
             if old is not None:
-                self.remove(old, reference)
+                self.remove_entry(old, reference)
             if new is not None:
-                self.add(new, reference)
+                self.add_entry(new, reference)
 
-    def first(self) -> Entry | None:
+    def get_earliest_entry(self) -> Entry | None:
         """Returns the earliest entry, or None if the agenda is empty."""
         while self._heap and self._heap[0] not in self._new and self._heap[0] not in self._read:
             heapq.heappop(self._heap)
-        stored = self._peek()
+        stored = self._peek_stored_entry()
         new = self._heap[0] if self._heap else None
         if stored is None or new is None:
             return stored or new
         return min(stored, new)
 
-    def pop_due(self, until: Timestamp) -> Entry | None:
+    def pop_due_entry(self, until: Timestamp) -> Entry | None:
         """Removes and returns the earliest entry if its time is at most `until` (ms), otherwise
         returns None.
         """
-        entry = self.first()
+        entry = self.get_earliest_entry()
         if entry is None or entry[0] > until:
             return None
-        self.remove(*entry)
+        self.remove_entry(*entry)
         return entry
 
-    def save(self) -> None:
+    def save_changes(self) -> None:
         """Writes the added and removed entries to the cell. Don't use the agenda after this call."""
         for time, reference in sorted(self._gone):
-            self._cells.remove(self._cell, encode_instant(time) + pack_reference(reference))
+            self._cells.remove_subkey(self._cell, encode_instant(time) + pack_reference(reference))
         for time, reference in sorted(self._new):
-            self._cells.replace(self._cell, (), encode_instant(time) + pack_reference(reference))
+            self._cells.replace_values(
+                self._cell, (), encode_instant(time) + pack_reference(reference)
+            )
 
-    def _peek(self) -> Entry | None:
+    def _peek_stored_entry(self) -> Entry | None:
         if not self._opened:
             self._opened = True
-            self._advance()
+            self._read_next_stored_entry()
         while self._next_stored in self._gone or self._next_stored in self._read:
-            self._advance()
+            self._read_next_stored_entry()
         return self._next_stored
 
-    def _advance(self) -> None:
+    def _read_next_stored_entry(self) -> None:
         subkey = next(self._stored, None)
         if subkey is None:
             self._next_stored = None
         else:
             self._next_stored = (decode_instant(subkey[0]), unpack_reference(subkey[0], 8))
 
-    def _rewind(self) -> None:
-        self._stored = self._cells.scan(self._cell)
+    def _restart_scan(self) -> None:
+        self._stored = self._cells.scan_subkeys(self._cell)
         self._opened = False

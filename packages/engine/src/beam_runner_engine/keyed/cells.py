@@ -49,16 +49,16 @@ class CellDelta:
     removed: frozenset[bytes] = frozenset()
     added: Mapping[bytes, tuple[Any, ...]] = attrs.field(factory=dict)
 
-    def hides(self, subkey: bytes) -> bool:
+    def hides_subkey(self, subkey: bytes) -> bool:
         """Returns whether the delta removes the previous values at this subkey."""
         return self.cleared or subkey in self.removed or is_in_ranges(subkey, self.removed_ranges)
 
-    def followed_by(self, later: CellDelta) -> CellDelta:
+    def combine_with(self, later: CellDelta) -> CellDelta:
         """Returns a single delta with the effect of this delta followed by `later`."""
         added = {
             subkey: tuple(values)
             for subkey, values in self.added.items()
-            if not later.hides(subkey)
+            if not later.hides_subkey(subkey)
         }
         for subkey, values in later.added.items():
             added[subkey] = (*added.get(subkey, ()), *values)
@@ -72,17 +72,17 @@ class CellDelta:
         )
 
 
-class Layer(Protocol):
+class CellLayer(Protocol):
     """Changes on top of the contents of a cell: a delta, or the draft of a delta."""
 
     @property
     def added(self) -> Mapping[bytes, Sequence[Any]]: ...
 
-    def hides(self, subkey: bytes) -> bool: ...
+    def hides_subkey(self, subkey: bytes) -> bool: ...
 
 
 def scan_with_layer(
-    below: Iterable[tuple[bytes, Sequence[Any]]], layer: Layer, start: bytes, end: bytes | None
+    below: Iterable[tuple[bytes, Sequence[Any]]], layer: CellLayer, start: bytes, end: bytes | None
 ) -> Iterator[tuple[bytes, Sequence[Any]]]:
     """Yields subkeys and values of a cell with a layer of changes applied, in ascending order.
 
@@ -98,7 +98,7 @@ def scan_with_layer(
         while position < len(added) and added[position] < subkey:
             yield added[position], tuple(layer.added[added[position]])
             position += 1
-        hidden = layer.hides(subkey)
+        hidden = layer.hides_subkey(subkey)
         if position < len(added) and added[position] == subkey:
             position += 1
             here = layer.added[subkey]

@@ -28,16 +28,16 @@ from beam_runner_model.triggers import (
 
 from beam_runner_engine.keyed.triggers import (
     STATELESS_READINESS,
-    CountMachine,
-    Instant,
-    Machine,
-    ProcessingTimeMachine,
+    AfterCountMachine,
+    AfterProcessingTimeMachine,
     State,
-    StatelessMachine,
+    StatelessTriggerMachine,
+    TriggerMachine,
+    TriggerTime,
 )
 
 
-class ParallelMachine:
+class ParallelTriggerMachine:
     """Machine of `AfterAll`, `AfterAny` and `OrFinally`, whose subtriggers all see every element.
 
     The state is a tuple of the subtriggers' states.
@@ -49,43 +49,51 @@ class ParallelMachine:
     | `OrFinally` | any subtrigger | any subtrigger |
     """
 
-    def __init__(self, parts: Sequence[Machine], combine: Callable[[Iterable[bool]], bool]) -> None:
+    def __init__(
+        self, parts: Sequence[TriggerMachine], combine: Callable[[Iterable[bool]], bool]
+    ) -> None:
         self._parts = tuple(parts)
         self._combine = combine
         self.initial: State = tuple(part.initial for part in parts)
         self.watches_end = any(part.watches_end for part in parts)
 
-    def add(self, state: State, count: int, at: Instant) -> State:
-        return tuple([p.add(s, count, at) for p, s in zip(self._parts, state, strict=True)])
+    def add_elements(self, state: State, count: int, at: TriggerTime) -> State:
+        return tuple(
+            [p.add_elements(s, count, at) for p, s in zip(self._parts, state, strict=True)]
+        )
 
-    def ready(self, state: State, at: Instant) -> bool:
-        return self._combine([p.ready(s, at) for p, s in zip(self._parts, state, strict=True)])
+    def is_ready(self, state: State, at: TriggerTime) -> bool:
+        return self._combine([p.is_ready(s, at) for p, s in zip(self._parts, state, strict=True)])
 
-    def fire(self, state: State, at: Instant) -> tuple[State, bool]:
+    def fire_trigger(self, state: State, at: TriggerTime) -> tuple[State, bool]:
         states = list(state)
         finished = []
         for number, part in enumerate(self._parts):
-            if part.ready(states[number], at):
-                states[number], done = part.fire(states[number], at)
+            if part.is_ready(states[number], at):
+                states[number], done = part.fire_trigger(states[number], at)
                 finished.append(done)
         return tuple(states), self._combine(finished)
 
-    def merge(self, states: Sequence[State], at: Instant) -> State:
+    def merge_states(self, states: Sequence[State], at: TriggerTime) -> State:
         columns = zip(*states, strict=True)
-        return tuple(p.merge(column, at) for p, column in zip(self._parts, columns, strict=True))
+        return tuple(
+            p.merge_states(column, at) for p, column in zip(self._parts, columns, strict=True)
+        )
 
-    def reopen(self, at: Instant) -> tuple[State] | None:
+    def reopen_trigger(self, at: TriggerTime) -> tuple[State] | None:
         """Returns the state after windows merge in which the trigger was finished, or None if the
         trigger stays finished.
 
         The state doesn't record which subtriggers finished. `AfterAny` and `OrFinally` therefore
         stay finished if any subtrigger would stay finished.
         """
-        stays = self._combine([part.reopen(at) is None for part in self._parts])
+        stays = self._combine([part.reopen_trigger(at) is None for part in self._parts])
         return None if stays else (self.initial,)
 
-    def next_wake(self, state: State) -> Timestamp | None:
-        return _find_earliest(p.next_wake(s) for p, s in zip(self._parts, state, strict=True))
+    def get_next_wake(self, state: State) -> Timestamp | None:
+        return _find_earliest_wake(
+            p.get_next_wake(s) for p, s in zip(self._parts, state, strict=True)
+        )
 
 
 class AfterEachMachine:
@@ -93,29 +101,29 @@ class AfterEachMachine:
     state.
     """
 
-    def __init__(self, parts: Sequence[Machine]) -> None:
+    def __init__(self, parts: Sequence[TriggerMachine]) -> None:
         self._parts = tuple(parts)
         self.initial: State = (0, parts[0].initial)
         self.watches_end = any(part.watches_end for part in parts)
 
-    def add(self, state: State, count: int, at: Instant) -> State:
-        part = self._get_current(state)
-        return state if part is None else (state[0], part.add(state[1], count, at))
+    def add_elements(self, state: State, count: int, at: TriggerTime) -> State:
+        part = self._get_current_subtrigger(state)
+        return state if part is None else (state[0], part.add_elements(state[1], count, at))
 
-    def ready(self, state: State, at: Instant) -> bool:
-        part = self._get_current(state)
-        return part is not None and part.ready(state[1], at)
+    def is_ready(self, state: State, at: TriggerTime) -> bool:
+        part = self._get_current_subtrigger(state)
+        return part is not None and part.is_ready(state[1], at)
 
-    def fire(self, state: State, at: Instant) -> tuple[State, bool]:
+    def fire_trigger(self, state: State, at: TriggerTime) -> tuple[State, bool]:
         index, of_part = state
-        of_part, done = self._parts[index].fire(of_part, at)
+        of_part, done = self._parts[index].fire_trigger(of_part, at)
         if not done:
             return (index, of_part), False
         if index + 1 == len(self._parts):
             return (index + 1, None), True
         return (index + 1, self._parts[index + 1].initial), False
 
-    def merge(self, states: Sequence[State], at: Instant) -> State:
+    def merge_states(self, states: Sequence[State], at: TriggerTime) -> State:
         """Merges states: the current subtrigger is the furthest current subtrigger, or an earlier
         one that reopens.
 
@@ -123,51 +131,51 @@ class AfterEachMachine:
         ended.
         """
         furthest = max(state[0] for state in states)
-        reopened = self._reopen(furthest, at)
+        reopened = self._find_reopened_subtrigger(furthest, at)
         index = furthest if reopened is None else reopened[0]
         if index == len(self._parts):
             return (index, None)
         current = [state[1] for state in (*states, reopened) if state and state[0] == index]
-        return (index, self._parts[index].merge(current, at))
+        return (index, self._parts[index].merge_states(current, at))
 
-    def reopen(self, at: Instant) -> tuple[State] | None:
-        state = self._reopen(len(self._parts), at)
+    def reopen_trigger(self, at: TriggerTime) -> tuple[State] | None:
+        state = self._find_reopened_subtrigger(len(self._parts), at)
         return None if state is None else (state,)
 
-    def _reopen(self, stop: int, at: Instant) -> State | None:
+    def _find_reopened_subtrigger(self, stop: int, at: TriggerTime) -> State | None:
         """Returns the index and state of the first subtrigger below `stop` that reopens, or None."""
         for number, part in enumerate(self._parts[:stop]):
-            if (of_part := part.reopen(at)) is not None:
+            if (of_part := part.reopen_trigger(at)) is not None:
                 return (number, of_part[0])
         return None
 
-    def next_wake(self, state: State) -> Timestamp | None:
-        part = self._get_current(state)
-        return None if part is None else part.next_wake(state[1])
+    def get_next_wake(self, state: State) -> Timestamp | None:
+        part = self._get_current_subtrigger(state)
+        return None if part is None else part.get_next_wake(state[1])
 
-    def _get_current(self, state: State) -> Machine | None:
+    def _get_current_subtrigger(self, state: State) -> TriggerMachine | None:
         return self._parts[state[0]] if state[0] < len(self._parts) else None
 
 
-class RepeatedlyMachine:
+class RepeatedTriggerMachine:
     """Machine of `Repeatedly`. The state is the subtrigger's state, which resets whenever the
     subtrigger finishes.
     """
 
-    def __init__(self, part: Machine) -> None:
+    def __init__(self, part: TriggerMachine) -> None:
         self._part = part
         self.initial: State = part.initial
         self.watches_end = part.watches_end
-        self.add = part.add
-        self.ready = part.ready
-        self.merge = part.merge
-        self.next_wake = part.next_wake
+        self.add_elements = part.add_elements
+        self.is_ready = part.is_ready
+        self.merge_states = part.merge_states
+        self.get_next_wake = part.get_next_wake
 
-    def fire(self, state: State, at: Instant) -> tuple[State, bool]:
-        state, done = self._part.fire(state, at)
+    def fire_trigger(self, state: State, at: TriggerTime) -> tuple[State, bool]:
+        state, done = self._part.fire_trigger(state, at)
         return (self.initial if done else state), False
 
-    def reopen(self, at: Instant) -> tuple[State] | None:
+    def reopen_trigger(self, at: TriggerTime) -> tuple[State] | None:
         return (self.initial,)
 
 
@@ -185,83 +193,83 @@ class EndOfWindowMachine:
 
     watches_end = True
 
-    def __init__(self, early: Machine | None, late: Machine | None) -> None:
+    def __init__(self, early: TriggerMachine | None, late: TriggerMachine | None) -> None:
         self._early = (
-            RepeatedlyMachine(early)
+            RepeatedTriggerMachine(early)
             if early is not None
-            else StatelessMachine(STATELESS_READINESS[Never])
+            else StatelessTriggerMachine(STATELESS_READINESS[Never])
         )
-        self._late = RepeatedlyMachine(late) if late is not None else None
+        self._late = RepeatedTriggerMachine(late) if late is not None else None
         self.initial: State = (
             False,
             self._early.initial,
             late.initial if late is not None else None,
         )
 
-    def add(self, state: State, count: int, at: Instant) -> State:
+    def add_elements(self, state: State, count: int, at: TriggerTime) -> State:
         fired, early, late = state
         if fired and self._late is not None:
-            return (True, early, self._late.add(late, count, at))
-        return (fired, self._early.add(early, count, at), late)
+            return (True, early, self._late.add_elements(late, count, at))
+        return (fired, self._early.add_elements(early, count, at), late)
 
-    def ready(self, state: State, at: Instant) -> bool:
+    def is_ready(self, state: State, at: TriggerTime) -> bool:
         if state[0] and self._late is not None:
-            return self._late.ready(state[2], at)
-        return at.ended or self._early.ready(state[1], at)
+            return self._late.is_ready(state[2], at)
+        return at.ended or self._early.is_ready(state[1], at)
 
-    def fire(self, state: State, at: Instant) -> tuple[State, bool]:
+    def fire_trigger(self, state: State, at: TriggerTime) -> tuple[State, bool]:
         fired, early, late = state
         if fired and self._late is not None:
-            return (True, early, self._late.fire(late, at)[0]), False
+            return (True, early, self._late.fire_trigger(late, at)[0]), False
         if at.ended:
             return (True, self._early.initial, late), self._late is None
-        return (False, self._early.fire(early, at)[0], late), False
+        return (False, self._early.fire_trigger(early, at)[0], late), False
 
-    def merge(self, states: Sequence[State], at: Instant) -> State:
+    def merge_states(self, states: Sequence[State], at: TriggerTime) -> State:
         """Merges the trigger states of merged windows. Forgets earlier on-time firings if the merged
         window hasn't ended.
         """
-        early = self._early.merge([state[1] for state in states], at)
-        late = None if self._late is None else self._late.merge([s[2] for s in states], at)
+        early = self._early.merge_states([state[1] for state in states], at)
+        late = None if self._late is None else self._late.merge_states([s[2] for s in states], at)
         if not at.ended:
             return (False, early, self.initial[2])
         return (any(state[0] for state in states), early, late)
 
-    def reopen(self, at: Instant) -> tuple[State] | None:
+    def reopen_trigger(self, at: TriggerTime) -> tuple[State] | None:
         return None if at.ended and self._late is None else (self.initial,)
 
-    def next_wake(self, state: State) -> Timestamp | None:
+    def get_next_wake(self, state: State) -> Timestamp | None:
         if state[0]:
-            return None if self._late is None else self._late.next_wake(state[2])
-        return self._early.next_wake(state[1])
+            return None if self._late is None else self._late.get_next_wake(state[2])
+        return self._early.get_next_wake(state[1])
 
 
 @lru_cache(maxsize=256)
-def create_machine(trigger: Trigger) -> Machine:
+def create_machine(trigger: Trigger) -> TriggerMachine:
     """Returns the state machine of a trigger."""
     match trigger:
         case DefaultTrigger() | Always() | AfterSynchronizedProcessingTime() | Never():
-            return StatelessMachine(STATELESS_READINESS[type(trigger)])
+            return StatelessTriggerMachine(STATELESS_READINESS[type(trigger)])
         case AfterCount(count):
-            return CountMachine(count)
+            return AfterCountMachine(count)
         case AfterProcessingTime(transforms):
-            return ProcessingTimeMachine(transforms)
+            return AfterProcessingTimeMachine(transforms)
         case AfterEndOfWindow(early, late):
             return EndOfWindowMachine(
                 None if early is None else create_machine(early),
                 None if late is None else create_machine(late),
             )
         case AfterAll(triggers):
-            return ParallelMachine([create_machine(part) for part in triggers], all)
+            return ParallelTriggerMachine([create_machine(part) for part in triggers], all)
         case AfterAny(triggers):
-            return ParallelMachine([create_machine(part) for part in triggers], any)
+            return ParallelTriggerMachine([create_machine(part) for part in triggers], any)
         case OrFinally(main, until):
-            return ParallelMachine([create_machine(main), create_machine(until)], any)
+            return ParallelTriggerMachine([create_machine(main), create_machine(until)], any)
         case AfterEach(triggers):
             return AfterEachMachine([create_machine(part) for part in triggers])
         case Repeatedly(part):
-            return RepeatedlyMachine(create_machine(part))
+            return RepeatedTriggerMachine(create_machine(part))
 
 
-def _find_earliest(times: Iterable[Timestamp | None]) -> Timestamp | None:
+def _find_earliest_wake(times: Iterable[Timestamp | None]) -> Timestamp | None:
     return min((time for time in times if time is not None), default=None)

@@ -29,7 +29,7 @@ class ExpiryTimers:
         self._chains: dict[_Place, tuple[str, ...]] = {}
         self._waiting: dict[_Place, list[Timer]] = {}
 
-    def first(self, key: bytes, window: bytes) -> Timer | None:
+    def get_next_timer(self, key: bytes, window: bytes) -> Timer | None:
         """Returns the next timer to fire for an expired window, or None if no timer is set.
 
         Event-time timers fire first, then processing-time timers, each in order of firing time.
@@ -37,7 +37,7 @@ class ExpiryTimers:
         waiting = self._waiting.get((key, window))
         if waiting is None:
             waiting = sorted(
-                self._timers.list_for_window(key, window), key=_firing_order_key, reverse=True
+                self._timers.list_window_timers(key, window), key=_get_firing_order, reverse=True
             )
             self._waiting[key, window] = waiting
         return waiting[-1] if waiting else None
@@ -78,12 +78,12 @@ class ExpiryTimers:
         """Discards the cached timer order of a window after a timer is set or cleared."""
         self._waiting.pop((key, window), None)
 
-    def forget(self, key: bytes, window: bytes) -> None:
+    def forget_window(self, key: bytes, window: bytes) -> None:
         """Discards all data of a window whose state is released."""
         self._chains.pop((key, window), None)
         self.invalidate_order(key, window)
 
 
-def _firing_order_key(timer: Timer) -> tuple[bool, Timestamp, str, str]:
+def _get_firing_order(timer: Timer) -> tuple[bool, Timestamp, str, str]:
     in_processing_time = timer.domain is TimeDomain.PROCESSING_TIME
     return in_processing_time, timer.fire_time, timer.family, timer.tag

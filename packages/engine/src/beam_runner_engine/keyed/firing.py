@@ -1,6 +1,6 @@
 """Firing of one open window: elements and time updates arrive, and panes are emitted.
 
-`Firing` uses the window, its trigger and its values. The grouper finds windows and tracks their due
+`WindowFiring` uses the window, its trigger and its values. The grouper finds windows and tracks their due
 times. The table in `open_windows` specifies the rules.
 """
 
@@ -20,24 +20,24 @@ from beam_runner_model.timestamp_combiners import combine_timestamps, get_reduce
 
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.composite_triggers import create_machine
-from beam_runner_engine.keyed.groups import Groups
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.groups import WindowPanes
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.keyed.triggers import Instant
+from beam_runner_engine.keyed.triggers import TriggerTime
 
 _ELEMENTS = "~elements"
 
 
-class Firing:
+class WindowFiring:
     """Trigger evaluation for the windows of one strategy. Panes are appended to `out` in firing
     order.
     """
 
     def __init__(self, strategy: WindowingStrategy, cells: TentativeCells) -> None:
         self.machine = create_machine(strategy.trigger)
-        self.now = Now()
-        self.out = Groups()
+        self.now = CurrentTimes()
+        self.out = WindowPanes()
         self.dropped = 0
         self._cells = cells
         self._accumulates = strategy.accumulation_mode is AccumulationMode.ACCUMULATING
@@ -46,41 +46,43 @@ class Firing:
         self._combiner = strategy.timestamp_combiner
         self._combine = get_reducer(strategy.timestamp_combiner)
 
-    def get_instant(self, window: OpenWindow) -> Instant:
+    def get_trigger_time(self, window: OpenWindow) -> TriggerTime:
         """Returns the current time as the window's trigger sees it."""
         now = self.now
-        return Instant(now.watermark > window.max_timestamp, now.processing_time)
+        return TriggerTime(now.watermark > window.max_timestamp, now.processing_time)
 
-    def add(self, window: OpenWindow, times: Sequence[Timestamp], values: Sequence[Any]) -> None:
+    def add_elements(
+        self, window: OpenWindow, times: Sequence[Timestamp], values: Sequence[Any]
+    ) -> None:
         """Adds elements that arrive together, and then fires the window if the trigger is ready."""
-        at = self.get_instant(window)
+        at = self.get_trigger_time(window)
         window.ended = at.ended
         if window.finished:
             self.dropped += len(values)
             return
-        window.trigger = self.machine.add(window.trigger, len(values), at)
+        window.trigger = self.machine.add_elements(window.trigger, len(values), at)
         window.buffer += values
         window.fresh += len(values)
-        self._combine_times(window, times)
-        if self.machine.ready(window.trigger, at):
-            self._fire(window, at, on_time=window.timestamp is not None)
+        self._combine_timestamps(window, times)
+        if self.machine.is_ready(window.trigger, at):
+            self._fire_window(window, at, on_time=window.timestamp is not None)
 
-    def fire_at_end(self, window: OpenWindow) -> None:
+    def fire_at_window_end(self, window: OpenWindow) -> None:
         """Fires the window if the trigger is ready after the watermark passed the end of the
         window.
         """
         window.ended = True
-        at = self.get_instant(window)
-        if not window.finished and self.machine.ready(window.trigger, at):
-            self._fire(window, at, on_time=True)
+        at = self.get_trigger_time(window)
+        if not window.finished and self.machine.is_ready(window.trigger, at):
+            self._fire_window(window, at, on_time=True)
 
     def fire_at_processing_time(self, window: OpenWindow) -> None:
         """Fires the window if the trigger is ready after processing time advanced."""
-        at = self.get_instant(window)
-        if not window.finished and self.machine.ready(window.trigger, at):
-            self._fire(window, at, on_time=window.timestamp is not None)
+        at = self.get_trigger_time(window)
+        if not window.finished and self.machine.is_ready(window.trigger, at):
+            self._fire_window(window, at, on_time=window.timestamp is not None)
 
-    def close(self, window: OpenWindow) -> None:
+    def close_window(self, window: OpenWindow) -> None:
         """Closes an expired window, and emits the last pane if the strategy requires it."""
         passing = not window.ended
         window.ended = True
@@ -90,22 +92,22 @@ class Firing:
                 and self.machine.watches_end
                 and passing
                 and window.nonspeculative_index == 0
-                and self.machine.ready(window.trigger, self.get_instant(window))
+                and self.machine.is_ready(window.trigger, self.get_trigger_time(window))
             )
             if window.fresh or expected or self._always_closing:
                 held = passing or window.timestamp is not None
-                self._emit(window, ended=True, on_time=held, is_last=True)
+                self._emit_pane(window, ended=True, on_time=held, is_last=True)
         self._forget_values(window)
 
-    def merge(self, parts: Sequence[OpenWindow], into: OpenWindow) -> None:
+    def merge_windows(self, parts: Sequence[OpenWindow], into: OpenWindow) -> None:
         """Merges the contents of the windows `parts` into the window `into`, which can already have
         contents.
 
         The pane index of `into` stays, so it restarts if `into` is a new or grown window. Windows with a
         finished trigger don't merge.
         """
-        at = self.get_instant(into)
-        into.trigger = self.machine.merge([part.trigger for part in (into, *parts)], at)
+        at = self.get_trigger_time(into)
+        into.trigger = self.machine.merge_states([part.trigger for part in (into, *parts)], at)
         into.ended = at.ended
         times = [part.timestamp for part in (into, *parts) if part.timestamp is not None]
         into.timestamp = combine_timestamps(self._combiner, into.window, times) if times else None
@@ -116,33 +118,33 @@ class Firing:
         """Writes the values that arrived in this bundle to the first bag cell of the window."""
         if window.buffer:
             cell = CellId(_ELEMENTS, window.key, window.addresses[0])
-            self._cells.append(cell, window.buffer)
+            self._cells.append_values(cell, window.buffer)
             window.buffer = []
             window.stored = True
 
-    def _fire(self, window: OpenWindow, at: Instant, *, on_time: bool) -> None:
-        window.trigger, finished = self.machine.fire(window.trigger, at)
+    def _fire_window(self, window: OpenWindow, at: TriggerTime, *, on_time: bool) -> None:
+        window.trigger, finished = self.machine.fire_trigger(window.trigger, at)
         expected = on_time and window.nonspeculative_index == 0 and self._always_on_time
         if window.fresh or expected or (finished and self._always_closing):
-            self._emit(window, ended=at.ended, on_time=on_time, is_last=finished)
+            self._emit_pane(window, ended=at.ended, on_time=on_time, is_last=finished)
         if finished:
             window.finished = True
             self._forget_values(window)
 
-    def _emit(self, window: OpenWindow, *, ended: bool, on_time: bool, is_last: bool) -> None:
-        pane = window.next_pane(ended=ended, on_time=on_time, is_last=is_last)
+    def _emit_pane(self, window: OpenWindow, *, ended: bool, on_time: bool, is_last: bool) -> None:
+        pane = window.create_next_pane(ended=ended, on_time=on_time, is_last=is_last)
         values = tuple(window.buffer)
         if window.stored:
-            values = (*self._stored_values(window), *values)
+            values = (*self._read_stored_values(window), *values)
         if not self._accumulates:
             window.buffer = []
-            self._clear_stored(window)
+            self._clear_stored_values(window)
         timestamp = window.timestamp if window.timestamp is not None else window.max_timestamp
-        self.out.append(window.key, window.encoded, timestamp, pane, values)
+        self.out.append_pane(window.key, window.encoded, timestamp, pane, values)
         window.fresh = 0
         window.timestamp = None
 
-    def _combine_times(self, window: OpenWindow, times: Sequence[Timestamp]) -> None:
+    def _combine_timestamps(self, window: OpenWindow, times: Sequence[Timestamp]) -> None:
         """Combines the timestamps of on-time elements with the previous output timestamp.
 
         An element is late if its window has ended or if its timestamp is before the output
@@ -163,21 +165,21 @@ class Firing:
         before = window.timestamp
         window.timestamp = time if before is None else self._combine((before, time))
 
-    def _stored_values(self, window: OpenWindow) -> list[Any]:
+    def _read_stored_values(self, window: OpenWindow) -> list[Any]:
         return [
             value
             for address in window.addresses
-            for value in self._cells.read(CellId(_ELEMENTS, window.key, address)) or ()
+            for value in self._cells.read_values(CellId(_ELEMENTS, window.key, address)) or ()
         ]
 
-    def _clear_stored(self, window: OpenWindow) -> None:
+    def _clear_stored_values(self, window: OpenWindow) -> None:
         if window.stored:
             for address in window.addresses:
-                self._cells.clear(CellId(_ELEMENTS, window.key, address))
+                self._cells.clear_cell(CellId(_ELEMENTS, window.key, address))
             window.stored = False
 
     def _forget_values(self, window: OpenWindow) -> None:
         window.buffer = []
         window.fresh = 0
         window.timestamp = None
-        self._clear_stored(window)
+        self._clear_stored_values(window)

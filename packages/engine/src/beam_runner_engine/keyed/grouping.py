@@ -26,12 +26,12 @@ from beam_runner_model.window_fns import Sessions
 from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.columns import KeyColumns, append_cells, append_rows, check_lengths
 from beam_runner_engine.keyed.commits import KeyedCommit
-from beam_runner_engine.keyed.firing import Firing
-from beam_runner_engine.keyed.groups import Groups
-from beam_runner_engine.keyed.holds import Holds
+from beam_runner_engine.keyed.firing import WindowFiring
+from beam_runner_engine.keyed.groups import WindowPanes
+from beam_runner_engine.keyed.holds import WatermarkHolds
 from beam_runner_engine.keyed.merging import select_merger
 from beam_runner_engine.keyed.merging_windows import CustomWindowTable, MergingWindowTable
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
 from beam_runner_engine.keyed.session_windows import SessionWindowTable
@@ -58,10 +58,10 @@ class TriggeredGrouper:
     ) -> None:
         self._strategy = strategy
         self._cells = TentativeCells(store)
-        self._firing = Firing(strategy, self._cells)
+        self._firing = WindowFiring(strategy, self._cells)
         self._agenda = Agenda(self._cells, "~event agenda")
         self._process_agenda = Agenda(self._cells, "~processing agenda")
-        self._holds = Holds(self._cells)
+        self._holds = WatermarkHolds(self._cells)
         self._keeps_times = strategy.timestamp_combiner is not TimestampCombiner.END_OF_WINDOW
         self._awaits_end = (
             self._firing.machine.watches_end
@@ -70,7 +70,7 @@ class TriggeredGrouper:
         self._always_closes = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
         self._late_data = 0
         windows = WindowFactory(strategy, self._firing.machine.initial)
-        tables = (self._cells, windows, self._merge, self._release)
+        tables = (self._cells, windows, self._merge_windows, self._release_window)
         merging = select_merger(strategy, merger)
         self._table: SeparateWindowTable | MergingWindowTable
         if merging is None:
@@ -80,14 +80,14 @@ class TriggeredGrouper:
         else:
             self._table = CustomWindowTable(*tables, merging)
 
-    def process(
+    def process_elements(
         self,
         keys: Sequence[bytes],
         windows: Sequence[bytes],
         timestamps: Sequence[Timestamp],
         values: Sequence[Any],
-        now: Now,
-    ) -> Groups:
+        now: CurrentTimes,
+    ) -> WindowPanes:
         """Adds elements and returns the panes that fire.
 
         Everything that is due at `now` fires before the elements are added. Elements of closed
@@ -108,53 +108,58 @@ class TriggeredGrouper:
             ValueError: If the columns differ in length.
         """
         check_lengths(keys, windows, timestamps, values)
-        out = self.advance(now)
+        out = self.advance_time(now)
         self._firing.out = out
         if isinstance(self._table, SeparateWindowTable):
-            self._process_separate(self._table, keys, windows, timestamps, values)
+            self._process_separate_windows(self._table, keys, windows, timestamps, values)
         else:
-            self._process_merging(self._table, keys, windows, timestamps, values)
+            self._process_merging_windows(self._table, keys, windows, timestamps, values)
         return out
 
-    def advance(self, now: Now) -> Groups:
+    def advance_time(self, now: CurrentTimes) -> WindowPanes:
         """Returns the panes that fire because time advances to `now`, in order of time."""
         firing = self._firing
         firing.now = now
-        firing.out = Groups()
-        while (due := self._agenda.pop_due(now.watermark)) is not None:
-            window = self._find(due[1])
+        firing.out = WindowPanes()
+        while (due := self._agenda.pop_due_entry(now.watermark)) is not None:
+            window = self._find_window(due[1])
             window.wake = None
             if now.watermark >= window.closes:
-                firing.close(window)
-                self._release(window)
-                self._table.close(window)
+                firing.close_window(window)
+                self._release_window(window)
+                self._table.close_window(window)
             else:
-                firing.fire_at_end(window)
+                firing.fire_at_window_end(window)
                 self._update_agenda(window)
-        while (due := self._process_agenda.pop_due(now.processing_time)) is not None:
-            window = self._find(due[1])
+        while (due := self._process_agenda.pop_due_entry(now.processing_time)) is not None:
+            window = self._find_window(due[1])
             window.process_wake = None
             firing.fire_at_processing_time(window)
             self._update_agenda(window)
         return firing.out
 
-    def commit(self) -> KeyedCommit:
+    def finish_bundle(self) -> KeyedCommit:
         """Finishes the bundle, and returns the changes and the new summary of the shard."""
-        for window in self._table.windows():
+        for window in self._table.list_open_windows():
             self._firing.save_values(window)
-        self._table.save()
-        event, processing = self._agenda.first(), self._process_agenda.first()
-        self._agenda.save()
-        self._process_agenda.save()
-        self._holds.save()
+        self._table.save_windows()
+        event, processing = (
+            self._agenda.get_earliest_entry(),
+            self._process_agenda.get_earliest_entry(),
+        )
+        self._agenda.save_changes()
+        self._process_agenda.save_changes()
+        self._holds.save_counts()
         summary = ShardSummary(
-            holds=self._holds.earliest(),
+            holds=self._holds.list_earliest_holds(),
             next_event_timer=None if event is None else event[0],
             next_processing_timer=None if processing is None else processing[0],
         )
-        return KeyedCommit(self._cells.deltas(), summary, self._late_data + self._firing.dropped)
+        return KeyedCommit(
+            self._cells.list_deltas(), summary, self._late_data + self._firing.dropped
+        )
 
-    def _process_separate(
+    def _process_separate_windows(
         self,
         table: SeparateWindowTable,
         keys: Sequence[bytes],
@@ -168,16 +173,18 @@ class TriggeredGrouper:
         if self._keeps_times:
             append_cells(times, keys, windows, timestamps)
         for data, of_window in columns.items():
-            if self._is_late(data):
+            if self._is_window_closed(data):
                 self._late_data += sum(map(len, of_window.values()))
                 continue
             times_of_window = times.get(data)
             for key, of_key in of_window.items():
-                window = table.enter(key, data)
-                self._firing.add(window, times_of_window[key] if times_of_window else (), of_key)
+                window = table.open_window(key, data)
+                self._firing.add_elements(
+                    window, times_of_window[key] if times_of_window else (), of_key
+                )
                 self._update_agenda(window)
 
-    def _process_merging(
+    def _process_merging_windows(
         self,
         table: MergingWindowTable,
         keys: Sequence[bytes],
@@ -188,10 +195,10 @@ class TriggeredGrouper:
         columns: dict[bytes, KeyColumns] = {}
         append_rows(columns, keys, windows, timestamps, values)
         for key, rows in columns.items():
-            for window in self._add(table, key, *self._remove_late(rows)):
+            for window in self._add_key_elements(table, key, *self._remove_late_rows(rows)):
                 self._update_agenda(window)
 
-    def _add(
+    def _add_key_elements(
         self,
         table: MergingWindowTable,
         key: bytes,
@@ -207,16 +214,16 @@ class TriggeredGrouper:
         window_of = table.resolve_windows(key, windows)
         touched = {window.encoded: window for window in window_of.values()}
         if len(touched) == 1:
-            self._firing.add(next(iter(touched.values())), timestamps, values)
+            self._firing.add_elements(next(iter(touched.values())), timestamps, values)
             return touched.values()
         columns: dict[bytes, KeyColumns] = {}
         merged = [window_of[data].encoded for data in windows]
         append_rows(columns, merged, windows, timestamps, values)
         for encoded, (_, times, of_window) in columns.items():
-            self._firing.add(touched[encoded], times, of_window)
+            self._firing.add_elements(touched[encoded], times, of_window)
         return touched.values()
 
-    def _remove_late(self, rows: KeyColumns) -> KeyColumns:
+    def _remove_late_rows(self, rows: KeyColumns) -> KeyColumns:
         """Returns the rows of a key without the rows of closed windows, which are counted as
         dropped.
 
@@ -224,49 +231,49 @@ class TriggeredGrouper:
         open.
         """
         windows = rows[0]
-        if not self._is_late(min(windows)):
+        if not self._is_window_closed(min(windows)):
             return rows
-        timely = [not self._is_late(data) for data in windows]
+        timely = [not self._is_window_closed(data) for data in windows]
         self._late_data += timely.count(False)
         first, second, third = (list(compress(column, timely)) for column in rows)
         return first, second, third
 
-    def _is_late(self, data: bytes) -> bool:
+    def _is_window_closed(self, data: bytes) -> bool:
         end = decode_max_timestamp(self._strategy.window_coder, data)
         return self._firing.now.watermark > self._strategy.compute_expiry(end)
 
-    def _find(self, reference: tuple[bytes, ...]) -> OpenWindow:
+    def _find_window(self, reference: tuple[bytes, ...]) -> OpenWindow:
         key, data = reference
-        window = self._table.get(key, data)
+        window = self._table.get_window(key, data)
         if window is None:
             raise ValueError(
                 f"Window {data!r} of key {key!r} is due, but the state store has no record of it"
             )
         return window
 
-    def _merge(self, parts: list[OpenWindow], into: OpenWindow) -> None:
-        self._firing.merge(parts, into)
+    def _merge_windows(self, parts: list[OpenWindow], into: OpenWindow) -> None:
+        self._firing.merge_windows(parts, into)
         for part in parts:
-            self._release(part)
+            self._release_window(part)
 
     def _update_agenda(self, window: OpenWindow) -> None:
         """Updates the agenda and the holds after a window changed."""
         trigger = self._firing.machine
         if window.finished and not isinstance(self._table, SeparateWindowTable):
-            self._table.retire(window)
+            self._table.retire_window(window)
         if window.ended or window.finished or not trigger.watches_end:
             wake = window.closes
         else:
             wake = get_passing_watermark(window.max_timestamp)
-        process_wake = None if window.finished else trigger.next_wake(window.trigger)
+        process_wake = None if window.finished else trigger.get_next_wake(window.trigger)
         if process_wake is not None and process_wake <= self._firing.now.processing_time:
             process_wake = None
-        self._move(window, wake, process_wake, self._compute_hold(window))
+        self._move_agenda_entries(window, wake, process_wake, self._compute_hold(window))
 
-    def _release(self, window: OpenWindow) -> None:
-        self._move(window, None, None, None)
+    def _release_window(self, window: OpenWindow) -> None:
+        self._move_agenda_entries(window, None, None, None)
 
-    def _move(
+    def _move_agenda_entries(
         self,
         window: OpenWindow,
         wake: Timestamp | None,
@@ -274,9 +281,9 @@ class TriggeredGrouper:
         hold: Timestamp | None,
     ) -> None:
         reference = (window.key, window.encoded)
-        self._agenda.move(window.wake, wake, reference)
-        self._process_agenda.move(window.process_wake, process_wake, reference)
-        self._holds.move(window.hold, hold)
+        self._agenda.move_entry(window.wake, wake, reference)
+        self._process_agenda.move_entry(window.process_wake, process_wake, reference)
+        self._holds.move_hold(window.hold, hold)
         window.wake, window.process_wake, window.hold = wake, process_wake, hold
 
     def _compute_hold(self, window: OpenWindow) -> Timestamp | None:

@@ -10,7 +10,7 @@ from beam_runner_model.panes import PaneInfo
 from beam_runner_model.times import Timestamp
 
 
-class Group(NamedTuple):
+class WindowPane(NamedTuple):
     """Pane of a key's window.
 
     Attributes:
@@ -29,10 +29,10 @@ class Group(NamedTuple):
     values: Sequence[Any]
 
 
-class Groups(Sequence[Group]):
-    """Sequence of `Group` in firing order, stored as columns.
+class WindowPanes(Sequence[WindowPane]):
+    """Sequence of `WindowPane` in firing order, stored as columns.
 
-    A `Group` object is created only on access, so that many panes don't slow down the garbage
+    A `WindowPane` object is created only on access, so that many panes don't slow down the garbage
     collector. Hosts that write columns can use the lists `keys`, `windows`, `timestamps` (ms),
     `panes` and `values`, which have the same length.
     """
@@ -46,7 +46,7 @@ class Groups(Sequence[Group]):
         self.panes: list[PaneInfo] = []
         self.values: list[Sequence[Any]] = []
 
-    def append(
+    def append_pane(
         self,
         key: bytes,
         window: bytes,
@@ -61,7 +61,7 @@ class Groups(Sequence[Group]):
         self.panes.append(pane)
         self.values.append(values)
 
-    def __iadd__(self, more: Groups) -> Groups:
+    def __iadd__(self, more: WindowPanes) -> WindowPanes:
         for name in self.__slots__:
             getattr(self, name).extend(getattr(more, name))
         return self
@@ -69,21 +69,21 @@ class Groups(Sequence[Group]):
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __iter__(self) -> Iterator[Group]:
+    def __iter__(self) -> Iterator[WindowPane]:
         # `Group._make` is written in Python and takes twice as long.
         return map(
-            partial(tuple.__new__, Group),
+            partial(tuple.__new__, WindowPane),
             zip(self.keys, self.windows, self.timestamps, self.panes, self.values, strict=True),
         )
 
     @overload
-    def __getitem__(self, place: int) -> Group: ...
+    def __getitem__(self, place: int) -> WindowPane: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Group]: ...
-    def __getitem__(self, place: int | slice) -> Group | list[Group]:
+    def __getitem__(self, place: slice) -> list[WindowPane]: ...
+    def __getitem__(self, place: int | slice) -> WindowPane | list[WindowPane]:
         if isinstance(place, slice):
             return list(self)[place]
-        return Group(
+        return WindowPane(
             self.keys[place],
             self.windows[place],
             self.timestamps[place],
@@ -92,7 +92,7 @@ class Groups(Sequence[Group]):
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Groups | list) and list(self) == list(other)
+        return isinstance(other, WindowPanes | list) and list(self) == list(other)
 
     def __repr__(self) -> str:
         return f"Groups({list(self)})"

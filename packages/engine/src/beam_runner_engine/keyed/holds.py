@@ -21,14 +21,14 @@ watermark.
 """
 
 
-class Holds:
+class WatermarkHolds:
     """Counted watermark holds. Each added hold must be released once."""
 
     def __init__(self, cells: TentativeCells) -> None:
         self._cells = cells
         self._changes: Counter[Timestamp] = Counter()
 
-    def move(self, old: Timestamp | None, new: Timestamp | None) -> None:
+    def move_hold(self, old: Timestamp | None, new: Timestamp | None) -> None:
         """Releases the hold at `old` and adds a hold at `new` (event time, ms); None stands for no
         hold.
         """
@@ -38,7 +38,7 @@ class Holds:
             if new is not None:
                 self._changes[new] += 1
 
-    def save(self) -> None:
+    def save_counts(self) -> None:
         """Writes the changed counts to the cell.
 
         Raises:
@@ -48,22 +48,22 @@ class Holds:
             if not change:
                 continue
             subkey = encode_instant(time)
-            stored = self._cells.read(_CELL, subkey)
+            stored = self._cells.read_values(_CELL, subkey)
             count = (stored[0] if stored else 0) + change
             if count < 0:
                 raise ValueError(
                     f"Can't release the watermark hold at {time} ms: no such hold was added"
                 )
             if count:
-                self._cells.replace(_CELL, (count,), subkey)
+                self._cells.replace_values(_CELL, (count,), subkey)
             else:
-                self._cells.remove(_CELL, subkey)
+                self._cells.remove_subkey(_CELL, subkey)
         self._changes.clear()
 
-    def earliest(self) -> tuple[tuple[Timestamp, int], ...]:
+    def list_earliest_holds(self) -> tuple[tuple[Timestamp, int], ...]:
         """Returns the earliest saved holds and their counts, at most `REPORTED_HOLDS`."""
         holds = []
-        for subkey, (count,) in self._cells.scan(_CELL):
+        for subkey, (count,) in self._cells.scan_subkeys(_CELL):
             holds.append((decode_instant(subkey), count))
             if len(holds) == REPORTED_HOLDS:
                 break

@@ -14,8 +14,8 @@ from beam_runner_model.windows import GLOBAL_WINDOW
 
 from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.holds import Holds
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.holds import WatermarkHolds
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.records import decode_record, encode_record
 from beam_runner_engine.keyed.tentative import TentativeCells
 
@@ -35,7 +35,7 @@ class WindowLifetimes:
         strategy: WindowingStrategy,
         cells: TentativeCells,
         agenda: Agenda,
-        holds: Holds,
+        holds: WatermarkHolds,
         *,
         calls_back: bool,
     ) -> None:
@@ -48,7 +48,7 @@ class WindowLifetimes:
         self._seen: set[tuple[bytes, bytes]] = set()
         self._expiries: dict[bytes, Timestamp] = {}
 
-    def expiry(self, window: bytes) -> Timestamp:
+    def compute_expiry_time(self, window: bytes) -> Timestamp:
         """Returns the last time (event time, ms) at which an encoded window is open."""
         expiry = self._expiries.get(window)
         if expiry is None:
@@ -56,46 +56,46 @@ class WindowLifetimes:
             expiry = self._expiries[window] = self._strategy.expiry(decoded)
         return expiry
 
-    def begin(self, key: bytes, window: bytes, now: Now) -> None:
+    def register_window(self, key: bytes, window: bytes, now: CurrentTimes) -> None:
         """Registers a key's window. The first call of a bundle for a key and window reads one cell."""
         place = (key, window)
         if not self._matters or place in self._seen:
             return
         self._seen.add(place)
-        if self._cells.read(CellId(_ALIVE, key, window)) is None:
+        if self._cells.read_values(CellId(_ALIVE, key, window)) is None:
             hold = self._compute_hold(window, now)
-            self._holds.move(None, hold)
-            self._agenda.add(self.expiry(window), place)
-            self._cells.replace(CellId(_ALIVE, key, window), (encode_record(hold),))
+            self._holds.move_hold(None, hold)
+            self._agenda.add_entry(self.compute_expiry_time(window), place)
+            self._cells.replace_values(CellId(_ALIVE, key, window), (encode_record(hold),))
 
-    def silent_end(self) -> Timestamp | None:
+    def get_silent_end_time(self) -> Timestamp | None:
         """Returns the last time (ms) of the global window if its expiry runs no user code,
         otherwise None.
         """
-        return None if self._matters else self.expiry(encode_window(GLOBAL_WINDOW))
+        return None if self._matters else self.compute_expiry_time(encode_window(GLOBAL_WINDOW))
 
     def has_silently_ended(self, watermark: Timestamp) -> bool:
         """Returns whether the watermark has passed the end of the global window without an expiry
         callback.
         """
-        end = self.silent_end()
+        end = self.get_silent_end_time()
         return end is not None and watermark > end
 
-    def end(self, key: bytes, window: bytes) -> None:
+    def unregister_window(self, key: bytes, window: bytes) -> None:
         """Unregisters a window whose agenda entry was already removed."""
-        stored = self._cells.read(CellId(_ALIVE, key, window))
-        self._holds.move(decode_record(stored[0]) if stored else None, None)
-        self._cells.remove(CellId(_ALIVE, key, window))
+        stored = self._cells.read_values(CellId(_ALIVE, key, window))
+        self._holds.move_hold(decode_record(stored[0]) if stored else None, None)
+        self._cells.remove_subkey(CellId(_ALIVE, key, window))
         self._seen.discard((key, window))
 
-    def forget_merged(self, key: bytes, window: bytes) -> None:
+    def unregister_merged_window(self, key: bytes, window: bytes) -> None:
         """Unregisters a window that merged into another window, if the window was registered."""
-        if self._matters and self._cells.read(CellId(_ALIVE, key, window)) is not None:
-            self._agenda.remove(self.expiry(window), (key, window))
-            self.end(key, window)
+        if self._matters and self._cells.read_values(CellId(_ALIVE, key, window)) is not None:
+            self._agenda.remove_entry(self.compute_expiry_time(window), (key, window))
+            self.unregister_window(key, window)
 
-    def _compute_hold(self, window: bytes, now: Now) -> Timestamp | None:
+    def _compute_hold(self, window: bytes, now: CurrentTimes) -> Timestamp | None:
         if not self._calls_back:
             return None
         end = decode_window(self._strategy.window_coder, window).max_timestamp()
-        return end if end >= now.output_watermark else self.expiry(window)
+        return end if end >= now.output_watermark else self.compute_expiry_time(window)

@@ -58,7 +58,9 @@ def merge_sessions(windows: Iterable[IntervalWindow]) -> dict[IntervalWindow, In
 class SessionMerger:
     """Merger of session windows: a `WindowMerger` that needs no SDK."""
 
-    def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
+    def merge_windows(
+        self, windows_of_keys: Sequence[Collection[Window]]
+    ) -> list[dict[Window, Window]]:
         """Returns, for each key, a mapping from each of the key's windows to its merged window."""
         answers: list[dict[Window, Window]] = []
         for windows in windows_of_keys:

@@ -59,11 +59,11 @@ class KeyWindows:
         self.in_order: list[OpenWindow] = []
         self.retired: set[bytes] = set()
 
-    def index_of(self, window: OpenWindow) -> int:
+    def get_index(self, window: OpenWindow) -> int:
         """Returns the index of a window in `in_order`."""
         return self.in_order.index(window, bisect_left(self.ends, window.max_timestamp))
 
-    def add(self, window: OpenWindow) -> None:
+    def add_window(self, window: OpenWindow) -> None:
         """Adds a new window or a stored window."""
         self.windows[window.encoded] = window
         if window.finished:
@@ -73,17 +73,17 @@ class KeyWindows:
         self.ends.insert(place, window.max_timestamp)
         self.in_order.insert(place, window)
 
-    def remove(self, window: OpenWindow) -> None:
+    def remove_window(self, window: OpenWindow) -> None:
         """Removes a window that closed or merged into another window."""
-        self.retire(window)
+        self.retire_window(window)
         self.retired.discard(window.encoded)
         del self.windows[window.encoded]
 
-    def retire(self, window: OpenWindow) -> None:
+    def retire_window(self, window: OpenWindow) -> None:
         """Excludes a window from merging, unless the window is already excluded."""
         if window.encoded not in self.retired:
             self.retired.add(window.encoded)
-            place = self.index_of(window)
+            place = self.get_index(window)
             del self.ends[place], self.in_order[place]
 
 
@@ -106,68 +106,68 @@ class MergingWindowTable(ABC):
         All windows merge at once, with the same result as merging one window after another.
         """
 
-    def remove_before_growth(self, window: OpenWindow) -> None:
+    def remove_window_before_extension(self, window: OpenWindow) -> None:
         """Removes a window before the window grows; the caller must call `add_to_extended_window` afterwards."""
         self._leave(window)
-        self._keys[window.key].remove(window)
+        self._keys[window.key].remove_window(window)
 
-    def add_to_extended_window(self, window: OpenWindow) -> None:
+    def add_extended_window(self, window: OpenWindow) -> None:
         """Adds a window after it grew."""
         window.closes = self._windows.compute_closing_time(window.window)
-        self._evict(window.key, window.encoded)
-        self._keys[window.key].add(window)
+        self._evict_retired_window(window.key, window.encoded)
+        self._keys[window.key].add_window(window)
 
-    def retire(self, window: OpenWindow) -> None:
+    def retire_window(self, window: OpenWindow) -> None:
         """Excludes a window with a finished trigger from merging."""
-        self._keys[window.key].retire(window)
+        self._keys[window.key].retire_window(window)
 
-    def get(self, key: bytes, data: bytes) -> OpenWindow | None:
+    def get_window(self, key: bytes, data: bytes) -> OpenWindow | None:
         """Returns a window of a key, or None if the window is not open."""
-        return self._load(key).windows.get(data)
+        return self._load_windows(key).windows.get(data)
 
-    def close(self, window: OpenWindow) -> None:
+    def close_window(self, window: OpenWindow) -> None:
         """Removes a closed window."""
-        self._keys[window.key].remove(window)
+        self._keys[window.key].remove_window(window)
 
-    def windows(self) -> Iterator[OpenWindow]:
+    def list_open_windows(self) -> Iterator[OpenWindow]:
         """Returns the open windows of the keys that this bundle accessed."""
         return (w for of_key in self._keys.values() for w in of_key.windows.values())
 
-    def save(self) -> None:
+    def save_windows(self) -> None:
         """Writes the windows of the keys that this bundle accessed."""
         for key, of_key in self._keys.items():
             cell = CellId(_WINDOWS, key, b"")
             if of_key.windows:
-                kept = [(w.encoded, w.stored_values()) for w in of_key.windows.values()]
-                self._cells.replace(cell, (encode_record((of_key.next_address, kept)),))
+                kept = [(w.encoded, w.list_stored_attributes()) for w in of_key.windows.values()]
+                self._cells.replace_values(cell, (encode_record((of_key.next_address, kept)),))
             else:
-                self._cells.remove(cell)
+                self._cells.remove_subkey(cell)
 
-    def _load(self, key: bytes) -> KeyWindows:
+    def _load_windows(self, key: bytes) -> KeyWindows:
         of_key = self._keys.get(key)
         if of_key is None:
             of_key = self._keys[key] = KeyWindows()
-            kept = self._cells.read(CellId(_WINDOWS, key, b""))
+            kept = self._cells.read_values(CellId(_WINDOWS, key, b""))
             if kept:
                 of_key.next_address, windows = decode_record(kept[0])
                 for data, of_window in windows:
-                    window = self._windows.open(key, data)
-                    window.restore(of_window)
-                    of_key.add(window)
+                    window = self._windows.open_window(key, data)
+                    window.restore_attributes(of_window)
+                    of_key.add_window(window)
         return of_key
 
-    def _evict(self, key: bytes, data: bytes) -> None:
+    def _evict_retired_window(self, key: bytes, data: bytes) -> None:
         """Removes a retired window if another window becomes equal to it."""
         of_key = self._keys[key]
         if data in of_key.retired:
             self._leave(of_key.windows[data])
-            of_key.remove(of_key.windows[data])
+            of_key.remove_window(of_key.windows[data])
 
-    def _open(self, of_key: KeyWindows, key: bytes, data: bytes) -> OpenWindow:
-        opened = self._windows.open(key, data)
+    def _open_window(self, of_key: KeyWindows, key: bytes, data: bytes) -> OpenWindow:
+        opened = self._windows.open_window(key, data)
         opened.addresses = (encode_varint(of_key.next_address),)
         of_key.next_address += 1
-        of_key.add(opened)
+        of_key.add_window(opened)
         return opened
 
 
@@ -186,32 +186,32 @@ class CustomWindowTable(MergingWindowTable):
         self._merger = merger
 
     def resolve_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
-        of_key = self._load(key)
-        decoded = {data: self._windows.decode(data) for data in dict.fromkeys(column)}
+        of_key = self._load_windows(key)
+        decoded = {data: self._windows.decode_window_bytes(data) for data in dict.fromkeys(column)}
         known = list(of_key.in_order)
         windows = dict.fromkeys([*[part.window for part in known], *decoded.values()])
-        answer = self._merger.merge([list(windows)])[0]
+        answer = self._merger.merge_windows([list(windows)])[0]
         parts_of: dict[Window, list[OpenWindow]] = {}
         for part in known:
             parts_of.setdefault(answer.get(part.window, part.window), []).append(part)
         for result, parts in parts_of.items():
             if len(parts) > 1 or parts[0].window != result:
-                self._merge(of_key, key, parts, result)
+                self._merge_windows(of_key, key, parts, result)
         return {
-            data: self._find(of_key, key, answer.get(window, window))
+            data: self._find_window(of_key, key, answer.get(window, window))
             for data, window in decoded.items()
         }
 
-    def _find(self, of_key: KeyWindows, key: bytes, window: Window) -> OpenWindow:
+    def _find_window(self, of_key: KeyWindows, key: bytes, window: Window) -> OpenWindow:
         data = encode_window(window)
         known = of_key.windows.get(data)
-        return known if known is not None else self._open(of_key, key, data)
+        return known if known is not None else self._open_window(of_key, key, data)
 
-    def _merge(
+    def _merge_windows(
         self, of_key: KeyWindows, key: bytes, parts: list[OpenWindow], result: Window
     ) -> None:
         others = [part for part in parts if part.window != result]
         for part in others:
-            of_key.remove(part)
-        self._evict(key, encode_window(result))
-        self._merge_into(others, self._find(of_key, key, result))
+            of_key.remove_window(part)
+        self._evict_retired_window(key, encode_window(result))
+        self._merge_into(others, self._find_window(of_key, key, result))

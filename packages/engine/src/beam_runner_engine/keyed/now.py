@@ -7,7 +7,7 @@ from beam_runner_model.times import MIN_TIMESTAMP, Timestamp
 
 
 @attrs.frozen
-class Now:
+class CurrentTimes:
     """Watermarks and processing time at which elements or timers are processed.
 
     Attributes:

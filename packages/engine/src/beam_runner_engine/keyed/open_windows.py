@@ -92,16 +92,16 @@ class OpenWindow:
         self.process_wake: Timestamp | None = None
         self.hold: Timestamp | None = None
 
-    def stored_values(self) -> tuple[Any, ...]:
+    def list_stored_attributes(self) -> tuple[Any, ...]:
         """Returns the attributes to store until the next bundle, as plain values."""
         return _read_stored_values(self)
 
-    def restore(self, kept: Sequence[Any]) -> None:
+    def restore_attributes(self, kept: Sequence[Any]) -> None:
         """Restores the attributes that `stored_values` returned."""
         for name, value in zip(_STORED_NAMES, kept, strict=True):
             setattr(self, name, value)
 
-    def extend(self, hull: Span) -> None:
+    def extend_session(self, hull: Span) -> None:
         """Extends the session to the interval `hull`, keeps the contents and resets the pane
         indexes.
 
@@ -127,7 +127,7 @@ class OpenWindow:
             self.buffer = part.buffer
         self.fresh += part.fresh
 
-    def next_pane(self, *, ended: bool, on_time: bool, is_last: bool) -> PaneInfo:
+    def create_next_pane(self, *, ended: bool, on_time: bool, is_last: bool) -> PaneInfo:
         """Increments the pane index and returns the pane of a firing.
 
         Args:

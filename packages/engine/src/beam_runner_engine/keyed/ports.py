@@ -9,13 +9,13 @@ from beam_runner_model.times import Timestamp
 from beam_runner_model.windows import Window
 
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.groups import WindowPane
 
 
 class WindowMerger(Protocol):
     """Merger of windows. For custom window functions, the host asks the SDK."""
 
-    def merge(
+    def merge_windows(
         self, windows_of_keys: Sequence[Collection[Window]]
     ) -> Sequence[Mapping[Window, Window]]:
         """Returns, for each key, a mapping from each of the key's windows to its merged window.
@@ -32,7 +32,7 @@ class BulkGrouper(Protocol):
     `beam_runner_engine.testing.bulk_contract` contains the contract tests for all implementations.
     """
 
-    def add(
+    def add_elements(
         self,
         keys: Sequence[bytes],
         windows: Sequence[bytes],
@@ -48,7 +48,7 @@ class BulkGrouper(Protocol):
             values: the values.
         """
 
-    def groups(self) -> Iterable[Group]:
+    def build_groups(self) -> Iterable[WindowPane]:
         """Returns one group for each key and window, in any order, with values in order of arrival.
 
         The timestamp combiner of the strategy computes the group's timestamp. The window is the
@@ -65,10 +65,10 @@ class CellStore(Protocol):
     objects for the engine's state, and the host's values for user state.
     """
 
-    def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
+    def read_values(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
         """Returns the values at a subkey in the order of writing, or None if the subkey is absent."""
 
-    def scan(
+    def scan_subkeys(
         self, cell: CellId, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, Sequence[Any]]]:
         """Returns subkeys and values from `start` (included) to `end` (excluded; None: no bound),

@@ -30,7 +30,7 @@ class SessionWindowTable(MergingWindowTable):
         self._spans: dict[bytes, Span] = {}
 
     def resolve_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
-        of_key = self._load(key)
+        of_key = self._load_windows(key)
         hulls = list(
             merge_overlapping([(*self._decode_span(data), data) for data in dict.fromkeys(column)])
         )
@@ -64,17 +64,17 @@ class SessionWindowTable(MergingWindowTable):
             data = encode_interval(start, end)
             if data in of_key.retired:
                 return of_key.windows[data]
-            self._open(of_key, key, data)
+            self._open_window(of_key, key, data)
             return None
         session, *others = of_key.in_order[first:stop]
         before = self._decode_span(session.encoded)
         hull = (min(start, before[0]), max(end, of_key.ends[stop - 1] + 1))
         if hull != before:
             for other in others:
-                of_key.remove(other)
-            self.remove_before_growth(session)
-            session.extend(hull)
-            self.add_to_extended_window(session)
+                of_key.remove_window(other)
+            self.remove_window_before_extension(session)
+            session.extend_session(hull)
+            self.add_extended_window(session)
             self._merge_into(others, session)
         return None
 

@@ -12,7 +12,7 @@ from beam_runner_model.window_coders import decode_instant, encode_instant
 
 from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.holds import Holds
+from beam_runner_engine.keyed.holds import WatermarkHolds
 from beam_runner_engine.keyed.tentative import TentativeCells
 
 _SORTED = "~sorted"
@@ -20,7 +20,7 @@ ELEMENTS = b"element"
 """First part of agenda references for buffered elements; sorts before the first part for timers."""
 
 
-class SortedInput:
+class SortedInputBuffer:
     """Buffered elements by key, window and timestamp. Each buffered timestamp holds the watermark.
 
     Elements are due when the watermark passes their timestamp plus the allowed lateness, because an
@@ -32,7 +32,7 @@ class SortedInput:
         self,
         cells: TentativeCells,
         agenda: Agenda,
-        holds: Holds,
+        holds: WatermarkHolds,
         allowed_lateness: Duration,
         expiry: Callable[[bytes], Timestamp],
     ) -> None:
@@ -42,45 +42,45 @@ class SortedInput:
         self._lateness = allowed_lateness
         self._expiry = expiry
 
-    def add(self, key: bytes, window: bytes, timestamp: Timestamp, value: Any) -> None:
+    def add_element(self, key: bytes, window: bytes, timestamp: Timestamp, value: Any) -> None:
         """Buffers an element."""
         cell = CellId(_SORTED, key, window)
         subkey = encode_instant(timestamp)
-        if self._cells.read(cell, subkey) is None:
-            self._agenda.add(
+        if self._cells.read_values(cell, subkey) is None:
+            self._agenda.add_entry(
                 self._compute_due_time(window, timestamp), (ELEMENTS, key, window, subkey)
             )
-            self._holds.move(None, self._compute_hold(window, timestamp))
-        self._cells.append(cell, (value,), subkey)
+            self._holds.move_hold(None, self._compute_hold(window, timestamp))
+        self._cells.append_values(cell, (value,), subkey)
 
-    def take(self, key: bytes, window: bytes, timestamp: Timestamp) -> Sequence[Any]:
+    def take_elements(self, key: bytes, window: bytes, timestamp: Timestamp) -> Sequence[Any]:
         """Removes and returns the elements of one timestamp, whose agenda entry was already
         removed.
         """
         cell = CellId(_SORTED, key, window)
         subkey = encode_instant(timestamp)
-        values = self._cells.read(cell, subkey) or ()
-        self._cells.remove(cell, subkey)
-        self._holds.move(self._compute_hold(window, timestamp), None)
+        values = self._cells.read_values(cell, subkey) or ()
+        self._cells.remove_subkey(cell, subkey)
+        self._holds.move_hold(self._compute_hold(window, timestamp), None)
         return values
 
-    def move(self, key: bytes, window: bytes, into: bytes) -> None:
+    def move_elements(self, key: bytes, window: bytes, into: bytes) -> None:
         """Moves the buffered elements of a window to the window that absorbs it."""
         source, target = CellId(_SORTED, key, window), CellId(_SORTED, key, into)
-        for subkey, values in list(self._cells.scan(source)):
+        for subkey, values in list(self._cells.scan_subkeys(source)):
             timestamp = decode_instant(subkey)
-            self._agenda.remove(
+            self._agenda.remove_entry(
                 self._compute_due_time(window, timestamp), (ELEMENTS, key, window, subkey)
             )
             hold = None
-            if self._cells.read(target, subkey) is None:
-                self._agenda.add(
+            if self._cells.read_values(target, subkey) is None:
+                self._agenda.add_entry(
                     self._compute_due_time(into, timestamp), (ELEMENTS, key, into, subkey)
                 )
                 hold = self._compute_hold(into, timestamp)
-            self._holds.move(self._compute_hold(window, timestamp), hold)
-            self._cells.append(target, values, subkey)
-        self._cells.clear(source)
+            self._holds.move_hold(self._compute_hold(window, timestamp), hold)
+            self._cells.append_values(target, values, subkey)
+        self._cells.clear_cell(source)
 
     def _compute_due_time(self, window: bytes, timestamp: Timestamp) -> Timestamp:
         return min(timestamp + self._lateness, self._expiry(window))

@@ -26,11 +26,11 @@ class State:
 
     def clear(self) -> None:
         """Removes all values from the cell."""
-        self._cells.clear(self._cell)
+        self._cells.clear_cell(self._cell)
 
     def is_empty(self) -> bool:
         """Returns whether the cell is empty. Reads at most one subkey."""
-        return next(self._cells.scan(self._cell), None) is None
+        return next(self._cells.scan_subkeys(self._cell), None) is None
 
 
 class BagState(State):
@@ -40,11 +40,11 @@ class BagState(State):
 
     def read(self) -> Sequence[bytes]:
         """Returns all values."""
-        return self._cells.read(self._cell) or ()
+        return self._cells.read_values(self._cell) or ()
 
     def add(self, *values: bytes) -> None:
         """Adds values without reading the existing values."""
-        self._cells.append(self._cell, values)
+        self._cells.append_values(self._cell, values)
 
 
 class CombiningState(BagState):
@@ -63,12 +63,12 @@ class ValueState(State):
 
     def read(self) -> bytes | None:
         """Returns the value, or None if no value was written."""
-        values = self._cells.read(self._cell)
+        values = self._cells.read_values(self._cell)
         return values[-1] if values else None
 
     def write(self, value: bytes) -> None:
         """Replaces the value."""
-        self._cells.replace(self._cell, (value,))
+        self._cells.replace_values(self._cell, (value,))
 
 
 class MultimapState(State):
@@ -78,24 +78,24 @@ class MultimapState(State):
 
     def get(self, map_key: bytes) -> Sequence[bytes]:
         """Returns the values of a map key. Reads only this key."""
-        return self._cells.read(self._cell, map_key) or ()
+        return self._cells.read_values(self._cell, map_key) or ()
 
     def add(self, map_key: bytes, *values: bytes) -> None:
         """Adds values to a map key without reading the existing values."""
         if values:
-            self._cells.append(self._cell, values, map_key)
+            self._cells.append_values(self._cell, values, map_key)
 
     def remove(self, map_key: bytes) -> None:
         """Removes a map key with all its values."""
-        self._cells.remove(self._cell, map_key)
+        self._cells.remove_subkey(self._cell, map_key)
 
     def keys(self) -> Iterator[bytes]:
         """Returns all map keys in ascending order."""
-        return (map_key for map_key, _ in self._cells.scan(self._cell))
+        return (map_key for map_key, _ in self._cells.scan_subkeys(self._cell))
 
     def items(self) -> Iterator[tuple[bytes, Sequence[bytes]]]:
         """Returns all map keys with their values, in ascending order of keys."""
-        return self._cells.scan(self._cell)
+        return self._cells.scan_subkeys(self._cell)
 
 
 class OrderedListState(State):
@@ -108,7 +108,7 @@ class OrderedListState(State):
     def add(self, sort_key: int, *values: bytes) -> None:
         """Adds values at a sort key without reading the existing values."""
         if values:
-            self._cells.append(self._cell, values, encode_instant(sort_key))
+            self._cells.append_values(self._cell, values, encode_instant(sort_key))
 
     def read(self, start: int | None = None, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yields sort keys and values from `start` (included) to `end` (excluded), ascending; None
@@ -116,16 +116,16 @@ class OrderedListState(State):
 
         Reads only the requested range, lazily.
         """
-        for subkey, values in self._cells.scan(self._cell, *_encode_range(start, end)):
+        for subkey, values in self._cells.scan_subkeys(self._cell, *_encode_key_range(start, end)):
             for value in values:
                 yield decode_instant(subkey), value
 
     def clear_range(self, start: int | None = None, end: int | None = None) -> None:
         """Removes all values from `start` (included) to `end` (excluded) without reading them."""
-        self._cells.remove_range(self._cell, *_encode_range(start, end))
+        self._cells.remove_range(self._cell, *_encode_key_range(start, end))
 
 
-def _encode_range(start: int | None, end: int | None) -> tuple[bytes, bytes | None]:
+def _encode_key_range(start: int | None, end: int | None) -> tuple[bytes, bytes | None]:
     return b"" if start is None else encode_instant(start), None if end is None else encode_instant(
         end
     )
@@ -160,11 +160,11 @@ def merge_state(
         if window == into:
             continue
         source = CellId(name, key, window)
-        for subkey, values in list(cells.scan(source)):
-            if single and cells.read(target, subkey):
+        for subkey, values in list(cells.scan_subkeys(source)):
+            if single and cells.read_values(target, subkey):
                 raise ValueError(
                     f"Can't merge the windows of a key: both have a value in the state {name!r}, and "
                     "a ValueState can't be merged"
                 )
-            cells.append(target, values, subkey)
-        cells.clear(source)
+            cells.append_values(target, values, subkey)
+        cells.clear_cell(source)

@@ -47,12 +47,12 @@ from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.columns import check_lengths
 from beam_runner_engine.keyed.commits import KeyedCommit
 from beam_runner_engine.keyed.expiry_timers import ExpiryTimers
-from beam_runner_engine.keyed.holds import Holds
+from beam_runner_engine.keyed.holds import WatermarkHolds
 from beam_runner_engine.keyed.lifetimes import WindowLifetimes
 from beam_runner_engine.keyed.merging import select_merger
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
-from beam_runner_engine.keyed.sorted_input import ELEMENTS, SortedInput
+from beam_runner_engine.keyed.sorted_input import ELEMENTS, SortedInputBuffer
 from beam_runner_engine.keyed.state import State
 from beam_runner_engine.keyed.stateful_merging import StatefulWindowTable
 from beam_runner_engine.keyed.stateful_records import (
@@ -91,7 +91,7 @@ class StatefulShard:
         self._events = Agenda(self._cells, "~event agenda")
         self._processing = Agenda(self._cells, "~processing agenda")
         self._expiries = Agenda(self._cells, "~expiry agenda")
-        self._holds = Holds(self._cells)
+        self._holds = WatermarkHolds(self._cells)
         self._timers = TimerTable(self._cells, self._events, self._processing, self._holds)
         self._endings = ExpiryTimers(self._timers)
         self._lifetimes = WindowLifetimes(
@@ -102,8 +102,8 @@ class StatefulShard:
             calls_back=spec.on_window_expiration,
         )
         lateness = spec.strategy.allowed_lateness
-        self._sorted = SortedInput(
-            self._cells, self._events, self._holds, lateness, self._lifetimes.expiry
+        self._sorted = SortedInputBuffer(
+            self._cells, self._events, self._holds, lateness, self._lifetimes.compute_expiry_time
         )
         merging = select_merger(spec.strategy, merger)
         self._windows = (
@@ -118,17 +118,17 @@ class StatefulShard:
         self._dropped = 0
 
     @property
-    def dropped(self) -> int:
+    def dropped_count(self) -> int:
         """Number of elements that were dropped because their window had expired."""
         return self._dropped
 
-    def admit(
+    def admit_elements(
         self,
         keys: Sequence[bytes],
         windows: Sequence[bytes],
         timestamps: Sequence[Timestamp],
         values: Sequence[Any],
-        now: Now,
+        now: CurrentTimes,
         counts: Sequence[int] | None = None,
     ) -> AdmittedRows:
         """Adds elements and returns the elements to process now.
@@ -149,7 +149,10 @@ class StatefulShard:
             ValueError: If the columns differ in length.
         """
         check_lengths(keys, windows, timestamps, values)
-        expired = {w: now.watermark > self._lifetimes.expiry(w) for w in dict.fromkeys(windows)}
+        expired = {
+            w: now.watermark > self._lifetimes.compute_expiry_time(w)
+            for w in dict.fromkeys(windows)
+        }
         rows = range(len(keys))
         admitted: Sequence[int] = rows
         if any(expired.values()):
@@ -159,16 +162,16 @@ class StatefulShard:
         if self._windows is None:
             of_rows = windows if admitted is rows else [windows[row] for row in admitted]
         else:
-            of_rows = self._merge(keys, windows, admitted)
+            of_rows = self._merge_windows(keys, windows, admitted)
         for key, window in dict.fromkeys(zip((keys[r] for r in admitted), of_rows, strict=True)):
-            self._lifetimes.begin(key, window, now)
+            self._lifetimes.register_window(key, window, now)
         if self._spec.time_sorted_input:
             for row, window in zip(admitted, of_rows, strict=True):
-                self._sorted.add(keys[row], window, timestamps[row], values[row])
+                self._sorted.add_element(keys[row], window, timestamps[row], values[row])
             return AdmittedRows((), ())
         return AdmittedRows(admitted, of_rows)
 
-    def state(self, kind: type[AnyState], name: str, key: bytes, window: bytes) -> AnyState:
+    def get_state(self, kind: type[AnyState], name: str, key: bytes, window: bytes) -> AnyState:
         """Returns the state of a key and window.
 
         Raises:
@@ -188,17 +191,17 @@ class StatefulShard:
         Raises:
             ValueError: If the window is expiring, so that the timer could never fire.
         """
-        if self.is_expiring(timer.key, timer.window):
+        if self.is_window_expiring(timer.key, timer.window):
             raise ValueError(f"Can't set the timer {timer.family!r}: its window is expiring")
         linked = self._endings.link_to_chain(timer, loops=self._loops)
         if linked is None:
             return
-        expiry = self._lifetimes.expiry(timer.window)
+        expiry = self._lifetimes.compute_expiry_time(timer.window)
         if linked.hold is not None and linked.hold > expiry:
             linked = attrs.evolve(linked, hold=expiry)
-        self._timers.set(linked)
+        self._timers.set_timer(linked)
 
-    def is_expiring(self, key: bytes, window: bytes) -> bool:
+    def is_window_expiring(self, key: bytes, window: bytes) -> bool:
         """Returns whether user code is running for the expiration of a key's window, and so must
         not set timers.
         """
@@ -207,13 +210,15 @@ class StatefulShard:
     def clear_timer(self, key: bytes, window: bytes, family: str, tag: str = "") -> None:
         """Clears a timer if it is set."""
         self._endings.invalidate_order(key, window)
-        self._timers.clear(key, window, family, tag)
+        self._timers.clear_timer(key, window, family, tag)
 
-    def take_next_due(self, now: Now) -> DueWork | None:
+    def take_next_work(self, now: CurrentTimes) -> DueWork | None:
         """Returns the next work for user code, or None if no work is due at `now`."""
         return next(iter(self.take_due_work(now, 1)), None)
 
-    def take_due_work(self, now: Now, most: int, *, looks_past: bool = False) -> list[DueWork]:
+    def take_due_work(
+        self, now: CurrentTimes, most: int, *, looks_past: bool = False
+    ) -> list[DueWork]:
         """Returns work that user code can run together, at most `most` items.
 
         The result contains the first due work of each key and window. If user code sets no timers,
@@ -234,7 +239,7 @@ class StatefulShard:
         busy: set[tuple[bytes, ...]] = set()
         passed = 0
         while len(due) < most and passed <= _MAX_SKIPPED_PER_ITEM * (1 + len(due)):
-            found = self._first_due(now)
+            found = self._find_first_due_entry(now)
             if found is None:
                 break
             agenda, entry = found
@@ -242,99 +247,101 @@ class StatefulShard:
             if place in busy:
                 if not looks_past:
                     break
-                agenda.skip(*entry)
+                agenda.hide_earliest_entry(*entry)
                 passed += 1
                 continue
-            one = self._take(agenda, entry, now)
+            one = self._take_work(agenda, entry, now)
             if one is not None:
                 due.append(one)
                 if self._spec.timers or not isinstance(one, SortedElements):
                     busy.add(place)
         for agenda in (self._events, self._processing, self._expiries):
-            agenda.restore_skipped()
+            agenda.restore_hidden_entries()
         return due
 
-    def commit(self) -> KeyedCommit:
+    def finish_bundle(self) -> KeyedCommit:
         """Finishes the bundle, and returns the changes and the new summary of the shard."""
         self._finish_expiries()
         if self._windows is not None:
-            self._windows.save()
-        self._timers.save()
-        event, processing = self._events.first(), self._processing.first()
-        expiry = self._expiries.first()
+            self._windows.save_windows()
+        self._timers.save_timers()
+        event, processing = self._events.get_earliest_entry(), self._processing.get_earliest_entry()
+        expiry = self._expiries.get_earliest_entry()
         for agenda in (self._events, self._processing, self._expiries):
-            agenda.save()
-        self._holds.save()
+            agenda.save_changes()
+        self._holds.save_counts()
         summary = ShardSummary(
-            holds=self._holds.earliest(),
+            holds=self._holds.list_earliest_holds(),
             next_event_timer=None if event is None else get_passing_watermark(event[0]),
             next_processing_timer=None if processing is None else processing[0],
-            next_expiry=self._next_expiry(expiry, processing),
+            next_expiry=self._get_next_expiry(expiry, processing),
         )
-        return KeyedCommit(self._cells.deltas(), summary, self._dropped)
+        return KeyedCommit(self._cells.list_deltas(), summary, self._dropped)
 
-    def _next_expiry(self, expiry: Entry | None, processing: Entry | None) -> Timestamp | None:
+    def _get_next_expiry(self, expiry: Entry | None, processing: Entry | None) -> Timestamp | None:
         """Returns the next window expiry (ms); the end of the global window counts if
         processing-time timers are set.
         """
         if expiry is not None:
             return expiry[0]
-        return None if processing is None else self._lifetimes.silent_end()
+        return None if processing is None else self._lifetimes.get_silent_end_time()
 
-    def _merge(
+    def _merge_windows(
         self, keys: Sequence[bytes], windows: Sequence[bytes], rows: Sequence[int]
     ) -> list[bytes]:
         """Merges the windows of all admitted rows and returns the merged window of each row."""
         assert self._windows is not None
         for row in rows:
-            for merged_away in self._windows.enter(keys[row], windows[row]):
-                self._lifetimes.forget_merged(keys[row], merged_away)
-        return [self._windows.current(keys[row], windows[row]) for row in rows]
+            for merged_away in self._windows.open_window(keys[row], windows[row]):
+                self._lifetimes.unregister_merged_window(keys[row], merged_away)
+        return [self._windows.get_current_window(keys[row], windows[row]) for row in rows]
 
-    def _first_due(self, now: Now) -> tuple[Agenda, Entry] | None:
+    def _find_first_due_entry(self, now: CurrentTimes) -> tuple[Agenda, Entry] | None:
         """Returns the agenda and the entry of the earliest due work."""
-        event, expiry = self._events.first(), self._expiries.first()
+        event, expiry = self._events.get_earliest_entry(), self._expiries.get_earliest_entry()
         expires = expiry if expiry is not None and expiry[0] < now.watermark else None
-        if event is not None and _is_due(event, expires, now.watermark):
+        if event is not None and _is_entry_due(event, expires, now.watermark):
             return self._events, event
         if expires is not None:
             return self._expiries, expires
         at_end = self._lifetimes.has_silently_ended(now.watermark)
-        waiting = self._processing.first()
+        waiting = self._processing.get_earliest_entry()
         if waiting is None or waiting[0] > (MAX_TIMESTAMP if at_end else now.processing_time):
             return None
         return self._processing, waiting
 
-    def _take(self, agenda: Agenda, entry: Entry, now: Now) -> DueWork | None:
+    def _take_work(self, agenda: Agenda, entry: Entry, now: CurrentTimes) -> DueWork | None:
         """Removes an entry from its agenda and returns its work, or None if user code has nothing
         to run.
         """
         if agenda is self._expiries:
-            return self._expire(entry)
-        agenda.remove(*entry)
+            return self._expire_window(entry)
+        agenda.remove_entry(*entry)
         if entry[1][0] != ELEMENTS:
-            timer = self._timers.take(entry[1])
+            timer = self._timers.take_timer(entry[1])
             if agenda is self._processing:
                 return self._fire_timer(
                     timer, at_end=self._lifetimes.has_silently_ended(now.watermark)
                 )
             # A timer after the end of its window gets here only in the global window without an
             # expiration callback.
-            expiry = self._lifetimes.expiry(timer.window)
+            expiry = self._lifetimes.compute_expiry_time(timer.window)
             drained = now.draining and _has_input_ended(now) and expiry >= END_OF_GLOBAL_WINDOW
             return self._fire_timer(timer, at_end=drained or timer.fire_time > expiry)
         _, key, window, subkey = entry[1]
         timestamp = decode_instant(subkey)
-        return SortedElements(key, window, timestamp, self._sorted.take(key, window, timestamp))
+        return SortedElements(
+            key, window, timestamp, self._sorted.take_elements(key, window, timestamp)
+        )
 
-    def _expire(self, entry: Entry) -> TimerFired | WindowExpired | None:
+    def _expire_window(self, entry: Entry) -> TimerFired | WindowExpired | None:
         """Returns the next pending timer of an expired window, or the window's expiration."""
         key, window = entry[1]
-        timer = self._endings.first(key, window)
+        timer = self._endings.get_next_timer(key, window)
         if timer is not None:
-            self._timers.clear(key, window, timer.family, timer.tag)
+            self._timers.clear_timer(key, window, timer.family, timer.tag)
             return self._fire_timer(timer, at_end=True)
-        self._expiries.remove(*entry)
+        self._expiries.remove_entry(*entry)
         self._expiring[key, window] = None
         if not self._spec.on_window_expiration:
             self._finish_expiries()
@@ -349,23 +356,23 @@ class StatefulShard:
     def _finish_expiries(self) -> None:
         """Releases the timers and state of all windows that have just expired."""
         for key, window in self._expiring:
-            for timer in self._timers.list_for_window(key, window):
-                self._timers.clear(key, window, timer.family, timer.tag)
+            for timer in self._timers.list_window_timers(key, window):
+                self._timers.clear_timer(key, window, timer.family, timer.tag)
             for name in self._spec.states:
-                self._cells.clear(CellId(name, key, window))
-            self._endings.forget(key, window)
-            self._lifetimes.end(key, window)
+                self._cells.clear_cell(CellId(name, key, window))
+            self._endings.forget_window(key, window)
+            self._lifetimes.unregister_window(key, window)
             if self._windows is not None:
-                self._windows.close(key, window)
+                self._windows.close_window(key, window)
         self._expiring.clear()
 
 
-def _has_input_ended(now: Now) -> bool:
+def _has_input_ended(now: CurrentTimes) -> bool:
     """Returns whether the input has ended, so that neither on-time nor late elements can arrive."""
     return now.watermark > END_OF_GLOBAL_WINDOW
 
 
-def _is_due(event: Entry, expiry: Entry | None, watermark: Timestamp) -> bool:
+def _is_entry_due(event: Entry, expiry: Entry | None, watermark: Timestamp) -> bool:
     """Returns whether an event-time entry is due: before the next expiry, or without an expiry, at
     the watermark.
     """

@@ -32,7 +32,7 @@ class StatefulSpec:
     timers: bool = True
 
     @states.validator
-    def _check_names(self, attribute: Any, states: dict[str, type[State]]) -> None:
+    def _check_state_names(self, attribute: Any, states: dict[str, type[State]]) -> None:
         for name in states:
             if name.startswith("~"):
                 raise ValueError(

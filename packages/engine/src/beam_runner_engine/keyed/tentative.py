@@ -13,7 +13,7 @@ from beam_runner_engine.keyed.cells import CellDelta, CellId, Range, is_in_range
 from beam_runner_engine.keyed.ports import CellStore
 
 
-class _Draft:
+class _DeltaDraft:
     """Draft of a `CellDelta` with the changes to one cell so far."""
 
     __slots__ = ("added", "cleared", "ranges", "removed")
@@ -24,10 +24,10 @@ class _Draft:
         self.removed: set[bytes] = set()
         self.added: dict[bytes, list[Any]] = {}
 
-    def hides(self, subkey: bytes) -> bool:
+    def hides_subkey(self, subkey: bytes) -> bool:
         return self.cleared or subkey in self.removed or is_in_ranges(subkey, self.ranges)
 
-    def delta(self) -> CellDelta:
+    def build_delta(self) -> CellDelta:
         added = {subkey: tuple(values) for subkey, values in self.added.items()}
         return CellDelta(self.cleared, tuple(self.ranges), frozenset(self.removed), added)
 
@@ -39,21 +39,21 @@ class TentativeCells:
 
     def __init__(self, store: CellStore) -> None:
         self._store = store
-        self._drafts: dict[CellId, _Draft] = {}
+        self._drafts: dict[CellId, _DeltaDraft] = {}
         self._fetched: dict[tuple[CellId, bytes], Sequence[Any] | None] = {}
 
-    def read(self, cell: CellId, subkey: bytes = b"") -> Sequence[Any] | None:
+    def read_values(self, cell: CellId, subkey: bytes = b"") -> Sequence[Any] | None:
         """Returns the values at a subkey in the order of adding, or None if the subkey is absent."""
         draft = self._drafts.get(cell)
         if draft is None:
-            return self._fetch(cell, subkey)
-        base = None if draft.hides(subkey) else self._fetch(cell, subkey)
+            return self._fetch_committed_values(cell, subkey)
+        base = None if draft.hides_subkey(subkey) else self._fetch_committed_values(cell, subkey)
         added = draft.added.get(subkey)
         if added is None:
             return base
         return tuple(added) if not base else (*base, *added)
 
-    def scan(
+    def scan_subkeys(
         self, cell: CellId, start: bytes = b"", end: bytes | None = None
     ) -> Iterator[tuple[bytes, Sequence[Any]]]:
         """Yields subkeys and values from `start` (included) to `end` (excluded; None: no bound),
@@ -61,56 +61,56 @@ class TentativeCells:
 
         Don't change the cell while the iterator is in use.
         """
-        stored = self._store.scan(cell, start, end)
+        stored = self._store.scan_subkeys(cell, start, end)
         draft = self._drafts.get(cell)
         if draft is None:
             yield from stored
             return
         yield from scan_with_layer(stored, draft, start, end)
 
-    def append(self, cell: CellId, values: Iterable[Any], subkey: bytes = b"") -> None:
+    def append_values(self, cell: CellId, values: Iterable[Any], subkey: bytes = b"") -> None:
         """Appends values at a subkey. The subkey exists afterwards, even without values."""
-        self._draft(cell).added.setdefault(subkey, []).extend(values)
+        self._get_draft(cell).added.setdefault(subkey, []).extend(values)
 
-    def replace(self, cell: CellId, values: Iterable[Any], subkey: bytes = b"") -> None:
+    def replace_values(self, cell: CellId, values: Iterable[Any], subkey: bytes = b"") -> None:
         """Replaces the values at a subkey."""
-        draft = self._draft(cell)
+        draft = self._get_draft(cell)
         draft.added[subkey] = list(values)
         if not draft.cleared:
             draft.removed.add(subkey)
 
-    def remove(self, cell: CellId, subkey: bytes = b"") -> None:
+    def remove_subkey(self, cell: CellId, subkey: bytes = b"") -> None:
         """Removes a subkey."""
-        draft = self._draft(cell)
+        draft = self._get_draft(cell)
         draft.added.pop(subkey, None)
         if not draft.cleared:
             draft.removed.add(subkey)
 
     def remove_range(self, cell: CellId, start: bytes, end: bytes | None) -> None:
         """Removes all subkeys from `start` (included) to `end` (excluded; None: no bound)."""
-        draft = self._draft(cell)
+        draft = self._get_draft(cell)
         for subkey in [s for s in draft.added if is_in_ranges(s, ((start, end),))]:
             del draft.added[subkey]
         if not draft.cleared:
             draft.ranges.append((start, end))
 
-    def clear(self, cell: CellId) -> None:
+    def clear_cell(self, cell: CellId) -> None:
         """Removes all subkeys of a cell."""
-        draft = self._drafts[cell] = _Draft()
+        draft = self._drafts[cell] = _DeltaDraft()
         draft.cleared = True
 
-    def deltas(self) -> dict[CellId, CellDelta]:
+    def list_deltas(self) -> dict[CellId, CellDelta]:
         """Returns the changes of all changed cells, for the host to commit."""
-        return {cell: draft.delta() for cell, draft in self._drafts.items()}
+        return {cell: draft.build_delta() for cell, draft in self._drafts.items()}
 
-    def _fetch(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
+    def _fetch_committed_values(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
         place = (cell, subkey)
         if place not in self._fetched:
-            self._fetched[place] = self._store.read(cell, subkey)
+            self._fetched[place] = self._store.read_values(cell, subkey)
         return self._fetched[place]
 
-    def _draft(self, cell: CellId) -> _Draft:
+    def _get_draft(self, cell: CellId) -> _DeltaDraft:
         draft = self._drafts.get(cell)
         if draft is None:
-            draft = self._drafts[cell] = _Draft()
+            draft = self._drafts[cell] = _DeltaDraft()
         return draft

@@ -14,7 +14,7 @@ from beam_runner_model.times import Timestamp
 
 from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.holds import Holds
+from beam_runner_engine.keyed.holds import WatermarkHolds
 from beam_runner_engine.keyed.records import decode_record, encode_record
 from beam_runner_engine.keyed.references import pack_reference, unpack_reference
 from beam_runner_engine.keyed.tentative import TentativeCells
@@ -71,7 +71,11 @@ class TimerTable:
     """
 
     def __init__(
-        self, cells: TentativeCells, event_time: Agenda, processing_time: Agenda, holds: Holds
+        self,
+        cells: TentativeCells,
+        event_time: Agenda,
+        processing_time: Agenda,
+        holds: WatermarkHolds,
     ) -> None:
         self._cells = cells
         self._agendas = {
@@ -81,85 +85,85 @@ class TimerTable:
         self._holds = holds
         self._touched: dict[tuple[bytes, bytes], dict[tuple[str, str], Timer | None]] = {}
 
-    def set(self, timer: Timer) -> None:
+    def set_timer(self, timer: Timer) -> None:
         """Sets a timer, and replaces a timer with the same key, window, family and tag."""
-        before = self.get(timer.key, timer.window, timer.family, timer.tag)
-        self._touch(timer.key, timer.window)[timer.family, timer.tag] = timer
+        before = self.get_timer(timer.key, timer.window, timer.family, timer.tag)
+        self._get_changed_timers(timer.key, timer.window)[timer.family, timer.tag] = timer
         if before is not None:
-            self._agendas[before.domain].remove(before.fire_time, _build_reference(before))
-        self._agendas[timer.domain].add(timer.fire_time, _build_reference(timer))
-        self._holds.move(None if before is None else before.hold, timer.hold)
+            self._agendas[before.domain].remove_entry(before.fire_time, _build_reference(before))
+        self._agendas[timer.domain].add_entry(timer.fire_time, _build_reference(timer))
+        self._holds.move_hold(None if before is None else before.hold, timer.hold)
 
-    def get(self, key: bytes, window: bytes, family: str, tag: str) -> Timer | None:
+    def get_timer(self, key: bytes, window: bytes, family: str, tag: str) -> Timer | None:
         """Returns a timer, or None if the timer is not set."""
-        touched = self._touch(key, window)
+        touched = self._get_changed_timers(key, window)
         try:
             return touched[family, tag]
         except KeyError:
-            stored = self._stored(key, window, family, tag)
+            stored = self._read_stored_timer(key, window, family, tag)
             timer = touched[family, tag] = (
                 None if stored is None else _decode_timer(key, window, family, tag, stored)
             )
             return timer
 
-    def clear(self, key: bytes, window: bytes, family: str, tag: str) -> Timer | None:
+    def clear_timer(self, key: bytes, window: bytes, family: str, tag: str) -> Timer | None:
         """Clears a timer and returns it, or returns None if the timer is not set."""
-        timer = self.get(key, window, family, tag)
+        timer = self.get_timer(key, window, family, tag)
         if timer is not None:
-            self._agendas[timer.domain].remove(timer.fire_time, _build_reference(timer))
-            self._forget(timer)
+            self._agendas[timer.domain].remove_entry(timer.fire_time, _build_reference(timer))
+            self._forget_timer(timer)
         return timer
 
-    def list_for_window(self, key: bytes, window: bytes) -> list[Timer]:
+    def list_window_timers(self, key: bytes, window: bytes) -> list[Timer]:
         """Returns all timers of a key's window, ordered by family and tag."""
         names = set(self._touched.get((key, window), ()))
-        for name, _ in self._cells.scan(CellId(_TIMERS, key, window)):
+        for name, _ in self._cells.scan_subkeys(CellId(_TIMERS, key, window)):
             family, tag = (part.decode() for part in unpack_reference(name))
             names.add((family, tag))
-        timers = (self.get(key, window, *name) for name in sorted(names))
+        timers = (self.get_timer(key, window, *name) for name in sorted(names))
         return [timer for timer in timers if timer is not None]
 
-    def take(self, reference: tuple[bytes, ...]) -> Timer:
+    def take_timer(self, reference: tuple[bytes, ...]) -> Timer:
         """Removes and returns a timer whose agenda entry was already removed.
 
         Raises:
             ValueError: If the store has no such timer.
         """
         _, key, window, family, tag = reference
-        timer = self.get(key, window, family.decode(), tag.decode())
+        timer = self.get_timer(key, window, family.decode(), tag.decode())
         if timer is None:
             raise ValueError(
                 f"Timer {family!r} of key {key!r} is due, but the state store has no record of it"
             )
-        self._forget(timer)
+        self._forget_timer(timer)
         return timer
 
-    def save(self) -> None:
+    def save_timers(self) -> None:
         """Writes the changed timers to the cells. Don't use the table after this call."""
         for (key, window), timers in self._touched.items():
             cell = CellId(_TIMERS, key, window)
             for name, timer in timers.items():
-                before = self._stored(key, window, *name)
+                before = self._read_stored_timer(key, window, *name)
                 after = None if timer is None else _encode_timer(timer)
                 if after is None and before is not None:
-                    self._cells.remove(cell, _encode_name(*name))
+                    self._cells.remove_subkey(cell, _encode_name(*name))
                 elif after is not None and after != before:
-                    self._cells.replace(cell, (after,), _encode_name(*name))
+                    self._cells.replace_values(cell, (after,), _encode_name(*name))
 
-    def _touch(self, key: bytes, window: bytes) -> dict[tuple[str, str], Timer | None]:
+    def _get_changed_timers(self, key: bytes, window: bytes) -> dict[tuple[str, str], Timer | None]:
         place = (key, window)
         touched = self._touched.get(place)
         if touched is None:
             touched = self._touched[place] = {}
         return touched
 
-    def _stored(self, key: bytes, window: bytes, family: str, tag: str) -> bytes | None:
-        stored = self._cells.read(CellId(_TIMERS, key, window), _encode_name(family, tag))
+    def _read_stored_timer(self, key: bytes, window: bytes, family: str, tag: str) -> bytes | None:
+        stored = self._cells.read_values(CellId(_TIMERS, key, window), _encode_name(family, tag))
         return stored[0] if stored else None
 
-    def _forget(self, timer: Timer) -> None:
+    def _forget_timer(self, timer: Timer) -> None:
         self._touched[timer.key, timer.window][timer.family, timer.tag] = None
-        self._holds.move(timer.hold, None)
+        self._holds.move_hold(timer.hold, None)
 
 
 def _encode_name(family: str, tag: str) -> bytes:

@@ -1,6 +1,6 @@
 """State machines of simple triggers; the states are immutable plain values.
 
-All machines implement the protocol `Machine`, and `composite_triggers` combines them. An `Instant`
+All machines implement the protocol `TriggerMachine`, and `composite_triggers` combines them. An `TriggerTime`
 holds everything that a trigger knows about time. The members of a machine:
 
 - `initial`: the state before the first element.
@@ -35,26 +35,26 @@ State: TypeAlias = Any
 """State of a machine: None, a number, or a tuple of states."""
 
 
-class Instant(NamedTuple):
+class TriggerTime(NamedTuple):
     """Time as a trigger sees it: whether the window has ended, and the processing time (ms)."""
 
     ended: bool
     processing_time: Timestamp
 
 
-class Machine(Protocol):
+class TriggerMachine(Protocol):
     """State machine of a trigger. The module docstring describes the members."""
 
     @property
     def initial(self) -> State: ...
     @property
     def watches_end(self) -> bool: ...
-    def add(self, state: State, count: int, at: Instant) -> State: ...
-    def ready(self, state: State, at: Instant) -> bool: ...
-    def fire(self, state: State, at: Instant) -> tuple[State, bool]: ...
-    def merge(self, states: Sequence[State], at: Instant) -> State: ...
-    def reopen(self, at: Instant) -> tuple[State] | None: ...
-    def next_wake(self, state: State) -> Timestamp | None: ...
+    def add_elements(self, state: State, count: int, at: TriggerTime) -> State: ...
+    def is_ready(self, state: State, at: TriggerTime) -> bool: ...
+    def fire_trigger(self, state: State, at: TriggerTime) -> tuple[State, bool]: ...
+    def merge_states(self, states: Sequence[State], at: TriggerTime) -> State: ...
+    def reopen_trigger(self, at: TriggerTime) -> tuple[State] | None: ...
+    def get_next_wake(self, state: State) -> Timestamp | None: ...
 
 
 STATELESS_READINESS: dict[type, tuple[bool, bool]] = {
@@ -66,7 +66,7 @@ STATELESS_READINESS: dict[type, tuple[bool, bool]] = {
 """Readiness of each stateless trigger before and after the end of the window."""
 
 
-class StatelessMachine:
+class StatelessTriggerMachine:
     """Machine of triggers without state that never finish, see `STATELESS_READINESS`."""
 
     initial: State = None
@@ -75,26 +75,26 @@ class StatelessMachine:
         self._ready = ready
         self.watches_end = ready == (False, True)
 
-    def add(self, state: State, count: int, at: Instant) -> State:
+    def add_elements(self, state: State, count: int, at: TriggerTime) -> State:
         return None
 
-    def ready(self, state: State, at: Instant) -> bool:
+    def is_ready(self, state: State, at: TriggerTime) -> bool:
         return self._ready[at.ended]
 
-    def fire(self, state: State, at: Instant) -> tuple[State, bool]:
+    def fire_trigger(self, state: State, at: TriggerTime) -> tuple[State, bool]:
         return None, False
 
-    def merge(self, states: Sequence[State], at: Instant) -> State:
+    def merge_states(self, states: Sequence[State], at: TriggerTime) -> State:
         return None
 
-    def reopen(self, at: Instant) -> tuple[State] | None:
+    def reopen_trigger(self, at: TriggerTime) -> tuple[State] | None:
         return (None,)
 
-    def next_wake(self, state: State) -> Timestamp | None:
+    def get_next_wake(self, state: State) -> Timestamp | None:
         return None
 
 
-class CountMachine:
+class AfterCountMachine:
     """Machine of `AfterCount`. The state is the number of elements so far."""
 
     initial: State = 0
@@ -103,26 +103,26 @@ class CountMachine:
     def __init__(self, count: int) -> None:
         self._count = count
 
-    def add(self, state: State, count: int, at: Instant) -> State:
+    def add_elements(self, state: State, count: int, at: TriggerTime) -> State:
         return state + count
 
-    def ready(self, state: State, at: Instant) -> bool:
+    def is_ready(self, state: State, at: TriggerTime) -> bool:
         return bool(state >= self._count)
 
-    def fire(self, state: State, at: Instant) -> tuple[State, bool]:
+    def fire_trigger(self, state: State, at: TriggerTime) -> tuple[State, bool]:
         return state, True
 
-    def merge(self, states: Sequence[State], at: Instant) -> State:
+    def merge_states(self, states: Sequence[State], at: TriggerTime) -> State:
         return sum(states)
 
-    def reopen(self, at: Instant) -> tuple[State] | None:
+    def reopen_trigger(self, at: TriggerTime) -> tuple[State] | None:
         return None
 
-    def next_wake(self, state: State) -> Timestamp | None:
+    def get_next_wake(self, state: State) -> Timestamp | None:
         return None
 
 
-class ProcessingTimeMachine:
+class AfterProcessingTimeMachine:
     """Machine of `AfterProcessingTime`. The state is the firing time (processing time, ms), or None
     before the first element.
     """
@@ -133,25 +133,25 @@ class ProcessingTimeMachine:
     def __init__(self, transforms: tuple[Delay | AlignTo, ...]) -> None:
         self._transforms = transforms
 
-    def add(self, state: State, count: int, at: Instant) -> State:
-        return self._firing_time(at.processing_time) if state is None else state
+    def add_elements(self, state: State, count: int, at: TriggerTime) -> State:
+        return self._compute_firing_time(at.processing_time) if state is None else state
 
-    def ready(self, state: State, at: Instant) -> bool:
+    def is_ready(self, state: State, at: TriggerTime) -> bool:
         return state is not None and at.processing_time >= state
 
-    def fire(self, state: State, at: Instant) -> tuple[State, bool]:
+    def fire_trigger(self, state: State, at: TriggerTime) -> tuple[State, bool]:
         return state, True
 
-    def merge(self, states: Sequence[State], at: Instant) -> State:
+    def merge_states(self, states: Sequence[State], at: TriggerTime) -> State:
         return min((state for state in states if state is not None), default=None)
 
-    def reopen(self, at: Instant) -> tuple[State] | None:
+    def reopen_trigger(self, at: TriggerTime) -> tuple[State] | None:
         return None
 
-    def next_wake(self, state: State) -> Timestamp | None:
+    def get_next_wake(self, state: State) -> Timestamp | None:
         return state
 
-    def _firing_time(self, time: Timestamp) -> Timestamp:
+    def _compute_firing_time(self, time: Timestamp) -> Timestamp:
         for transform in self._transforms:
             match transform:
                 case Delay(delay):

@@ -30,20 +30,20 @@ class WindowFactory:
         self._initial = initial
         self._decoded: dict[bytes, tuple[Window, Timestamp]] = {}
 
-    def decode(self, data: bytes) -> Window:
+    def decode_window_bytes(self, data: bytes) -> Window:
         """Decodes a window."""
-        return self._find(data)[0]
+        return self._decode_with_cache(data)[0]
 
-    def open(self, key: bytes, data: bytes) -> OpenWindow:
+    def open_window(self, key: bytes, data: bytes) -> OpenWindow:
         """Returns a new open window of a key, without elements."""
-        window, closes = self._find(data)
+        window, closes = self._decode_with_cache(data)
         return OpenWindow(key, window, data, closes, self._initial)
 
     def compute_closing_time(self, window: Window) -> Timestamp:
         """Returns the smallest watermark (ms) at which a window is expired."""
         return get_passing_watermark(self._strategy.expiry(window))
 
-    def _find(self, data: bytes) -> tuple[Window, Timestamp]:
+    def _decode_with_cache(self, data: bytes) -> tuple[Window, Timestamp]:
         found = self._decoded.get(data)
         if found is None:
             window = decode_window(self._strategy.window_coder, data)
@@ -61,39 +61,39 @@ class SeparateWindowTable:
         self._stored: set[tuple[bytes, bytes]] = set()
         self._closed: set[tuple[bytes, bytes]] = set()
 
-    def enter(self, key: bytes, data: bytes) -> OpenWindow:
+    def open_window(self, key: bytes, data: bytes) -> OpenWindow:
         """Returns a key's window, and opens the window if necessary."""
-        window = self.get(key, data)
+        window = self.get_window(key, data)
         if window is None:
-            window = self._open[key, data] = self._windows.open(key, data)
+            window = self._open[key, data] = self._windows.open_window(key, data)
         return window
 
-    def get(self, key: bytes, data: bytes) -> OpenWindow | None:
+    def get_window(self, key: bytes, data: bytes) -> OpenWindow | None:
         """Returns a key's window, or None if the window is not open."""
         place = (key, data)
         window = self._open.get(place)
         if window is None and place not in self._closed:
-            kept = self._cells.read(CellId(_WINDOW, key, data))
+            kept = self._cells.read_values(CellId(_WINDOW, key, data))
             if kept:
-                window = self._open[place] = self._windows.open(key, data)
-                window.restore(decode_record(kept[0]))
+                window = self._open[place] = self._windows.open_window(key, data)
+                window.restore_attributes(decode_record(kept[0]))
                 self._stored.add(place)
         return window
 
-    def close(self, window: OpenWindow) -> None:
+    def close_window(self, window: OpenWindow) -> None:
         """Removes a closed window."""
         self._open.pop((window.key, window.encoded))
         self._closed.add((window.key, window.encoded))
 
-    def windows(self) -> Iterator[OpenWindow]:
+    def list_open_windows(self) -> Iterator[OpenWindow]:
         """Returns the open windows that this bundle accessed."""
         return iter(self._open.values())
 
-    def save(self) -> None:
+    def save_windows(self) -> None:
         """Writes the windows that this bundle accessed."""
         for key, data in sorted(self._stored - self._open.keys()):
-            self._cells.remove(CellId(_WINDOW, key, data))
+            self._cells.remove_subkey(CellId(_WINDOW, key, data))
         for (key, data), window in self._open.items():
-            self._cells.replace(
-                CellId(_WINDOW, key, data), (encode_record(window.stored_values()),)
+            self._cells.replace_values(
+                CellId(_WINDOW, key, data), (encode_record(window.list_stored_attributes()),)
             )

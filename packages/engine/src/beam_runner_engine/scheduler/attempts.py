@@ -8,15 +8,15 @@ import attrs
 from beam_runner_model.windows import Window
 
 from beam_runner_engine.scheduler.commands import Bundle, Input, OpenBundles
-from beam_runner_engine.scheduler.readiness import Opening
+from beam_runner_engine.scheduler.readiness import BundleOpening
 from beam_runner_engine.scheduler.side_inputs import create_views
-from beam_runner_engine.scheduler.splits import are_whole, must_checkpoint
+from beam_runner_engine.scheduler.splits import are_exempt_from_drain, must_checkpoint
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import set_wakes
 
 
-def open_bundle(state: SchedulerState, stage: StageState, opening: Opening) -> Bundle:
+def open_bundle(state: SchedulerState, stage: StageState, opening: BundleOpening) -> Bundle:
     """Opens a bundle for work that was taken from the queues, and returns its first attempt."""
     draining = state.phase is Phase.DRAINING
     truncate = draining and stage.spec.splittable
@@ -41,7 +41,7 @@ def open_bundle(state: SchedulerState, stage: StageState, opening: Opening) -> B
         stage=stage.number,
         work=opening.work,
         views=views,
-        truncated=truncate or are_whole(opening.work),
+        truncated=truncate or are_exempt_from_drain(opening.work),
     )
     stage.open += 1
     stage.running += len(opening.work)
@@ -137,4 +137,4 @@ def _separate_whole_work(
     record.truncated = True
     record.bundle = attrs.evolve(record.bundle, inputs=tuple(build_inputs(whole, truncate=False)))
     shard, end = record.bundle.shard, record.bundle.end_watermark
-    return (open_bundle(state, stage, Opening(shard, rest, end)),)
+    return (open_bundle(state, stage, BundleOpening(shard, rest, end)),)

@@ -18,7 +18,7 @@ from beam_runner_engine.scheduler.commands import (
     FinalizeBundles,
     OpenBundles,
 )
-from beam_runner_engine.scheduler.delivery import deliver_data, mark_shard, remove_work
+from beam_runner_engine.scheduler.delivery import deliver_data, mark_shard_as_candidate, remove_work
 from beam_runner_engine.scheduler.events import BundleDone, BundleFailed
 from beam_runner_engine.scheduler.readiness import find_openings, find_producers
 from beam_runner_engine.scheduler.residuals import requeue_residuals
@@ -26,7 +26,7 @@ from beam_runner_engine.scheduler.retries import compute_pause, is_final_failure
 from beam_runner_engine.scheduler.side_inputs import drop_replaced_data, release_views
 from beam_runner_engine.scheduler.state import RETRY, BundleRecord, SchedulerState, StageState
 from beam_runner_engine.scheduler.transitions import Phase
-from beam_runner_engine.scheduler.wakeups import has_wake, set_wakes
+from beam_runner_engine.scheduler.wakeups import has_pending_wake, set_wakes
 from beam_runner_engine.scheduler.watermarks import mark_stale
 
 
@@ -58,7 +58,7 @@ def commit_bundle(state: SchedulerState, event: BundleDone) -> None:
         remove_work(state, stage, work)
     release_views(state, record.views)
     cancel_checkpoint_request(state, stage, event.bundle)
-    mark_shard(state, stage, shard)
+    mark_shard_as_candidate(state, stage, shard)
     resume_producers(state, stage)
     if event.finalize:
         state.commands.append(FinalizeBundles((event.bundle,)))
@@ -77,7 +77,7 @@ def resume_producers(state: SchedulerState, stage: StageState) -> None:
     """
     for producer in find_producers(state, stage):
         if producer.throttled:
-            mark_shard(state, producer, None)
+            mark_shard_as_candidate(state, producer, None)
     mark_stale(state, stage)
 
 
@@ -87,10 +87,10 @@ def _replace_summary(
     known = stage.shards[shard]
     before, known.summary = known.summary, summary
     for time, count in summary.holds:
-        stage.holds.add(time, count)
+        stage.holds.add_time(time, count)
     for time, count in before.holds:
-        stage.holds.remove(time, count)
-    stage.waking += has_wake(summary) - has_wake(before)
+        stage.holds.remove_time(time, count)
+    stage.waking += has_pending_wake(summary) - has_pending_wake(before)
     set_wakes(state, stage, shard, summary)
 
 
@@ -114,7 +114,7 @@ def fail_bundle(state: SchedulerState, event: BundleFailed) -> None:
 def _pause_bundle(state: SchedulerState, record: BundleRecord, pause: Duration) -> None:
     number = record.bundle.number
     record.due = state.now + pause
-    state.clock_wakes.put((record.stage, RETRY, number), record.due)
+    state.clock_wakes.set_time((record.stage, RETRY, number), record.due)
     for stage in get_stages(state, record):
         stage.paused += 1
         cancel_checkpoint_request(state, stage, number)
@@ -124,7 +124,7 @@ def _pause_bundle(state: SchedulerState, record: BundleRecord, pause: Duration) 
 def resume_bundle(state: SchedulerState, record: BundleRecord) -> None:
     """Starts the next attempt at a bundle after its pause."""
     record.due = None
-    state.clock_wakes.put((record.stage, RETRY, record.bundle.number), None)
+    state.clock_wakes.set_time((record.stage, RETRY, record.bundle.number), None)
     for stage in get_stages(state, record):
         stage.paused -= 1
     state.paused -= 1

@@ -33,7 +33,7 @@ def can_split(stage: StageState, record: BundleRecord) -> bool:
         return False
     if stage.spec.joint_shards:
         return len({work.data.facts.shard for work in record.work}) > 1
-    return not stage.spec.keyed and not stage.spec.whole_input
+    return not stage.spec.is_keyed and not stage.spec.whole_input
 
 
 def request_split(state: SchedulerState, record: BundleRecord, fraction: float) -> None:
@@ -62,7 +62,7 @@ def schedule_checkpoint(
     """
     if can_split(stage, record):
         when = max(state.now, began + OUTDATED_AFTER)
-        state.clock_wakes.put((stage.number, BUNDLE, record.bundle.number), when)
+        state.clock_wakes.set_time((stage.number, BUNDLE, record.bundle.number), when)
 
 
 def request_checkpoint(state: SchedulerState, bundle: int) -> None:
@@ -73,12 +73,12 @@ def request_checkpoint(state: SchedulerState, bundle: int) -> None:
     if record.split is None:
         request_split(state, record, 0.0)
     else:
-        state.clock_wakes.put((record.stage, BUNDLE, bundle), state.now + RETRY_REQUEST_AFTER)
+        state.clock_wakes.set_time((record.stage, BUNDLE, bundle), state.now + RETRY_REQUEST_AFTER)
 
 
 def cancel_checkpoint_request(state: SchedulerState, stage: StageState, bundle: int) -> None:
     """Cancels the scheduled checkpoint request of a bundle that closed or was just asked to split."""
-    state.clock_wakes.put((stage.number, BUNDLE, bundle), None)
+    state.clock_wakes.set_time((stage.number, BUNDLE, bundle), None)
 
 
 def is_outdated(record: BundleRecord) -> bool:

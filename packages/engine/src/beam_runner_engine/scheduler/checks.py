@@ -65,7 +65,7 @@ def _check_bundle_event(state: SchedulerState, event: BundleEvent) -> Reaction:
     if isinstance(event, BundleDone) and record.section is not None:
         _check_section_done(state, record.section, event)
     elif isinstance(event, BundleDone):
-        _check_done(state, stage, record, event)
+        _check_bundle_done(state, stage, record, event)
     elif isinstance(event, SectionRefused) and record.section is None:
         raise IllegalEvent(event, f"bundle {event.bundle} is not the bundle of a section")
     elif isinstance(event, SplitDone):
@@ -93,11 +93,11 @@ def _get_bundle_state(state: SchedulerState, event: BundleEvent) -> BundleState:
     return record.state if event.attempt == record.bundle.attempt else BundleState.CLOSED
 
 
-def _check_done(
+def _check_bundle_done(
     state: SchedulerState, stage: StageState, record: BundleRecord, event: BundleDone
 ) -> None:
     name = stage.spec.name
-    if stage.spec.keyed and event.summary is None:
+    if stage.spec.is_keyed and event.summary is None:
         raise IllegalEvent(
             event,
             f"the summary of shard {record.bundle.shard} is missing, but stage {name!r} is keyed",
@@ -107,7 +107,7 @@ def _check_done(
             event,
             f"unexpected shard summary: a bundle of stage {name!r} processes several shards together",
         )
-    if not stage.spec.keyed and event.summary is not None:
+    if not stage.spec.is_keyed and event.summary is not None:
         raise IllegalEvent(event, f"unexpected shard summary: stage {name!r} is not keyed")
     if event.residuals and not stage.spec.splittable:
         raise IllegalEvent(event, f"unexpected residuals: stage {name!r} is not splittable")
@@ -136,7 +136,7 @@ def _check_residuals(stage: StageState, event: Event, residuals: Iterable[Residu
 
 
 def _check_split_shards(stage: StageState, event: SplitDone) -> None:
-    if not stage.spec.keyed:
+    if not stage.spec.is_keyed:
         return
     kept = {part.data.facts.shard for part in event.primary}
     if any(residual.data.facts.shard in kept for residual in event.residuals):
@@ -156,7 +156,7 @@ def _check_outputs(
         if output.collection not in allowed:
             raise IllegalEvent(event, f"{output.collection!r} is not {what}")
         collection = state.collections[output.collection]
-        why = describe_problem(collection.node, output.data)
+        why = describe_missing_facts(collection.node, output.data)
         if why:
             raise IllegalEvent(event, why)
 
@@ -166,7 +166,7 @@ def _check_count(event: Event, data: Data) -> None:
         raise IllegalEvent(event, f"data {data.ref!r} has no elements; omit empty data")
 
 
-def describe_problem(collection: CollectionNode, data: Data) -> str | None:
+def describe_missing_facts(collection: CollectionNode, data: Data) -> str | None:
     """Describes the facts that the readers of a collection need and the data lacks; None for valid data."""
     where = f"data {data.ref!r} of collection {collection.name!r}"
     if data.facts.count < 1:

@@ -6,7 +6,7 @@ from beam_runner_model.times import Timestamp
 
 from beam_runner_engine.scheduler.bundles import resume_bundle
 from beam_runner_engine.scheduler.checkpoints import request_checkpoint
-from beam_runner_engine.scheduler.delivery import mark_shard, queue_work
+from beam_runner_engine.scheduler.delivery import mark_shard_as_candidate, queue_work
 from beam_runner_engine.scheduler.state import BUNDLE, RETRY, SHARD, SchedulerState
 
 
@@ -15,10 +15,10 @@ def advance_clock(state: SchedulerState, now: Timestamp) -> None:
     if now <= state.now:
         return
     state.now = now
-    for number, what, key in state.clock_wakes.pop_due(now):
+    for number, what, key in state.clock_wakes.pop_due_keys(now):
         stage = state.stages[number]
         if what == SHARD:
-            mark_shard(state, stage, key)
+            mark_shard_as_candidate(state, stage, key)
         elif what == BUNDLE:
             request_checkpoint(state, key)
         elif what == RETRY:

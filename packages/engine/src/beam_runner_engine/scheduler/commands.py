@@ -1,4 +1,4 @@
-"""Commands of the scheduler to the host: the records that `Scheduler.handle` returns, in execution
+"""Commands of the scheduler to the host: the records that `Scheduler.handle_event` returns, in execution
 order.
 
 Event times and processing times are in milliseconds.

@@ -13,8 +13,8 @@ from beam_runner_engine.scheduler.pieces import add_piece, add_use, drop_use
 from beam_runner_engine.scheduler.side_inputs import (
     add_side_data,
     add_waiting_work,
-    find_unreadable,
-    group_by_needs,
+    find_unreadable_window,
+    group_by_needed_windows,
 )
 from beam_runner_engine.scheduler.state import SchedulerState, ShardState, StageState, Work
 
@@ -51,7 +51,7 @@ def create_work(
     """
     data = state.pieces[piece].data
     items = []
-    for members, needs in group_by_needs(stage, windows):
+    for members, needs in group_by_needed_windows(stage, windows):
         work = Work(
             number=state.next_work,
             piece=piece,
@@ -66,8 +66,8 @@ def create_work(
         state.next_work += 1
         add_use(state, piece)
         stage.work += 1
-        stage.times.add(work.time)
-        stage.holds.add(work.hold)
+        stage.times.add_time(work.input_hold_time)
+        stage.holds.add_time(work.output_hold_time)
         items.append(work)
     return items
 
@@ -75,14 +75,14 @@ def create_work(
 def remove_work(state: SchedulerState, stage: StageState, work: Work) -> None:
     """Removes finished or replaced work, which then no longer holds the stage's watermarks."""
     stage.work -= 1
-    stage.times.remove(work.time)
-    stage.holds.remove(work.hold)
+    stage.times.remove_time(work.input_hold_time)
+    stage.holds.remove_time(work.output_hold_time)
     drop_use(state, work.piece)
 
 
 def get_shard(stage: StageState, work: Work) -> int | None:
     """Returns the key shard of work in a keyed stage, or None if the stage is not keyed."""
-    return work.data.facts.shard if stage.spec.keyed else None
+    return work.data.facts.shard if stage.spec.is_keyed else None
 
 
 def get_shard_state(stage: StageState, shard: int | None) -> ShardState:
@@ -105,25 +105,25 @@ def queue_unblocked_work(
     """Queues work whose awaited side-input window is now readable. Each item has its shard."""
     for shard, work in freed:
         stage.blocked -= 1
-        stage.shards[shard].blocked.remove(work.time)
+        stage.shards[shard].blocked.remove_time(work.input_hold_time)
         _queue_or_block(state, stage, shard, work)
 
 
 def _queue_or_block(
     state: SchedulerState, stage: StageState, shard: int | None, work: Work
 ) -> None:
-    need = find_unreadable(state, stage, work)
+    need = find_unreadable_window(state, stage, work)
     target = get_shard_state(stage, shard)
     if need is not None:
         add_waiting_work(stage, need, shard, work)
-        target.blocked.add(work.time)
+        target.blocked.add_time(work.input_hold_time)
         stage.blocked += 1
     else:
         target.ready.setdefault(work.piece, []).append(work)
-        mark_shard(state, stage, shard)
+        mark_shard_as_candidate(state, stage, shard)
 
 
-def mark_shard(state: SchedulerState, stage: StageState, shard: int | None) -> None:
+def mark_shard_as_candidate(state: SchedulerState, stage: StageState, shard: int | None) -> None:
     """Marks a shard as a candidate for new bundles, to be checked at the end of the event."""
     stage.candidates[shard] = None
     state.touched[stage.number] = None

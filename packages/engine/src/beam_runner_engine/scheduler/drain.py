@@ -7,12 +7,12 @@ from __future__ import annotations
 from beam_runner_engine.scheduler.bundles import cancel_bundles, resume_bundle
 from beam_runner_engine.scheduler.checkpoints import can_split, request_split
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome
-from beam_runner_engine.scheduler.delivery import mark_shard
+from beam_runner_engine.scheduler.delivery import mark_shard_as_candidate
 from beam_runner_engine.scheduler.splits import must_checkpoint
 from beam_runner_engine.scheduler.state import SchedulerState
 from beam_runner_engine.scheduler.teststream import end_script
 from beam_runner_engine.scheduler.transitions import Phase
-from beam_runner_engine.scheduler.wakeups import resume_all
+from beam_runner_engine.scheduler.wakeups import resume_delayed_work
 
 
 def start_drain(state: SchedulerState) -> None:
@@ -29,9 +29,9 @@ def start_drain(state: SchedulerState) -> None:
         if not script.ended:
             end_script(state, number)
     for stage in state.stages:
-        resume_all(state, stage)
+        resume_delayed_work(state, stage)
         if stage.throttled:
-            mark_shard(state, stage, None)
+            mark_shard_as_candidate(state, stage, None)
     for record in tuple(state.bundles.values()):
         stage = state.stages[record.stage]
         if record.due is not None:

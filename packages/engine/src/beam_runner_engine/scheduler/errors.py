@@ -24,7 +24,7 @@ class HostCodeError(SchedulerError):
     """Error of host code that the scheduler calls: the code raised an error or returned an invalid
     result.
 
-    `Scheduler.handle` catches this error and fails the job with it as the reason.
+    `Scheduler.handle_event` catches this error and fails the job with it as the reason.
     """
 
     def __init__(self, stage: str, code: str, problem: str) -> None:

@@ -1,4 +1,4 @@
-"""Events of a job: the records that `Scheduler.handle` takes.
+"""Events of a job: the records that `Scheduler.handle_event` takes.
 
 Event times and processing times are in milliseconds. Events identify bundles by number and attempt,
 so the scheduler recognizes and ignores duplicate and late events.

@@ -117,17 +117,17 @@ def _check_stage(stage: StageSpec) -> None:
         raise GraphError(
             f"{where} is a GROUPING stage, which can't be splittable or have side inputs"
         )
-    if stage.joint_shards and not (stage.keyed and stage.whole_input):
+    if stage.joint_shards and not (stage.is_keyed and stage.whole_input):
         raise GraphError(
             f"{where} can't have joint shards: the stage must be keyed and have whole_input"
         )
-    if stage.joint_pieces and (stage.keyed or stage.splittable or stage.whole_input):
+    if stage.joint_pieces and (stage.is_keyed or stage.splittable or stage.whole_input):
         raise GraphError(
             f"{where} can't join pieces: the stage must not be keyed, splittable or have whole_input"
         )
-    if stage.keyed and stage.splittable:
+    if stage.is_keyed and stage.splittable:
         raise GraphError(f"{where} is keyed, so the stage can't be splittable")
-    if stage.spans and stage.keyed and not stage.whole_input:
+    if stage.spans and stage.is_keyed and not stage.whole_input:
         raise GraphError(
             f"{where} can't be in a section: a keyed stage in a section must have whole_input"
         )
@@ -218,7 +218,7 @@ def _build_collections(spec: GraphSpec, stages: tuple[StageSpec, ...]) -> dict[s
             producers=tuple(numbers),
             consumers=tuple(consumers.get(name, ())),
             side_consumers=tuple(side_consumers.get(name, ())),
-            keyed=any(stages[number].keyed for number in consumers.get(name, ())),
+            keyed=any(stages[number].is_keyed for number in consumers.get(name, ())),
         )
         for name, numbers in producers.items()
     }

@@ -28,7 +28,7 @@ class CountedTimes:
         """Returns the number of distinct times."""
         return len(self._counts)
 
-    def add(self, time: Timestamp, count: int = 1) -> None:
+    def add_time(self, time: Timestamp, count: int = 1) -> None:
         """Adds a time `count` times."""
         before = self._counts.get(time)
         if before is None:
@@ -37,7 +37,7 @@ class CountedTimes:
         else:
             self._counts[time] = before + count
 
-    def remove(self, time: Timestamp, count: int = 1) -> None:
+    def remove_time(self, time: Timestamp, count: int = 1) -> None:
         """Removes a time `count` times.
 
         Raises:
@@ -56,7 +56,7 @@ class CountedTimes:
             self._heap = list(self._counts)
             heapify(self._heap)
 
-    def min(self) -> Timestamp:
+    def get_earliest_time(self) -> Timestamp:
         """Returns the earliest time (ms), or `MAX_TIMESTAMP` if the multiset is empty."""
         heap = self._heap
         while heap and heap[0] not in self._counts:
@@ -76,7 +76,7 @@ class KeyedMinimum(Generic[Key]):
     def __len__(self) -> int:
         return len(self._times)
 
-    def put(self, key: Key, time: Timestamp | None) -> None:
+    def set_time(self, key: Key, time: Timestamp | None) -> None:
         """Sets the time of a key (ms), or removes the key if the time is None."""
         if time is None:
             self._times.pop(key, None)
@@ -87,22 +87,22 @@ class KeyedMinimum(Generic[Key]):
             self._heap = [(time, key) for key, time in self._times.items()]
             heapify(self._heap)
 
-    def min(self) -> Timestamp:
+    def get_earliest_time(self) -> Timestamp:
         """Returns the earliest time (ms) of all keys, or `MAX_TIMESTAMP` if the map is empty."""
-        self._drop_stale()
+        self._drop_stale_entries()
         return self._heap[0][0] if self._heap else MAX_TIMESTAMP
 
-    def pop_due(self, time: Timestamp) -> Iterator[Key]:
+    def pop_due_keys(self, time: Timestamp) -> Iterator[Key]:
         """Removes and yields the keys with a time of at most `time` (ms), earliest first."""
         while True:
-            self._drop_stale()
+            self._drop_stale_entries()
             if not self._heap or self._heap[0][0] > time:
                 return
             key = heappop(self._heap)[1]
             del self._times[key]
             yield key
 
-    def _drop_stale(self) -> None:
+    def _drop_stale_entries(self) -> None:
         heap, times = self._heap, self._times
         while heap and times.get(heap[0][1]) != heap[0][0]:
             heappop(heap)

@@ -41,7 +41,7 @@ class OvertakenData:
 
 
 class WatermarkChecker:
-    """Wrapper of `Scheduler.handle` that checks the data in events and commands, without changing
+    """Wrapper of `Scheduler.handle_event` that checks the data in events and commands, without changing
     them.
 
     The check can start at any time. Data that was delivered before the start is not checked.
@@ -51,14 +51,14 @@ class WatermarkChecker:
         self._on_time: dict[Data, None] = {}
         self._found: list[OvertakenData] = []
 
-    def handle(self, scheduler: Scheduler, event: Event) -> tuple[Command, ...]:
+    def handle_event(self, scheduler: Scheduler, event: Event) -> tuple[Command, ...]:
         """Handles an event with the scheduler, and returns the scheduler's commands."""
         state = scheduler.state
         if isinstance(event, BundleDone) and _is_bundle_open(state, event):
             stages = _get_stages(state, event)
             for output in event.outputs:
                 self._check_output(state, output, stages)
-        commands = scheduler.handle(event)
+        commands = scheduler.handle_event(event)
         for command in commands:
             match command:
                 case OpenBundles(_, bundles):
@@ -83,7 +83,7 @@ class WatermarkChecker:
         self._on_time[output.data] = None
         for number in state.collections[output.collection].node.consumers:
             reader = state.stages[number]
-            watermark = reader.upstream.min()
+            watermark = reader.upstream.get_earliest_time()
             if watermark > time:
                 self._found.append(
                     OvertakenData(reader.spec.name, output.collection, time, watermark)

@@ -174,7 +174,7 @@ class SectionPolicy(Protocol):
     Implementations must be deterministic and picklable. If a method raises an error, the job fails.
     """
 
-    def opens(self, section: SectionFacts) -> bool:
+    def should_open_section(self, section: SectionFacts) -> bool:
         """Returns whether to run the section as one bundle. Otherwise, its stages get separate
         bundles.
         """
@@ -191,7 +191,7 @@ class DefaultSectionPolicy:
     least_bytes: int = 0
     growing: bool = False
 
-    def opens(self, section: SectionFacts) -> bool:
+    def should_open_section(self, section: SectionFacts) -> bool:
         """Returns whether the larger of work and input size reaches `least_bytes`."""
         if section.work is None and self.growing:
             return True

@@ -13,14 +13,14 @@ from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
 from beam_runner_engine.scheduler.splits import divide_work
 from beam_runner_engine.scheduler.state import SchedulerState, ShardState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
-from beam_runner_engine.scheduler.wakeups import is_due
+from beam_runner_engine.scheduler.wakeups import is_shard_due
 
 _MAX_PIECES = 1_000
 """Maximum number of queued pieces to divide at once, which bounds the cost for long queues."""
 
 
 @attrs.frozen
-class Opening:
+class BundleOpening:
     """Bundle to open.
 
     Attributes:
@@ -34,7 +34,7 @@ class Opening:
     end_watermark: Timestamp
 
 
-def find_openings(state: SchedulerState, stage: StageState) -> Iterator[Opening]:
+def find_openings(state: SchedulerState, stage: StageState) -> Iterator[BundleOpening]:
     """Yields the bundles of a stage that can be opened now, and removes their work from the queues.
 
     Checks only shards that changed since the last call.
@@ -43,21 +43,21 @@ def find_openings(state: SchedulerState, stage: StageState) -> Iterator[Opening]
     return _join_shards(found, state.limits.joint_bytes) if stage.spec.joint_shards else found
 
 
-def _find_openings_by_shard(state: SchedulerState, stage: StageState) -> Iterator[Opening]:
+def _find_openings_by_shard(state: SchedulerState, stage: StageState) -> Iterator[BundleOpening]:
     candidates, stage.candidates = stage.candidates, {}
     for shard in candidates:
         known = stage.shards[shard]
         if stage.spec.whole_input and (known.blocked or stage.seen_upstream < MAX_TIMESTAMP):
             continue
-        if stage.spec.keyed:
+        if stage.spec.is_keyed:
             yield from _find_keyed_opening(state, stage, shard, known)
         else:
             yield from _find_ordinary_openings(state, stage, known)
 
 
-def _join_shards(openings: Iterable[Opening], most_bytes: int) -> Iterator[Opening]:
+def _join_shards(openings: Iterable[BundleOpening], most_bytes: int) -> Iterator[BundleOpening]:
     """Combines complete shards into bundles, in order, up to `most_bytes` per bundle."""
-    joint: Opening | None = None
+    joint: BundleOpening | None = None
     filled = 0
     for opening in openings:
         size = sum(work.data.facts.size for work in opening.work)
@@ -74,27 +74,29 @@ def _join_shards(openings: Iterable[Opening], most_bytes: int) -> Iterator[Openi
 
 def _find_keyed_opening(
     state: SchedulerState, stage: StageState, shard: int | None, known: ShardState
-) -> Iterator[Opening]:
+) -> Iterator[BundleOpening]:
     if known.open:
         return
-    watermark = min(stage.seen_upstream, known.blocked.min())
-    if known.ready or is_due(known, watermark, state.now):
-        yield Opening(shard, _take_work(known, len(known.ready)), max(watermark, known.watermark))
+    watermark = min(stage.seen_upstream, known.blocked.get_earliest_time())
+    if known.ready or is_shard_due(known, watermark, state.now):
+        yield BundleOpening(
+            shard, _take_work(known, len(known.ready)), max(watermark, known.watermark)
+        )
 
 
 def _find_ordinary_openings(
     state: SchedulerState, stage: StageState, known: ShardState
-) -> Iterator[Opening]:
+) -> Iterator[BundleOpening]:
     queue = list(islice(known.ready.values(), _MAX_PIECES))
-    if not queue or _must_throttle(state, stage, queue):
+    if not queue or _must_throttle_residuals(state, stage, queue):
         return
     if stage.spec.whole_input:
-        yield Opening(None, _take_work(known, len(known.ready)), stage.input)
+        yield BundleOpening(None, _take_work(known, len(known.ready)), stage.input)
         return
     if stage.open >= state.limits.bundles_per_stage:
         return
-    if stage.spec.joint_pieces and _can_share(queue, state.limits.joint_bytes):
-        yield Opening(None, _take_work(known, len(queue)), stage.input)
+    if stage.spec.joint_pieces and _can_share_bundle(queue, state.limits.joint_bytes):
+        yield BundleOpening(None, _take_work(known, len(queue)), stage.input)
         return
     for alike in _split_by_kind(state, queue):
         most = state.limits.bundles_per_stage - stage.open
@@ -102,7 +104,7 @@ def _find_ordinary_openings(
             return
         counts = divide_work(state, stage, [items[0].data.facts for items in alike], most)
         for count in counts:
-            yield Opening(None, _take_work(known, count), stage.input)
+            yield BundleOpening(None, _take_work(known, count), stage.input)
         if sum(counts) < len(alike):
             return
 
@@ -121,7 +123,7 @@ def _split_by_kind(state: SchedulerState, queue: list[list[Work]]) -> Iterator[l
         yield list(pieces)
 
 
-def _can_share(queue: list[list[Work]], most_bytes: int) -> bool:
+def _can_share_bundle(queue: list[list[Work]], most_bytes: int) -> bool:
     """Returns whether all queued pieces can share a bundle: they are small, and none is a residual."""
     size = sum(items[0].data.facts.size for items in queue)
     return size <= most_bytes and not any(work.residual for items in queue for work in items)
@@ -133,7 +135,9 @@ def _take_work(known: ShardState, count: int) -> list[Work]:
     return [item for items in pieces for item in items]
 
 
-def _must_throttle(state: SchedulerState, stage: StageState, queue: list[list[Work]]) -> bool:
+def _must_throttle_residuals(
+    state: SchedulerState, stage: StageState, queue: list[list[Work]]
+) -> bool:
     """Returns whether residuals must wait because a busy consumer has a large backlog."""
     stage.throttled = (
         stage.spec.splittable

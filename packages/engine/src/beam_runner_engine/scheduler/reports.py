@@ -51,7 +51,7 @@ class StageReport:
 
 
 @attrs.frozen
-class Retry:
+class RetryReport:
     """Open bundle with at least one failed attempt.
 
     Attributes:
@@ -89,10 +89,10 @@ def report_stage(stage: StageState) -> StageReport:
     )
 
 
-def list_retries(records: Iterable[BundleRecord]) -> tuple[Retry, ...]:
+def list_retries(records: Iterable[BundleRecord]) -> tuple[RetryReport, ...]:
     """Returns a report about each bundle with failed attempts."""
     return tuple(
-        Retry(
+        RetryReport(
             record.bundle,
             record.failures.attempts,
             record.failures.last,

@@ -80,11 +80,11 @@ def compute_pause(state: SchedulerState, failures: FailureRecord) -> Duration:
         return 0
     match failures.last.kind:
         case FailureKind.USER:
-            return limits.pauses.after(failures.user)
+            return limits.pauses.compute_pause(failures.user)
         case FailureKind.OUTSIDE:
-            return limits.pauses.after(failures.outside - 1)
+            return limits.pauses.compute_pause(failures.outside - 1)
         case FailureKind.UNAVAILABLE:
-            return limits.outage_pauses.after(failures.outages)
+            return limits.outage_pauses.compute_pause(failures.outages)
         case FailureKind.PERMANENT:
             raise AssertionError("A permanent failure has no next attempt")
 

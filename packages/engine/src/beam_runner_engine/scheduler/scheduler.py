@@ -8,7 +8,7 @@ from beam_runner_model.waits import Wait
 
 from beam_runner_engine.scheduler.attempts import restart_attempts
 from beam_runner_engine.scheduler.bundles import commit_bundle, fail_bundle, fail_job
-from beam_runner_engine.scheduler.checks import check_event, describe_problem
+from beam_runner_engine.scheduler.checks import check_event, describe_missing_facts
 from beam_runner_engine.scheduler.clock import advance_clock
 from beam_runner_engine.scheduler.commands import Bundle, Command, ReleaseData, SplitBundle
 from beam_runner_engine.scheduler.delivery import deliver_data
@@ -37,7 +37,7 @@ from beam_runner_engine.scheduler.policy import (
     SplittingPolicy,
 )
 from beam_runner_engine.scheduler.reports import (
-    Retry,
+    RetryReport,
     StageReport,
     list_retries,
     list_waits,
@@ -91,7 +91,7 @@ class Scheduler:
             find_sections(compiled, limits.section_exchanges),
         )
 
-    def handle(self, event: Event) -> tuple[Command, ...]:
+    def handle_event(self, event: Event) -> tuple[Command, ...]:
         """Applies an event and returns the commands for the host, in execution order.
 
         Events of closed bundles and finished jobs are legal and have no effect. If a policy or a
@@ -144,9 +144,13 @@ class Scheduler:
         needed.
         """
         state = self._state
-        return state.clock_wakes.min() if state.clock_wakes and not state.scripted_clock else None
+        return (
+            state.clock_wakes.get_earliest_time()
+            if state.clock_wakes and not state.scripted_clock
+            else None
+        )
 
-    def report(self, stage: str) -> StageReport:
+    def report_stage(self, stage: str) -> StageReport:
         """Returns the watermarks and the backlog of a stage.
 
         Raises:
@@ -154,11 +158,11 @@ class Scheduler:
         """
         return report_stage(self._state.stages[self._state.numbers[stage]])
 
-    def retries(self) -> tuple[Retry, ...]:
+    def list_retries(self) -> tuple[RetryReport, ...]:
         """Returns the open bundles with failed attempts, oldest bundle first."""
         return list_retries(self._open_records())
 
-    def waits(self) -> tuple[Wait, ...]:
+    def list_waits(self) -> tuple[Wait, ...]:
         """Returns the waits of all incomplete stages."""
         return list_waits(self._state)
 
@@ -185,7 +189,7 @@ def _check_steps(graph: Graph) -> None:
     for stream in graph.test_streams:
         for step in stream.steps:
             if isinstance(step, AddElements):
-                why = describe_problem(graph.collections[step.collection], step.data)
+                why = describe_missing_facts(graph.collections[step.collection], step.data)
                 if why:
                     raise GraphError(f"TestStream {stream.name!r}: {why}")
 

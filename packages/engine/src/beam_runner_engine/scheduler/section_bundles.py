@@ -101,7 +101,7 @@ def _should_open(state: SchedulerState, section: SectionState) -> bool:
         parallelism=state.limits.parallelism,
     )
     try:
-        return bool(state.section_policy.opens(asked))
+        return bool(state.section_policy.should_open_section(asked))
     except Exception as error:
         raise HostCodeError(stages[0], _POLICY, f"raised {error!r}") from error
 

@@ -36,7 +36,7 @@ from beam_runner_engine.scheduler.state import (
 Groups = list[tuple[frozenset[Window] | None, tuple[Need, ...]]]
 
 
-def group_by_needs(stage: StageState, windows: frozenset[Window] | None) -> Groups:
+def group_by_needed_windows(stage: StageState, windows: frozenset[Window] | None) -> Groups:
     """Groups the windows of some data by the side-input windows that they need.
 
     A result with one group means that the data needs no separation by window.
@@ -44,14 +44,14 @@ def group_by_needs(stage: StageState, windows: frozenset[Window] | None) -> Grou
     if not stage.sides:
         return [(windows, ())]
     if not windows:
-        return [(windows, _find_needs(stage, None))]
+        return [(windows, _find_needed_windows(stage, None))]
     groups: dict[tuple[Need, ...], set[Window]] = {}
     for window in sorted(windows, key=window_sort_key):
-        groups.setdefault(_find_needs(stage, window), set()).add(window)
+        groups.setdefault(_find_needed_windows(stage, window), set()).add(window)
     return [(frozenset(members), needs) for needs, members in groups.items()]
 
 
-def _find_needs(stage: StageState, window: Window | None) -> tuple[Need, ...]:
+def _find_needed_windows(stage: StageState, window: Window | None) -> tuple[Need, ...]:
     return tuple(
         (place, _map_window(stage, side, window)) for place, side in enumerate(stage.sides)
     )
@@ -59,7 +59,7 @@ def _find_needs(stage: StageState, window: Window | None) -> tuple[Need, ...]:
 
 def _map_window(stage: StageState, side: SideState, window: Window | None) -> Window | None:
     try:
-        found = side.spec.mapping.side_window(window)
+        found = side.spec.mapping.map_window(window)
     except Exception as error:
         code = f"the window mapping of side input {side.spec.name!r}"
         raise HostCodeError(stage.spec.name, code, f"raised {error!r}") from error
@@ -76,7 +76,7 @@ def window_sort_key(window: Window) -> tuple[Timestamp, bytes]:
     return window.max_timestamp(), encode_window(window)
 
 
-def is_readable(state: SchedulerState, stage: StageState, need: Need) -> bool:
+def is_window_readable(state: SchedulerState, stage: StageState, need: Need) -> bool:
     """Returns whether a window of a side input is readable."""
     place, window = need
     side = stage.sides[place]
@@ -90,10 +90,10 @@ def is_readable(state: SchedulerState, stage: StageState, need: Need) -> bool:
     return side.spec.readiness is SideInputReadiness.FIRST_PANE and window in side.pieces
 
 
-def find_unreadable(state: SchedulerState, stage: StageState, work: Work) -> Need | None:
+def find_unreadable_window(state: SchedulerState, stage: StageState, work: Work) -> Need | None:
     """Returns the first side-input window that the work must wait for, or None if all are readable."""
     for need in work.needs:
-        if not is_readable(state, stage, need):
+        if not is_window_readable(state, stage, need):
             return need
     return None
 
@@ -110,7 +110,7 @@ def add_waiting_work(stage: StageState, need: Need, shard: int | None, work: Wor
     waiting.append((shard, work))
 
 
-def pop_readable(side: SideState, watermark: Timestamp) -> Iterator[tuple[int | None, Work]]:
+def pop_readable_work(side: SideState, watermark: Timestamp) -> Iterator[tuple[int | None, Work]]:
     """Removes and yields the work (with its shard) that can proceed at the side input's new
     watermark.
     """

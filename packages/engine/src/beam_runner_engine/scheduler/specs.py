@@ -49,7 +49,7 @@ class WindowMapping(Protocol):
     deterministic and picklable. If a mapping raises an error, the job fails.
     """
 
-    def side_window(self, main_window: Window | None) -> Window | None:
+    def map_window(self, main_window: Window | None) -> Window | None:
         """Returns the side-input window for a window of the main input.
 
         `main_window` is None if the main input has too many windows to list. If the result is None,
@@ -68,7 +68,7 @@ class SideWindowOf:
 
     window_fn: WindowFn = attrs.field(factory=GlobalWindows)
 
-    def side_window(self, main_window: Window | None) -> Window | None:
+    def map_window(self, main_window: Window | None) -> Window | None:
         """Returns the side-input window, or None if the main window is unknown or only an SDK can
         compute the mapping.
         """
@@ -141,7 +141,7 @@ class StageSpec:
     spans: bool = False
 
     @property
-    def keyed(self) -> bool:
+    def is_keyed(self) -> bool:
         """Whether the stage takes its data by key shard."""
         return self.kind is not StageKind.ORDINARY
 
@@ -208,7 +208,7 @@ class Pauses:
     shortest: Duration
     longest: Duration
 
-    def after(self, failures: int) -> Duration:
+    def compute_pause(self, failures: int) -> Duration:
         """Returns the pause (ms) after this number of failures; 0 for no failures."""
         if failures < 1 or not self.shortest:
             return 0

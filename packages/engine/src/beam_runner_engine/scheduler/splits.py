@@ -106,7 +106,7 @@ def must_checkpoint(state: SchedulerState, stage: StageState, record: BundleReco
     return draining and stage.spec.splittable and not record.truncated
 
 
-def are_whole(work: Sequence[Work]) -> bool:
+def are_exempt_from_drain(work: Sequence[Work]) -> bool:
     """Returns whether there is work and no drain truncates any of it."""
     return bool(work) and all(item.truncated for item in work)
 
@@ -145,7 +145,7 @@ def apply_split(state: SchedulerState, event: SplitDone) -> None:
         remove_work(state, stage, work)
     stage.running += len(primary) - len(before)
     record.work = primary
-    record.truncated = record.truncated or are_whole(primary)
+    record.truncated = record.truncated or are_exempt_from_drain(primary)
     record.bundle = attrs.evolve(record.bundle, inputs=event.primary)
     mark_stale(state, stage)
 

@@ -71,14 +71,14 @@ class Work:
     """Whether no drain truncates the restriction, see `Input.whole`."""
 
     @property
-    def time(self) -> Timestamp:
+    def input_hold_time(self) -> Timestamp:
         """Time (ms) at which the work holds the input watermark."""
         return self.data.facts.min_timestamp
 
     @property
-    def hold(self) -> Timestamp:
+    def output_hold_time(self) -> Timestamp:
         """Time (ms) at which the work holds the output watermark."""
-        return self.time if self.watermark is None else self.watermark
+        return self.input_hold_time if self.watermark is None else self.watermark
 
 
 @attrs.define(eq=False)
@@ -276,7 +276,7 @@ class ScriptState:
 
 @attrs.define(eq=False)
 class SchedulerState:
-    """Complete state of the scheduler. Only `Scheduler.handle` starts changes."""
+    """Complete state of the scheduler. Only `Scheduler.handle_event` starts changes."""
 
     graph: Graph
     limits: Limits
@@ -363,5 +363,5 @@ def create_state(
 def _create_minimum(keys: tuple[Any, ...]) -> KeyedMinimum[Any]:
     minimum: KeyedMinimum[Any] = KeyedMinimum()
     for key in keys:
-        minimum.put(key, MIN_TIMESTAMP)
+        minimum.set_time(key, MIN_TIMESTAMP)
     return minimum

@@ -11,7 +11,7 @@ from beam_runner_engine.scheduler.commands import FinishJob, Outcome, ReleaseSta
 from beam_runner_engine.scheduler.reports import list_waits
 from beam_runner_engine.scheduler.section_bundles import decide_section, is_held_by_section
 from beam_runner_engine.scheduler.state import SchedulerState, StageState
-from beam_runner_engine.scheduler.teststream import have_scripts_ended, take_step
+from beam_runner_engine.scheduler.teststream import have_scripts_ended, take_script_step
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.watermarks import propagate_watermarks
 
@@ -29,7 +29,7 @@ def apply_consequences(state: SchedulerState) -> None:
             return
         if not state.incomplete and have_scripts_ended(state):
             _finish_job(state)
-        elif not take_step(state):
+        elif not take_script_step(state):
             if state.clock_wakes:
                 return
             reason = f"the job is stuck and can't make progress: {render_waits(list_waits(state))}"
@@ -51,7 +51,7 @@ def _check_stage(state: SchedulerState, stage: StageState) -> None:
     if not stage.complete and _is_complete(stage):
         stage.complete = True
         state.incomplete -= 1
-        if stage.spec.keyed and stage.shards:
+        if stage.spec.is_keyed and stage.shards:
             state.commands.append(ReleaseState(stage.spec.name))
 
 

@@ -17,7 +17,7 @@ def have_scripts_ended(state: SchedulerState) -> bool:
     return all(script.ended for script in state.scripts)
 
 
-def take_step(state: SchedulerState) -> bool:
+def take_script_step(state: SchedulerState) -> bool:
     """Takes one step of a TestStream, in turn, and returns False if no step remains.
 
     If all TestStreams have finished and the clock is scripted, no event can advance the clock. The
@@ -28,15 +28,15 @@ def take_step(state: SchedulerState) -> bool:
         number = (state.script_turn + turn) % count
         if not state.scripts[number].ended:
             state.script_turn = number + 1
-            _run_step(state, number)
+            _run_script_step(state, number)
             return True
     if state.scripted_clock and state.clock_wakes:
-        advance_clock(state, state.clock_wakes.min())
+        advance_clock(state, state.clock_wakes.get_earliest_time())
         return True
     return False
 
 
-def _run_step(state: SchedulerState, number: int) -> None:
+def _run_script_step(state: SchedulerState, number: int) -> None:
     script, spec = state.scripts[number], state.graph.test_streams[number]
     if script.next_step == len(spec.steps):
         end_script(state, number)

@@ -1,6 +1,6 @@
 """Transition tables of the scheduler: the allowed events in each state, and the next states.
 
-`Scheduler.handle` uses these tables, the documentation prints them, and tests check every entry. An
+`Scheduler.handle_event` uses these tables, the documentation prints them, and tests check every entry. An
 event without an entry is illegal.
 """
 
@@ -38,7 +38,7 @@ class Phase(enum.Enum):
     FAILED = "failed"
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the phase is final."""
         return self in _ENDED
 

@@ -30,14 +30,14 @@ def get_event_wake(summary: ShardSummary) -> Timestamp | None:
     return expired if timer is None else min(timer, expired)
 
 
-def is_due(shard: ShardState, watermark: Timestamp, now: Timestamp) -> bool:
+def is_shard_due(shard: ShardState, watermark: Timestamp, now: Timestamp) -> bool:
     """Returns whether a timer, trigger or expiry of a shard is due."""
     wake = get_event_wake(shard.summary)
     clock = shard.summary.next_processing_timer
     return (wake is not None and wake <= watermark) or (clock is not None and clock <= now)
 
 
-def has_wake(summary: ShardSummary) -> bool:
+def has_pending_wake(summary: ShardSummary) -> bool:
     """Returns whether a shard has a pending timer, trigger or expiry."""
     return get_event_wake(summary) is not None or summary.next_processing_timer is not None
 
@@ -48,22 +48,22 @@ def set_wakes(
     """Sets the wake-up times of a shard. `summary` is None while a bundle of the shard is open."""
     event = None if summary is None else get_event_wake(summary)
     clock = None if summary is None else summary.next_processing_timer
-    stage.event_wakes.put(shard, event)
-    state.clock_wakes.put((stage.number, SHARD, shard), clock)
+    stage.event_wakes.set_time(shard, event)
+    state.clock_wakes.set_time((stage.number, SHARD, shard), clock)
 
 
 def delay_work(state: SchedulerState, stage: StageState, work: Work, delay: Duration) -> None:
     """Delays a residual by `delay` ms of processing time."""
     stage.delayed[work.number] = work
-    state.clock_wakes.put((stage.number, RESIDUAL, work.number), state.now + delay)
+    state.clock_wakes.set_time((stage.number, RESIDUAL, work.number), state.now + delay)
 
 
-def resume_all(state: SchedulerState, stage: StageState) -> None:
+def resume_delayed_work(state: SchedulerState, stage: StageState) -> None:
     """Resumes the delayed residuals of a stage that a drain truncates."""
     for number, work in tuple(stage.delayed.items()):
         if not work.truncated:
             del stage.delayed[number]
-            state.clock_wakes.put((stage.number, RESIDUAL, number), None)
+            state.clock_wakes.set_time((stage.number, RESIDUAL, number), None)
             queue_work(state, stage, work)
 
 
@@ -71,7 +71,7 @@ def request_next_wake(state: SchedulerState) -> None:
     """Requests a tick at the next wake-up time if this time has changed since the last request."""
     if state.scripted_clock or not state.clock_wakes:
         return
-    time = state.clock_wakes.min()
+    time = state.clock_wakes.get_earliest_time()
     if time != state.wake_told:
         state.wake_told = time
         state.commands.append(WakeAt(time))

@@ -17,8 +17,8 @@ from heapq import heappop, heappush
 
 from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
 
-from beam_runner_engine.scheduler.delivery import mark_shard, queue_unblocked_work
-from beam_runner_engine.scheduler.side_inputs import drop_expired_windows, pop_readable
+from beam_runner_engine.scheduler.delivery import mark_shard_as_candidate, queue_unblocked_work
+from beam_runner_engine.scheduler.side_inputs import drop_expired_windows, pop_readable_work
 from beam_runner_engine.scheduler.state import CollectionState, SchedulerState, StageState
 
 
@@ -34,18 +34,18 @@ def set_producer_watermark(
     """Sets the watermark of a producer, and updates the readers if the collection's watermark
     advances.
     """
-    collection.producers.put(producer, watermark)
-    earliest = collection.producers.min()
+    collection.producers.set_time(producer, watermark)
+    earliest = collection.producers.get_earliest_time()
     if earliest <= collection.watermark:
         return
     collection.watermark = earliest
     for number in collection.node.consumers:
         stage = state.stages[number]
-        stage.upstream.put(collection.node.name, earliest)
+        stage.upstream.set_time(collection.node.name, earliest)
         mark_stale(state, stage)
     for number, place in collection.node.side_consumers:
         stage = state.stages[number]
-        queue_unblocked_work(state, stage, pop_readable(stage.sides[place], earliest))
+        queue_unblocked_work(state, stage, pop_readable_work(stage.sides[place], earliest))
         if stage.section is not None:
             state.touched[number] = None
 
@@ -64,19 +64,19 @@ def propagate_watermarks(state: SchedulerState) -> None:
 
 
 def _advance_stage(state: SchedulerState, stage: StageState) -> None:
-    upstream = stage.upstream.min()
+    upstream = stage.upstream.get_earliest_time()
     if upstream > stage.seen_upstream:
         stage.seen_upstream = upstream
-        for shard in stage.event_wakes.pop_due(upstream):
-            mark_shard(state, stage, shard)
+        for shard in stage.event_wakes.pop_due_keys(upstream):
+            mark_shard_as_candidate(state, stage, shard)
         if stage.spec.whole_input and upstream == MAX_TIMESTAMP:
             for key in stage.shards:
-                mark_shard(state, stage, key)
-    new_input = min(upstream, stage.times.min())
+                mark_shard_as_candidate(state, stage, key)
+    new_input = min(upstream, stage.times.get_earliest_time())
     if new_input > stage.input:
         stage.input = new_input
         drop_expired_windows(state, stage)
-    new_output = min(upstream, stage.holds.min())
+    new_output = min(upstream, stage.holds.get_earliest_time())
     if new_output > stage.output:
         stage.output = new_output
         for name in stage.spec.outputs:

@@ -31,7 +31,7 @@ from beam_runner_model.window_fns import (
 )
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, OpaqueWindow, Window
 
-from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.groups import WindowPane
 from beam_runner_engine.keyed.ports import BulkGrouper
 
 Row: TypeAlias = tuple[bytes, Window, Timestamp, bytes]
@@ -39,7 +39,7 @@ ExpectedGroup: TypeAlias = tuple[bytes, Window, Timestamp, tuple[bytes, ...]]
 
 
 @attrs.frozen
-class BulkCase:
+class BulkGrouperCase:
     """Test case: batches of rows (key, window, timestamp in ms, value) and the expected groups."""
 
     name: str
@@ -48,7 +48,9 @@ class BulkCase:
     expected: tuple[ExpectedGroup, ...]
 
 
-def check_bulk_grouper(make: Callable[[WindowingStrategy], BulkGrouper], case: BulkCase) -> None:
+def check_bulk_grouper(
+    make: Callable[[WindowingStrategy], BulkGrouper], case: BulkGrouperCase
+) -> None:
     """Runs one test case with the grouper that `make(strategy)` returns.
 
     Raises:
@@ -56,15 +58,15 @@ def check_bulk_grouper(make: Callable[[WindowingStrategy], BulkGrouper], case: B
     """
     grouper = make(case.strategy)
     for batch in case.batches:
-        grouper.add(
+        grouper.add_elements(
             [row[0] for row in batch],
             [encode_window(row[1]) for row in batch],
             [row[2] for row in batch],
             [row[3] for row in batch],
         )
-    got = sorted(_to_tuple(group) for group in grouper.groups())
+    got = sorted(_to_tuple(group) for group in grouper.build_groups())
     expected = sorted(
-        _to_tuple(Group(key, encode_window(window), timestamp, ONLY_FIRING, values))
+        _to_tuple(WindowPane(key, encode_window(window), timestamp, ONLY_FIRING, values))
         for key, window, timestamp, values in case.expected
     )
     if got != expected:
@@ -76,22 +78,22 @@ def check_bulk_grouper(make: Callable[[WindowingStrategy], BulkGrouper], case: B
         )
 
 
-def create_bulk_cases() -> tuple[BulkCase, ...]:
+def create_bulk_cases() -> tuple[BulkGrouperCase, ...]:
     """Returns all test cases. Their strategies fire each window once and need no SDK."""
-    return (*_create_written_cases(), *_create_computed_cases())
+    return (*_create_explicit_cases(), *_create_computed_cases())
 
 
-def _to_tuple(group: Group) -> tuple[Any, ...]:
+def _to_tuple(group: WindowPane) -> tuple[Any, ...]:
     pane = group.pane
     pane_values = (pane.is_first, pane.is_last, pane.timing, pane.index, pane.nonspeculative_index)
     return (group.key, group.window, group.timestamp, tuple(group.values), pane_values)
 
 
-def _create_written_cases() -> Iterable[BulkCase]:
+def _create_explicit_cases() -> Iterable[BulkGrouperCase]:
     end = GLOBAL_WINDOW.max_timestamp()
     one, two = IntervalWindow(0, 10), IntervalWindow(10, 20)
-    yield BulkCase("no data", WindowingStrategy(), ((), ()), ())
-    yield BulkCase(
+    yield BulkGrouperCase("no data", WindowingStrategy(), ((), ()), ())
+    yield BulkGrouperCase(
         "arrival order over batches; empty keys and values; equal values stay",
         WindowingStrategy(),
         (
@@ -106,7 +108,7 @@ def _create_written_cases() -> Iterable[BulkCase]:
         (TimestampCombiner.EARLIEST, (1, 12, 4)),
         (TimestampCombiner.LATEST, (3, 12, 4)),
     ):
-        yield BulkCase(
+        yield BulkGrouperCase(
             f"fixed windows, timestamps {combiner.value}",
             WindowingStrategy(FixedWindows(10), timestamp_combiner=combiner, allowed_lateness=7),
             (rows[:1], rows[1:]),
@@ -118,7 +120,7 @@ def _create_written_cases() -> Iterable[BulkCase]:
         )
     yield from _create_merging_cases()
     custom = OpaqueWindow(b"\x00w", 77)
-    yield BulkCase(
+    yield BulkGrouperCase(
         "windows only the SDK knows",
         WindowingStrategy(OpaqueWindows("some:windows")),
         (((b"a", custom, 3, b"1"), (b"a", OpaqueWindow(b"v", 77), 4, b"2")),),
@@ -126,7 +128,7 @@ def _create_written_cases() -> Iterable[BulkCase]:
     )
 
 
-def _create_merging_cases() -> Iterable[BulkCase]:
+def _create_merging_cases() -> Iterable[BulkGrouperCase]:
     """Yields cases with sessions of 5 ms: 1-6 and 4-9 overlap, 9-14 only touches, and a second key
     merges nothing.
     """
@@ -150,9 +152,9 @@ def _create_merging_cases() -> Iterable[BulkCase]:
         strategy = WindowingStrategy(
             Sessions(5), merge_status=MergeStatus.NEEDS_MERGE, timestamp_combiner=combiner
         )
-        yield BulkCase(f"sessions, timestamps {combiner.value}", strategy, (rows,), expected)
+        yield BulkGrouperCase(f"sessions, timestamps {combiner.value}", strategy, (rows,), expected)
     one, two = IntervalWindow(0, 5), IntervalWindow(4, 9)
-    yield BulkCase(
+    yield BulkGrouperCase(
         "sessions that are merged already stay as they are",
         WindowingStrategy(Sessions(5), merge_status=MergeStatus.ALREADY_MERGED),
         (((b"a", one, 0, b"1"), (b"a", two, 4, b"2")),),
@@ -160,7 +162,7 @@ def _create_merging_cases() -> Iterable[BulkCase]:
     )
 
 
-def _create_computed_cases() -> Iterable[BulkCase]:
+def _create_computed_cases() -> Iterable[BulkGrouperCase]:
     fns: Sequence[tuple[WindowFn, MergeStatus]] = (
         (FixedWindows(50), MergeStatus.NON_MERGING),
         (SlidingWindows(60, 25, 5), MergeStatus.NON_MERGING),
@@ -173,7 +175,7 @@ def _create_computed_cases() -> Iterable[BulkCase]:
             )
             batches = tuple(_create_rows(window_fn, start, 300) for start in (0, 300))
             name = f"600 elements, {type(window_fn).__name__}, timestamps {combiner.value}"
-            yield BulkCase(name, strategy, batches, _compute_expected(strategy, batches))
+            yield BulkGrouperCase(name, strategy, batches, _compute_expected(strategy, batches))
 
 
 def _create_rows(window_fn: WindowFn, start: int, count: int) -> tuple[Row, ...]:

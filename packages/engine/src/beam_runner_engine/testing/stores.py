@@ -9,7 +9,7 @@ from typing import Any
 from beam_runner_engine.keyed.cells import CellDelta, CellId, apply_delta
 
 
-class MemoryStore:
+class MemoryCellStore:
     """`CellStore` in dictionaries with a `commit` method. `reads` counts the subkeys that were
     read.
     """
@@ -19,13 +19,13 @@ class MemoryStore:
         self._order: dict[CellId, list[bytes]] = {}
         self.reads = 0
 
-    def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
+    def read_values(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
         """Returns the values at a subkey of a cell, or None if the subkey is absent."""
         self.reads += 1
         values = self._cells.get(cell, {}).get(subkey)
         return None if values is None else tuple(values)
 
-    def scan(
+    def scan_subkeys(
         self, cell: CellId, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, Sequence[Any]]]:
         """Yields subkeys and values from `start` (included) to `end` (excluded; None: no bound),
@@ -41,7 +41,7 @@ class MemoryStore:
             self.reads += 1
             yield subkey, tuple(contents[subkey])
 
-    def commit(self, deltas: Mapping[CellId, CellDelta]) -> None:
+    def commit_deltas(self, deltas: Mapping[CellId, CellDelta]) -> None:
         """Commits the changes of a bundle."""
         for cell, delta in deltas.items():
             contents = self._cells.setdefault(cell, {})
@@ -50,7 +50,7 @@ class MemoryStore:
             if not contents:
                 del self._cells[cell]
 
-    def cells(self) -> dict[CellId, dict[bytes, list[Any]]]:
+    def copy_cells(self) -> dict[CellId, dict[bytes, list[Any]]]:
         """Returns a copy of all cells."""
         return {
             cell: {subkey: list(values) for subkey, values in contents.items()}

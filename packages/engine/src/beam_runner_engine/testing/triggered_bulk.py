@@ -9,26 +9,26 @@ from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
-from beam_runner_engine.keyed.groups import Groups
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.groups import WindowPanes
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.ports import WindowMerger
-from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_engine.testing.stores import MemoryCellStore
 
 
-class TriggeredBulk:
+class TriggeredBulkGrouper:
     """Groups bounded data by the rules for all data: the watermark advances once all data is there.
 
     A `BulkGrouper`. `merger` merges the windows that the engine can't merge.
     """
 
     def __init__(self, strategy: WindowingStrategy, merger: WindowMerger | None = None) -> None:
-        self._grouper = TriggeredGrouper(strategy, MemoryStore(), merger)
+        self._grouper = TriggeredGrouper(strategy, MemoryCellStore(), merger)
         self._keys: list[bytes] = []
         self._windows: list[bytes] = []
         self._timestamps: list[Timestamp] = []
         self._values: list[Any] = []
 
-    def add(
+    def add_elements(
         self,
         keys: Sequence[bytes],
         windows: Sequence[bytes],
@@ -40,8 +40,8 @@ class TriggeredBulk:
         self._timestamps += timestamps
         self._values += values
 
-    def groups(self) -> Groups:
+    def build_groups(self) -> WindowPanes:
         columns = (self._keys, self._windows, self._timestamps, self._values)
-        groups = self._grouper.process(*columns, Now())
-        groups += self._grouper.advance(Now(MAX_TIMESTAMP))
+        groups = self._grouper.process_elements(*columns, CurrentTimes())
+        groups += self._grouper.advance_time(CurrentTimes(MAX_TIMESTAMP))
         return groups

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from beam_runner_data.rows.columns import list_row_windows
 from beam_runner_data.rows.outputs import RowConverter
-from beam_runner_engine.keyed.groups import Groups
+from beam_runner_engine.keyed.groups import WindowPanes
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.chunks import ElementChunk, OutputChunk
 from beam_runner_model.panes import PaneTiming
@@ -84,7 +84,7 @@ def check_row_timestamps(batch: pa.RecordBatch, data: Data, stage: str) -> None:
 
 
 def check_pane_timestamps(
-    groups: Groups, output_watermark: Timestamp, strategy: WindowingStrategy, stage: str
+    groups: WindowPanes, output_watermark: Timestamp, strategy: WindowingStrategy, stage: str
 ) -> None:
     """Checks the timestamp of each pane that fires in a stage.
 

@@ -12,8 +12,8 @@ from beam_runner_data.rows.columns import list_row_windows
 from beam_runner_data.rows.refs import Segment, StateCommit
 from beam_runner_engine.keyed.cells import CellDelta, CellId
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
-from beam_runner_engine.keyed.groups import Groups
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.groups import WindowPanes
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
 from beam_runner_model.chunks import FlushBarrier, GroupChunk
 from beam_runner_model.panes import encode_pane
@@ -111,8 +111,10 @@ class ShardGrouping:
         self, runs: Iterable[Iterable[pa.RecordBatch]]
     ) -> Iterator[GroupChunk | FlushBarrier]:
         bundle = self._bundle
-        begin = Now(bundle.input_watermark, bundle.processing_time, bundle.output_watermark)
-        end = Now(bundle.end_watermark, bundle.processing_time, bundle.output_watermark)
+        begin = CurrentTimes(
+            bundle.input_watermark, bundle.processing_time, bundle.output_watermark
+        )
+        end = CurrentTimes(bundle.end_watermark, bundle.processing_time, bundle.output_watermark)
         for number, batches in enumerate(runs):
             if number:
                 yield FlushBarrier()
@@ -120,7 +122,7 @@ class ShardGrouping:
                 yield from self._convert_panes(self._grouper.process(*columns, begin))
             yield from self._convert_panes(self._grouper.advance(end))
 
-    def _convert_panes(self, groups: Groups) -> Iterator[GroupChunk]:
+    def _convert_panes(self, groups: WindowPanes) -> Iterator[GroupChunk]:
         if self._checked_as is not None:
             check_pane_timestamps(
                 groups, self._bundle.output_watermark, self._strategy, self._checked_as
@@ -150,7 +152,7 @@ def _merge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[_Columns]:
         yield columns
 
 
-def _split_by_pane(groups: Groups) -> Iterator[GroupChunk]:
+def _split_by_pane(groups: WindowPanes) -> Iterator[GroupChunk]:
     """Yields groups in order, as chunks whose groups have the same pane info."""
     changes = [n for n in range(1, len(groups)) if groups.panes[n] != groups.panes[n - 1]]
     for first, last in pairwise((0, *changes, len(groups))):

@@ -33,7 +33,7 @@ from typing import Protocol, TypeAlias
 import attrs
 from beam_runner_data.rows.refs import StateCommit
 from beam_runner_data.state.shard_stores import LoopStores
-from beam_runner_engine.dispatch.driver import Driver
+from beam_runner_engine.dispatch.driver import JobDriver
 from beam_runner_engine.dispatch.small_work import LoopLimits
 from beam_runner_engine.scheduler.commands import Bundle, Command
 from beam_runner_engine.scheduler.scheduler import Scheduler
@@ -107,7 +107,7 @@ class TaskLoop:
         self._send = send
         self._awaited = awaited
         self._scheduler: Scheduler = pickle.loads(order.scheduler)
-        self._driver: Driver[Entry] = Driver(self)
+        self._driver: JobDriver[Entry] = JobDriver(self)
         self._stores = LoopStores(folder, order.segments)
         self._waiting: deque[Bundle] = deque(self._scheduler.open_bundles)
         self._lock = threading.Lock()
@@ -206,7 +206,7 @@ class TaskLoop:
         if self._is_asked_to_leave.is_set():
             self.end_loop()
         elif running is not None:
-            longest = self._limits.max_duration(awaited=running.stage in self._awaited)
+            longest = self._limits.get_max_duration(awaited=running.stage in self._awaited)
             if _elapsed_ms(self._since) > longest:
                 self.end_loop(outgrown=True)
 
@@ -223,7 +223,7 @@ class TaskLoop:
                 break
             if self._limits.is_report_due(len(self._entries), _elapsed_ms(self._told_at)):
                 self._queue_progress_report()
-            if self._limits.is_outgrown(self._waiting, self._usual_ms):
+            if self._limits.is_loop_outgrown(self._waiting, self._usual_ms):
                 self._return_scheduler(outgrown=True)
             elif self._waiting:
                 return self._waiting.popleft()
@@ -233,15 +233,17 @@ class TaskLoop:
 
     def _wait_for_alarm(self) -> bool:
         """Waits for an alarm that is due soon, and returns whether such an alarm existed."""
-        wait = self._driver.time_until_wake(self._clock.now())
-        if wait is None or not self._limits.should_wait(wait):
+        wait = self._driver.compute_wake_delay(self._clock.now())
+        if wait is None or not self._limits.should_wait_for_work(wait):
             return False
         time.sleep(wait / 1000)
         self._driver.record_entries((), self._clock.now())
         return True
 
     def _record_reply(self, bundle: Bundle, reply: BundleReply | BundleFailure) -> None:
-        self._usual_ms = self._limits.update_usual(self._usual_ms, _elapsed_ms(self._since))
+        self._usual_ms = self._limits.update_average_duration(
+            self._usual_ms, _elapsed_ms(self._since)
+        )
         if isinstance(reply, BundleFailure):
             self._driver.record_entries((reply.to_event(),), self._clock.now())
             return
@@ -279,7 +281,7 @@ class TaskLoop:
         """Applies entries to the scheduler, and retains them for the server's journal."""
         self._entries += entries
         events = (entry.done if isinstance(entry, BundleReply) else entry for entry in entries)
-        return [command for event in events for command in self._scheduler.handle(event)]
+        return [command for event in events for command in self._scheduler.handle_event(event)]
 
     def open(self, bundles: Sequence[Bundle]) -> None:
         """Queues bundles."""

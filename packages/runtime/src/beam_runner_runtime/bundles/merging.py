@@ -27,7 +27,7 @@ _HEADER = encode_header(0, encode_window(GLOBAL_WINDOW), encode_pane(NO_FIRING))
 class SdkMerger:
     """Window merger that calls the SDK that has the window function.
 
-    Implements ``beam_runner_engine.keyed.ports.WindowMerger``. Each call of `merge` runs one bundle
+    Implements ``beam_runner_engine.keyed.ports.WindowMerger``. Each call of `merge_windows` runs one bundle
     in the caller's thread.
 
     Args:
@@ -42,7 +42,7 @@ class SdkMerger:
         self._coder = coder
         self._asked = 0
 
-    def merge(
+    def merge_windows(
         self, windows_of_keys: Sequence[Collection[Window]]
     ) -> Sequence[Mapping[Window, Window]]:
         """Returns, for each key, a map from each merged window to the window that replaces it.

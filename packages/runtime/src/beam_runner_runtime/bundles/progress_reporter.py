@@ -132,7 +132,7 @@ class ProgressReporter:
         if turn is None:
             turn = self._source_reports = _SourceReports.start_reports(running, least)
         embedded = running.embedded
-        if not turn.reports.is_due(elapsed, least, lambda: embedded and _is_busy(turn)):
+        if not turn.reports.is_check_due(elapsed, least, lambda: embedded and _is_busy(turn)):
             return
         progress = self._progress(running)
         if progress is None:
@@ -140,7 +140,7 @@ class ProgressReporter:
         # For an external SDK, only the progress report itself can show whether the SDK is idle.
         waits = not _is_busy(turn) if embedded else progress.waits is True
         lingers = waits and _has_output(progress)
-        if turn.reports.should_report(elapsed, least, lingers=lingers):
+        if turn.reports.should_send_report(elapsed, least, lingers=lingers):
             self._send(attrs.evolve(progress, lingers=lingers))
 
 

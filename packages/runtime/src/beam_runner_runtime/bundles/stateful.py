@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from beam_runner_data.grouping.key_runs import KeySortedElements, join_elements, sort_by_key
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
 from beam_runner_engine.keyed.stateful import StatefulShard
 from beam_runner_engine.keyed.stateful_records import (
@@ -88,8 +88,8 @@ class StatefulBundle:
             timers=bool(plan.timers),
         )
         time = (bundle.processing_time, bundle.output_watermark, bundle.draining)
-        self._now = Now(bundle.input_watermark, *time)
-        self._end = Now(bundle.end_watermark, *time)
+        self._now = CurrentTimes(bundle.input_watermark, *time)
+        self._end = CurrentTimes(bundle.end_watermark, *time)
         self._store: KeyedStore | None = None
         if stores is not None:
             self._store = stores.open(bundle.stage, bundle.shard, order.state)
@@ -115,15 +115,15 @@ class StatefulBundle:
                 yield FlushBarrier()
             if self._store is None and part.ends_key:
                 yield from self._process_due_work()
-                self._dropped += self._shard.dropped
+                self._dropped += self._shard.dropped_count
                 self._start_shard()
         yield from self._process_due_work()
 
     def commit_state(self, name: str) -> ShardCommit:
         """Writes the shard's changed state to files named after ``name``."""
         if self._store is None:
-            return ShardCommit(EMPTY_SUMMARY, dropped=self._dropped + self._shard.dropped)
-        commit = self._shard.commit()
+            return ShardCommit(EMPTY_SUMMARY, dropped=self._dropped + self._shard.dropped_count)
+        commit = self._shard.finish_bundle()
         state = self._store.write_commit(commit.deltas, name)
         return ShardCommit(commit.summary, state, commit.dropped)
 
@@ -142,14 +142,14 @@ class StatefulBundle:
             # All elements are in one window, so they expire together, and one row per key is enough.
             count = len(part.keys)
             times = part.timestamps[:count].tolist()
-            first = self._shard.admit(
+            first = self._shard.admit_elements(
                 part.keys, [part.windows] * count, times, times, self._now, part.counts
             )
             return join_elements(part.values) if first.rows else None
         windows = part.expand_windows()
         values = part.values.to_pylist()
         try:
-            admitted = self._shard.admit(
+            admitted = self._shard.admit_elements(
                 part.expand_keys(), windows, part.timestamps.tolist(), values, self._now
             )
         except ValueError as error:
@@ -237,10 +237,10 @@ class StatefulBundle:
 class _EmptyCellStore:
     """State store without any cells, for bounded input."""
 
-    def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
+    def read_values(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
         return None
 
-    def scan(
+    def scan_subkeys(
         self, cell: CellId, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, Sequence[Any]]]:
         return iter(())

@@ -125,7 +125,7 @@ class ShardUserState:
             if timer.fire_at is None:
                 self.shard.clear_timer(timer.key, window, timer.family, timer.tag)
                 continue
-            if self.shard.is_expiring(timer.key, window):
+            if self.shard.is_window_expiring(timer.key, window):
                 raise TimerRefused(
                     f"the timer {timer.family!r} of {timer.transform_id} is set while its window "
                     "expires, and would never ring: let @on_window_expiration set no timers"
@@ -174,7 +174,7 @@ class ShardUserState:
                 f"{cell.transform_id} accesses the state {cell.state_id!r} as"
                 f" {asked.__name__}, but declares it as {kind and kind.__name__}"
             )
-        return self.shard.state(kind, cell.state_id, cell.key, cell.window)
+        return self.shard.get_state(kind, cell.state_id, cell.key, cell.window)
 
 
 @lru_cache(maxsize=1024)

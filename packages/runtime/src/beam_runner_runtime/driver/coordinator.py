@@ -10,9 +10,9 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from beam_runner_engine.dispatch.driver import Driver
-from beam_runner_engine.dispatch.lease import LoopLease
-from beam_runner_engine.dispatch.small_work import are_small
+from beam_runner_engine.dispatch.driver import JobDriver
+from beam_runner_engine.dispatch.lease import SchedulerLease
+from beam_runner_engine.dispatch.small_work import are_small_bundles
 from beam_runner_engine.scheduler.commands import Bundle, Command, OpenBundles
 from beam_runner_engine.scheduler.events import (
     Abort,
@@ -137,9 +137,9 @@ class JobCoordinator:
         self._finalizers = FinalizationCallbacks()
         self._since_snapshot = 0
         self.lane_failures = LaneFailures(ledger.limits.outage_limit is None)
-        self._driver: Driver[Entry] = Driver(self)
+        self._driver: JobDriver[Entry] = JobDriver(self)
         pauses = (TUNING.loop_outgrown_pause_seconds, TUNING.loop_broken_pause_seconds)
-        self._loop = LoopLease(*pauses)
+        self._loop = SchedulerLease(*pauses)
         self._suspended = False
         self._kills = OutOfMemoryDetector()
 
@@ -331,7 +331,7 @@ class JobCoordinator:
             return
         now = time.monotonic()
         if (
-            are_small(bundles, self._settings.loop_bytes)
+            are_small_bundles(bundles, self._settings.loop_bytes)
             # The loop runs successive bundles before it commits the first of them.
             and not self.ledger.plan.needs_stable_input
             and not self.ledger.plan.has_tables

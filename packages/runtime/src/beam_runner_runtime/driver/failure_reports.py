@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import attrs
 from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
-from beam_runner_engine.scheduler.reports import Retry
+from beam_runner_engine.scheduler.reports import RetryReport
 from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.jobs import Importance, MessageLine
 from beam_runner_model.rendering import render_record
@@ -63,7 +63,9 @@ class FailureMessages:
             lines.append(MessageLine(Importance.WARNING, text))
         return lines
 
-    def _describe_failure(self, last: BundleFailed, retry: Retry | None, now: int) -> MessageLine:
+    def _describe_failure(
+        self, last: BundleFailed, retry: RetryReport | None, now: int
+    ) -> MessageLine:
         if retry is None:
             record = describe_failure(last, attempts=last.attempt)
         else:
@@ -101,7 +103,7 @@ def describe_failed_bundles(ledger: JobLedger, plan: JobPlan, now: int) -> tuple
     return tuple(describe_failed_bundle(retry, plan, now) for retry in retries[:_MOST_RECORDS])
 
 
-def describe_failed_bundle(retry: Retry, plan: JobPlan, now: int) -> FailedBundle:
+def describe_failed_bundle(retry: RetryReport, plan: JobPlan, now: int) -> FailedBundle:
     """Returns the record of a retried bundle at processing time `now` (ms)."""
     since = retry.outage_since
     names = (plan.stages[stage].spec.name for stage in list_stage_ids(retry.bundle))

@@ -24,7 +24,7 @@ class Lane(Slot):
 
     def runs_attempt(self, attempt: Attempt) -> bool:
         """Returns whether the lane runs this attempt."""
-        return self.runs(attempt.bundle, attempt.attempt)
+        return self.runs_bundle_attempt(attempt.bundle, attempt.attempt)
 
     def send(self, command: FromServer) -> None:
         """Sends a command to the lane's process. The lane must have a process."""

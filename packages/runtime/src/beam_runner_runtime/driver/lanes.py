@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 from beam_runner_engine.dispatch.idling import find_idle_slots, select_slot_to_release
-from beam_runner_engine.dispatch.parallelism import Parallelism
-from beam_runner_engine.dispatch.places import BlockedTimes, select_slot
+from beam_runner_engine.dispatch.parallelism import ParallelismRules
+from beam_runner_engine.dispatch.places import BlockedTimeLimits, select_slot
 from beam_runner_engine.dispatch.waiting import BundleQueue
-from beam_runner_engine.dispatch.yielding import compute_turn_end, select_yielding_slots
+from beam_runner_engine.dispatch.yielding import compute_yield_time, select_yielding_slots
 from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_engine.scheduler.events import BundleFailed
 
@@ -34,7 +34,9 @@ from beam_runner_runtime.driver.slots import JobSlots
 from beam_runner_runtime.driver.watchdog import AssignedWork
 from beam_runner_runtime.tuning import TUNING
 
-_PATIENCE = BlockedTimes(TUNING.blocked_seconds, TUNING.preparing_seconds, TUNING.unheard_seconds)
+_PATIENCE = BlockedTimeLimits(
+    TUNING.blocked_seconds, TUNING.preparing_seconds, TUNING.unheard_seconds
+)
 
 
 @attrs.frozen
@@ -84,7 +86,7 @@ class LaneDispatcher:
         self._order = order
         self._loop_order = loop_order
         self._loop_waits = False
-        self._parallelism = Parallelism(cores, most, _PATIENCE, takes_turns)
+        self._parallelism = ParallelismRules(cores, most, _PATIENCE, takes_turns)
         self._slots = slots
         self._next = 0
         self._lanes: dict[int, Lane] = {}
@@ -96,7 +98,7 @@ class LaneDispatcher:
 
     def queue_bundles(self, bundles: Iterable[Bundle]) -> None:
         """Queues bundles, and runs them in order as lanes become free."""
-        self._waiting.add(bundles, time.monotonic())
+        self._waiting.add_bundles(bundles, time.monotonic())
         self.assign_bundles()
 
     @property
@@ -130,7 +132,7 @@ class LaneDispatcher:
         lane = self._by_link.get(link)
         if lane is not None:
             lane.loop = False
-            lane.begin(running, time.monotonic())
+            lane.begin_bundle(running, time.monotonic())
 
     def abort_loop(self) -> bool:
         """Ends the process that runs the loop. Returns False if no process runs it; the loop then never starts."""
@@ -260,7 +262,7 @@ class LaneDispatcher:
     def remove_waiting_attempts(self, attempts: Iterable[Attempt]) -> None:
         """Removes waiting attempts. Running attempts end with the processes that `close_lanes` returns."""
         for attempt in attempts:
-            self._waiting.discard(attempt.bundle, attempt.attempt)
+            self._waiting.remove_bundle(attempt.bundle, attempt.attempt)
 
     def assign_bundles(self) -> None:
         """Assigns waiting bundles to idle lanes, and opens more lanes if necessary."""
@@ -273,10 +275,10 @@ class LaneDispatcher:
             lane.begin_loop(time.monotonic())
             lane.send(self._loop_order())
         for _ in range(min(self._count_startable_bundles(), len(idle), len(self._waiting))):
-            bundle = self._waiting.take()
+            bundle = self._waiting.take_next_bundle()
             lane = select_slot(bundle, idle)
             idle.remove(lane)
-            lane.begin(bundle, time.monotonic())
+            lane.begin_bundle(bundle, time.monotonic())
             lane.send(self._order(bundle))
         for _ in range(self._count_missing_lanes()):
             lane = Lane(self._next)
@@ -322,7 +324,7 @@ class LaneDispatcher:
 
         Returns the processes that still run a bundle or the loop. Their lanes stay open.
         """
-        self._waiting.clear()
+        self._waiting.remove_all_bundles()
         self._loop_waits = False
         for lane in list(self._lanes.values()):
             if lane.is_idle:
@@ -373,7 +375,7 @@ class LaneDispatcher:
 
     def _compute_yield_time(self, lane: Lane) -> float:
         """Returns the time until which a source keeps its lane. The turn is longer on an overloaded machine."""
-        return compute_turn_end(lane, self._slowness.compute_bundle_seconds(TUNING.yield_seconds))
+        return compute_yield_time(lane, self._slowness.compute_bundle_seconds(TUNING.yield_seconds))
 
     def _find_yielding_lanes(self) -> list[Lane]:
         return select_yielding_slots(
@@ -382,7 +384,7 @@ class LaneDispatcher:
 
     def _count_startable_bundles(self) -> int:
         """Returns the number of additional bundles that may start now."""
-        return self._parallelism.count_startable(
+        return self._parallelism.count_startable_bundles(
             self._lanes.values(), len(self._waiting), time.monotonic()
         )
 

@@ -31,7 +31,7 @@ from beam_runner_engine.scheduler.events import (
 )
 from beam_runner_engine.scheduler.overtaking import WatermarkChecker
 from beam_runner_engine.scheduler.policy import SectionPolicy, SplittingPolicy
-from beam_runner_engine.scheduler.reports import Retry, StageReport
+from beam_runner_engine.scheduler.reports import RetryReport, StageReport
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_engine.scheduler.state import FORMAT
@@ -137,15 +137,15 @@ class JobLedger:
 
     def report_stages(self) -> Iterator[StageReport]:
         """Yields a status report for each stage."""
-        return map(self._scheduler.report, self.plan.stages)
+        return map(self._scheduler.report_stage, self.plan.stages)
 
     def list_waits(self) -> tuple[Wait, ...]:
         """Returns the conditions that incomplete stages wait for."""
-        return self._scheduler.waits()
+        return self._scheduler.list_waits()
 
-    def list_retries(self) -> tuple[Retry, ...]:
+    def list_retries(self) -> tuple[RetryReport, ...]:
         """Returns the open bundles with a failed attempt, oldest first."""
-        return self._scheduler.retries()
+        return self._scheduler.list_retries()
 
     def oldest_opening_times(self) -> dict[str, int]:
         """Returns the processing time (ms) at which the oldest open or paused bundle of each stage was opened."""
@@ -254,7 +254,9 @@ class JobLedger:
                     self.last_failure = BundleFailed(number, attempt, cause, FailureKind.OUTSIDE)
                     self._increment_tally(section, "failed")
         watch, scheduler = self.watch, self._scheduler
-        commands = scheduler.handle(event) if watch is None else watch.handle(scheduler, event)
+        commands = (
+            scheduler.handle_event(event) if watch is None else watch.handle_event(scheduler, event)
+        )
         if isinstance(event, BundleDone):
             for output in event.outputs:
                 self._add_file_use(output.data)

@@ -66,7 +66,9 @@ class PatientJournal:
                 began = began or now
                 if self._limit is not None and now - began >= self._limit:
                     raise
-                if not self._wait(Outage(error.away, began, now + _PAUSES.after(failures) / 1000)):
+                if not self._wait(
+                    Outage(error.away, began, now + _PAUSES.compute_pause(failures) / 1000)
+                ):
                     raise
 
     def write_snapshot(self, state: bytes) -> None:

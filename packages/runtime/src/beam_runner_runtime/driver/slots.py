@@ -57,7 +57,7 @@ class JobSlots:
                 calls are possible.
         """
         with self._slots.lock:
-            may_begin = self._slots.turns.try_start(self._job_id, time.monotonic())
+            may_begin = self._slots.turns.try_start_job(self._job_id, time.monotonic())
             if not may_begin:
                 self._slots.wakes[self._job_id] = wake
             return may_begin
@@ -86,10 +86,10 @@ class JobSlots:
         """Releases all slots of an ended job, and wakes jobs that can start now."""
         slots = self._slots
         with slots.lock:
-            slots.places.forget(self._job_id)
+            slots.places.remove_job(self._job_id)
             slots.turns.remove_job(self._job_id)
             slots.wakes.pop(self._job_id, None)
-            wakes = [slots.wakes[job] for job in slots.turns.list_startable(time.monotonic())]
+            wakes = [slots.wakes[job] for job in slots.turns.list_startable_jobs(time.monotonic())]
         for wake in wakes:
             wake()
 
@@ -101,15 +101,15 @@ class JobSlots:
 
     @property
     def can_request_lanes(self) -> bool:
-        """Whether the job may request more lanes (Spark tasks that run bundles); see `SlotSharing.can_request`."""
+        """Whether the job may request more lanes (Spark tasks that run bundles); see `SlotSharing.can_request_slot`."""
         with self._slots.lock:
-            return self._slots.places.can_request(self._job_id)
+            return self._slots.places.can_request_slot(self._job_id)
 
     @property
     def free_slots(self) -> float:
         """Number of slots that no job uses or has requested."""
         with self._slots.lock:
-            return self._slots.total - self._slots.places.taken
+            return self._slots.total - self._slots.places.taken_slot_count
 
     @property
     def cores(self) -> int | None:

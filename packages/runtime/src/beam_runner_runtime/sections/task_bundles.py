@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 from beam_runner_data.state.shard_stores import LoopStores
-from beam_runner_engine.dispatch.driver import Driver
+from beam_runner_engine.dispatch.driver import JobDriver
 from beam_runner_engine.scheduler.commands import Bundle, Command, Input
 from beam_runner_engine.scheduler.events import BundleDone, Event, FailureKind, Output, Start
 from beam_runner_engine.scheduler.scheduler import Scheduler
@@ -81,7 +81,7 @@ class TaskBundleRunner:
         self._is_wanted = is_wanted
         self._stages = {stage.plan.stage_id: stage for stage, _ in inputs}
         self._scheduler = Scheduler(_make_graph(host.work.plan, inputs))
-        self._driver: Driver[Event] = Driver(self)
+        self._driver: JobDriver[Event] = JobDriver(self)
         self._waiting: deque[Bundle] = deque()
         self._state: dict[tuple[str, int | None], LoopStores] = {}
         self._replies: list[SectionReply] = []
@@ -97,7 +97,9 @@ class TaskBundleRunner:
         roots = tuple(
             Output(stage.plan.stage_id, one.data) for stage, some in self._inputs for one in some
         )
-        self._driver.execute(self._scheduler.handle(Start(self._host.clock.now(), roots)))
+        self._driver.execute_commands(
+            self._scheduler.handle_event(Start(self._host.clock.now(), roots))
+        )
         while self._end is None and not self._driver.has_ended:
             if self._waiting:
                 self._run_bundle(self._waiting.popleft())
@@ -140,7 +142,7 @@ class TaskBundleRunner:
         )
         now = self._host.clock.now()
         self._driver.record_entries((done,), now)
-        wait = self._driver.time_until_wake(now)
+        wait = self._driver.compute_wake_delay(now)
         if wait is not None and wait > _MOST_DELAY and not self._driver.has_ended:
             self._refuse_section(
                 f"{stage.plan.spec.name} has deferred a part of its work for"
@@ -185,7 +187,7 @@ class TaskBundleRunner:
         The measured time would depend on the machine, and would make retries differ.
         """
         now = self._host.clock.now()
-        wait = self._driver.time_until_wake(now)
+        wait = self._driver.compute_wake_delay(now)
         assert wait is not None, "no bundle runs, and no alarm is set"
         until = time.monotonic() + wait / 1000
         while (left := until - time.monotonic()) > 0:
@@ -203,7 +205,7 @@ class TaskBundleRunner:
 
     def record(self, entries: Sequence[Event]) -> list[Command]:
         """Applies entries to the scheduler; the reply of the section records the committed results."""
-        return [command for entry in entries for command in self._scheduler.handle(entry)]
+        return [command for entry in entries for command in self._scheduler.handle_event(entry)]
 
     def open(self, bundles: Sequence[Bundle]) -> None:
         """Queues bundles."""
