@@ -103,7 +103,7 @@ class ShardGrouping:
 
     def commit_state(self, name: str) -> ShardCommit:
         """Writes the shard's changed state to files named after ``name``."""
-        commit = self._grouper.commit()
+        commit = self._grouper.finish_bundle()
         state = self._store.write_commit(commit.deltas, name)
         return ShardCommit(commit.summary, state, commit.dropped)
 
@@ -119,8 +119,8 @@ class ShardGrouping:
             if number:
                 yield FlushBarrier()
             for columns in _merge_batches(batches):
-                yield from self._convert_panes(self._grouper.process(*columns, begin))
-            yield from self._convert_panes(self._grouper.advance(end))
+                yield from self._convert_panes(self._grouper.process_elements(*columns, begin))
+            yield from self._convert_panes(self._grouper.advance_time(end))
 
     def _convert_panes(self, groups: WindowPanes) -> Iterator[GroupChunk]:
         if self._checked_as is not None:

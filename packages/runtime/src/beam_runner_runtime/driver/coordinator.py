@@ -152,7 +152,7 @@ class JobCoordinator:
         """Seconds until `run_round` must run without a new event; None if no call is necessary."""
         if self._loop.is_out:
             return None
-        wait = self._driver.time_until_wake(self.clock.now())
+        wait = self._driver.compute_wake_delay(self.clock.now())
         alarms = (None if wait is None else wait / 1000, self.lanes.seconds_to_next_yield)
         return min((alarm for alarm in alarms if alarm is not None), default=None)
 
@@ -234,13 +234,13 @@ class JobCoordinator:
     def _end_job(self, event: Abort | Cancel) -> None:
         """Ends the job. If a process runs the loop, the event waits until that process has exited."""
         if self._loop.is_out and not self.lanes.abort_loop():
-            self._loop.end()
+            self._loop.end_lease()
         self._waiting.append(event)
 
     def suspend_job(self) -> None:
         """Suspends the job at shutdown: starts no bundle, lets bundles finish, and leaves the loop."""
         if self._loop.is_out and not self.lanes.request_loop_end():
-            self._loop.end()
+            self._loop.end_lease()
         self._suspended = True
 
     @property
@@ -287,7 +287,7 @@ class JobCoordinator:
     def take_loop_back(self, reason: str) -> None:
         """Returns the scheduler from the loop to the server. The loop's bundles run again."""
         self.broken_loops += 1
-        self._loop.end_broken(time.monotonic())
+        self._loop.end_lost_loop(time.monotonic())
         self._orphan_files.schedule_loop_files(self._loop.number)
         _LOGGER.warning("job %s: loop failed, and its bundles run again: %s", self._job_id, reason)
         self._waiting.append(AttemptsLost())
@@ -337,9 +337,9 @@ class JobCoordinator:
             and not self.ledger.plan.has_tables
             and self.lanes.is_quiet
             and not self.sections.has_sections
-            and self._loop.can_start(now)
+            and self._loop.can_start_loop(now)
         ):
-            self._loop.begin(now)
+            self._loop.begin_lease(now)
             self.lanes.queue_loop()
         else:
             self.start_bundles(bundles)
@@ -368,7 +368,7 @@ class JobCoordinator:
     def _commit_loop_progress(self, link: WorkerLink, progress: LoopProgress) -> None:
         """Commits the latest entries of the running loop."""
         if self._loop.is_held_by(progress.loop):
-            self._driver.execute(self._record_loop_entries(link, progress.entries))
+            self._driver.execute_commands(self._record_loop_entries(link, progress.entries))
 
     def _record_loop_entries(self, link: WorkerLink, entries: Sequence[Entry]) -> list[Command]:
         """Commits entries of a loop. Drops commands to open bundles, because the loop runs them."""
@@ -388,13 +388,13 @@ class JobCoordinator:
             return
         _LOGGER.debug("job %s: loop %s ended", self._job_id, reply.loop)
         if reply.outgrown:
-            self._loop.end_outgrown(time.monotonic())
+            self._loop.end_outgrown_loop(time.monotonic())
         else:
-            self._loop.end()
+            self._loop.end_lease()
         commands = self._record_loop_entries(link, reply.entries)
         running = reply.running
         bundle = None if running is None else self.ledger.get_open_bundle(running)
         self.lanes.handle_loop_end(link, bundle)
-        self._driver.execute(commands)
+        self._driver.execute_commands(commands)
         # Also start the bundles that the loop had queued but not started.
         self.open([b for b in self.ledger.open_bundles if Attempt(b.number, b.attempt) != running])
