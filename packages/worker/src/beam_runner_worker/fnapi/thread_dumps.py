@@ -32,7 +32,7 @@ def tell(_):
 
     told = getattr(Metrics, "string_set", None)
     if told is not None:
-        told("beam_runner", "threads").add(worker_status.request_thread_dump())
+        told("beam_runner", "threads").add(worker_status.thread_dump())
     return None
 """
 
