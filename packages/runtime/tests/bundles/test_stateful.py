@@ -44,12 +44,12 @@ class Collect(UserCode):
         self.shown: list[tuple[bytes, bytes]] = []
 
     def element(self, row: Row) -> None:
-        self.state.append(self.cell("bag", row.key, row.window), row.value[1:])
+        self.state.append_to_bag(self.cell("bag", row.key, row.window), row.value[1:])
         self.set(row.key, 50, place=row.window)
 
     def timer(self, timer: StageTimer) -> None:
         bag = self.cell("bag", timer.key, timer.windows[0])
-        self.shown.append((timer.key, self.state.bag(bag)))
+        self.shown.append((timer.key, self.state.read_bag(bag)))
 
 
 MIXED = [batch(Row(b"b1"), Row(b"a2"), Row(b"b3")), batch(Row(b"c4"), Row(b"a5"), Row(b"b6"))]
@@ -152,7 +152,7 @@ def test_processing_time_timers_wait_for_clock_if_input_continues(tmp_path: Path
 def test_windows_expire_one_by_one_with_their_state(tmp_path: Path) -> None:
     class Last(Collect):
         def element(self, row: Row) -> None:
-            self.state.append(self.cell("bag", row.key, row.window), row.value[1:])
+            self.state.append_to_bag(self.cell("bag", row.key, row.window), row.value[1:])
 
     plan = StatefulPlan("Stateful", PLAN.states, PLAN.timers, expiration_family="event")
     rows = [batch(Row(b"a1", 1, W0), Row(b"b2", 2, W0), Row(b"a3", 11, W10))]
@@ -237,7 +237,7 @@ def test_elements_get_their_merged_windows(strategy: WindowingStrategy) -> None:
 def test_unmergeable_values_fail_by_name(tmp_path: Path) -> None:
     class Write(UserCode):
         def element(self, row: Row) -> None:
-            self.state.append(self.cell("value", row.key, row.window), row.value)
+            self.state.append_to_bag(self.cell("value", row.key, row.window), row.value)
 
     stores = ShardStores(tmp_path)
     rows = [batch(Row(b"a1", t, window(t, t + 10))) for t in (0, 15)]
