@@ -174,4 +174,4 @@ def test_side_input_pages_have_the_same_order_every_time(tmp_path: Path) -> None
     keys = whole(reader.read_keys(TRANSFORM, TAG, W1))
     assert keys == whole(reader.read_keys(TRANSFORM, TAG, W1))
     again = reader_of(tmp_path, BufferKind.SIDE_MULTIMAP, [chunk_of(batch, one_window=True)])
-    assert whole(again.keys(TRANSFORM, TAG, W1)) == keys
+    assert whole(again.read_keys(TRANSFORM, TAG, W1)) == keys
