@@ -18,7 +18,7 @@ def test_turn_duration_grows_with_slowness(monkeypatch: pytest.MonkeyPatch) -> N
         (4.0, 0.5, 0.5),
         (20.0, 0.5, 1.0),
     ):
-        monkeypatch.setattr(slowness, "now", lambda factor=factor: factor)
+        monkeypatch.setattr(slowness, "current_factor", lambda factor=factor: factor)
         assert slowness.compute_bundle_seconds(least) == pytest.approx(lasts)
 
 
