@@ -28,8 +28,8 @@ JOB = JobSpec("job-1", "sample", b"", {}, "{}", {}, "localhost:1")
 _DIES = """
 import os, sys
 from pathlib import Path
-from beam_runner_server.crash_loop_guard import count_start
-with count_start(Path(sys.argv[1])):
+from beam_runner_server.crash_loop_guard import count_job_start
+with count_job_start(Path(sys.argv[1])):
     os._exit(9)
 """
 
@@ -83,7 +83,7 @@ def executor_of(
     """Returns an executor with only the parts that lead to the ledger of a job."""
     monkeypatch.setattr(PlacedJobExecutor, "_open_ledger", ledger)
     executor = PlacedJobExecutor.__new__(PlacedJobExecutor)
-    store = SimpleNamespace(journal=lambda job_id: None, epoch=1, durable=False)
+    store = SimpleNamespace(get_journal=lambda job_id: None, epoch=1, durable=False)
     parts = {
         "_store": store,
         "_settings": ExecutorSettings(JobFolders(StoreSpec(str(folder)), folder)),
