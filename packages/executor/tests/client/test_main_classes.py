@@ -9,7 +9,7 @@ SCRIPT = """
 import sys
 import threading
 from argparse import Namespace
-from beam_spark_executor.client.main_classes import pickled_main_classes
+from beam_spark_executor.client.main_classes import pickle_main_classes
 
 HUGE = b"x" * (1 << 21)
 LOCK = threading.Lock()
@@ -27,7 +27,7 @@ class Unpicklable:
         return sys._getframe, LOCK
 
 Other = Plain
-sys.stdout.buffer.write(pickled_main_classes())
+sys.stdout.buffer.write(pickle_main_classes())
 """
 
 
