@@ -63,7 +63,7 @@ def parse_data_location(text: str) -> StoreSpec:
 
 def parse_state_dir(text: str) -> StoreSpec | Path:
     """Parses the URL of a store, or the path of a folder."""
-    return parse_data_dir(text) if "://" in text else Path(text)
+    return parse_data_location(text) if "://" in text else Path(text)
 
 
 def parse_attempts(text: str) -> int:
