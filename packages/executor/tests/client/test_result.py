@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -15,12 +17,19 @@ from apache_beam.runners.portability.portable_runner import PipelineResult
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.ports import JobReporter
 from beam_runner_jobservices.server import JobServer
-from beam_runner_model.jobs import Importance, JobMetrics, JobSpec, JobState
+from beam_runner_model.jobs import Importance, JobMetrics, JobSpec, JobState, MetricCell
+from beam_runner_model.times import MAX_TIMESTAMP
+from beam_runner_model.varints import encode_varint
+from beam_runner_urns.metrics import LATEST_INT64_TYPE as LATEST
+from beam_runner_urns.metrics import SUM_INT64_TYPE as SUM
 
+from beam_spark_executor.client.displays import Display, LineDisplay, SilentDisplay, TerminalDisplay
 from beam_spark_executor.client.following import JobAddress
+from beam_spark_executor.client.progress import JobProgress
 from beam_spark_executor.client.result import BeamSparkResult
 
 SECONDS = 60.0
+ELEMENTS = "beam:metric:element_count:v1"
 
 
 class FakeJob:
@@ -29,6 +38,7 @@ class FakeJob:
     def __init__(self, spec: JobSpec, reporter: JobReporter) -> None:
         self.job_id = spec.job_id
         self.reporter = reporter
+        self.given = JobMetrics()
 
     def cancel(self) -> None:
         self.reporter.state(JobState.CANCELLED)
@@ -37,7 +47,7 @@ class FakeJob:
         self.reporter.state(JobState.DRAINED)
 
     def metrics(self) -> JobMetrics:
-        return JobMetrics()
+        return self.given
 
 
 class FakeServer:
@@ -78,6 +88,10 @@ class FakeServer:
             time.sleep(0.01)
         return self._jobs[job_id]
 
+    def announce(self, url: str) -> None:
+        """Announces web pages to clients."""
+        self._server.door.announce_pages(url)
+
     def stop(self) -> None:
         self._server.stop()
 
@@ -100,10 +114,16 @@ def job_id(server: FakeServer) -> str:
 
 
 def result(
-    server: FakeServer, job_id: str, seconds: float = SECONDS, exit_reason: str = ""
+    server: FakeServer,
+    job_id: str,
+    seconds: float = SECONDS,
+    exit_reason: str = "",
+    display: Display | None = None,
 ) -> BeamSparkResult:
     address = JobAddress(server.address, job_id, seconds, lambda: exit_reason)
-    return BeamSparkResult(PipelineResult(None, job_id, None, None), address)
+    progress = JobProgress(display or SilentDisplay())
+    of = PipelineResult(None, job_id, None, None)
+    return BeamSparkResult(of, address, progress, "it goes on")
 
 
 @pytest.mark.parametrize("state", [JobState.DONE, JobState.DRAINED])
@@ -205,3 +225,75 @@ def test_failure_is_raised_in_each_waiting_thread(server: FakeServer, job_id: st
         for one in waits:
             with pytest.raises(RuntimeError, match=job_id):
                 one.result(60)
+
+
+def test_lines_show_page_and_end(server: FakeServer, job_id: str) -> None:
+    stream = io.StringIO()
+    ours = result(server, job_id, display=LineDisplay(stream))
+    assert ours.wait_until_finish(1000) == "RUNNING"
+    server.announce("http://localhost:8074/")
+    wait_for_text(stream, "page of the job")
+    server.job(job_id).reporter.state(JobState.DONE)
+    ours.wait_until_finish()
+    page, end = stream.getvalue().splitlines()
+    assert page == f"page of the job: http://localhost:8074/jobs/{job_id}"
+    assert end.startswith(f"job {job_id} is DONE after ")
+
+
+def test_terminal_shows_stages_and_elements(server: FakeServer, job_id: str) -> None:
+    server.job(job_id).given = JobMetrics(
+        (
+            *stage_cells("a", MAX_TIMESTAMP),
+            *stage_cells("b", 0),
+            MetricCell(ELEMENTS, SUM, b"\x05", {"PCOLLECTION": "x"}),
+            MetricCell(ELEMENTS, SUM, b"\x02", {"PCOLLECTION": "y"}),
+        )
+    )
+    stream = io.StringIO()
+    ours = result(server, job_id, display=TerminalDisplay(stream))
+    ours.wait_until_finish(100)
+    wait_for_text(stream, "1 of 2 stages finished, 7 elements")
+    server.job(job_id).reporter.state(JobState.DONE)
+    ours.wait_until_finish()
+    assert stream.getvalue().endswith(": 2 of 2 stages finished, 7 elements\n")
+
+
+def test_fatal_error_is_raised_and_not_logged(
+    server: FakeServer, job_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    reporter = server.job(job_id).reporter
+    reporter.message(Importance.ERROR, "an error in user code")
+    reporter.state(JobState.FAILED, "ValueError: fatal [while running 'Step']")
+    with pytest.raises(RuntimeError) as raised:
+        result(server, job_id).wait_until_finish()
+    assert str(raised.value).splitlines()[-1].endswith("ValueError: fatal [while running 'Step']")
+    errors = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
+    assert errors == ["an error in user code"]
+
+
+def test_interrupted_wait_shows_fate_of_job(
+    server: FakeServer, job_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.StringIO()
+    ours = result(server, job_id, display=LineDisplay(stream))
+    ours.wait_until_finish(100)
+    assert ours._observer is not None
+    monkeypatch.setattr(ours._observer, "join", lambda seconds: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        ours.wait_until_finish()
+    assert stream.getvalue() == "it goes on\n"
+
+
+def wait_for_text(stream: io.StringIO, text: str) -> None:
+    limit = time.monotonic() + SECONDS
+    while text not in stream.getvalue() and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert text in stream.getvalue()
+
+
+def stage_cells(stage: str, watermark: int) -> tuple[MetricCell, ...]:
+    labels = {"STAGE": stage, "PTRANSFORM": stage}
+    return tuple(
+        MetricCell(f"beam_spark:stage:{name}:v1", LATEST, b"\x01" + encode_varint(value), labels)
+        for name, value in (("output_watermark", watermark), ("open_bundles", 0))
+    )

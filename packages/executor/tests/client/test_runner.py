@@ -22,7 +22,7 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     found: list[bool] = []
 
     class Result:
-        def __init__(self, *arguments: Any) -> None:
+        def __init__(self, *arguments: Any, **more: Any) -> None:
             pass
 
         def wait_until_finish(self) -> None:

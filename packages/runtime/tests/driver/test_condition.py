@@ -25,7 +25,7 @@ from small_plans import encoded
 from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.channel.messages import BundleProgressed, WorkerHello
 from beam_runner_runtime.driver import condition as module
-from beam_runner_runtime.driver.condition import STILL_SECONDS, JobMonitor
+from beam_runner_runtime.driver.condition import STILL_SECONDS, WARNING_SECONDS, JobMonitor
 from beam_runner_runtime.driver.processes import SilentProcess
 
 
@@ -194,6 +194,17 @@ def test_waits_are_reported_at_growing_intervals(tmp_path: Path) -> None:
     assert len(watch.look(2 * STILL_SECONDS)) == 1
     assert watch.look(3 * STILL_SECONDS) == []
     assert len(watch.look(4 * STILL_SECONDS)) == 1
+
+
+def test_long_standstill_is_warned_of_once(tmp_path: Path) -> None:
+    watch = Watch(rig_of(tmp_path))
+    for still in (STILL_SECONDS, WARNING_SECONDS, 2 * WARNING_SECONDS):
+        assert len(watch.look(still)) == 1
+    assert [importance for importance, _, _ in watch.reporter.messages] == [
+        Importance.BASIC,
+        Importance.WARNING,
+        Importance.BASIC,
+    ]
 
 
 @pytest.mark.parametrize("ended", [False, True])

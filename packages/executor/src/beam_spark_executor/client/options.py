@@ -16,6 +16,8 @@ from apache_beam.options.pipeline_options import (
 )
 from beam_runner_runtime.job_options import BULK, NUMBERS, BulkMode
 
+from beam_spark_executor.client.displays import ProgressMode
+
 _MASTER = "spark_master_url"
 _FLAGS = {
     _MASTER: "--spark-master-url",
@@ -24,6 +26,10 @@ _FLAGS = {
     "beam_spark_data_dir": "--data-dir",
     "beam_spark_web_port": "--web-port",
 }
+PROGRESS = "beam_spark_progress"
+VERBOSE_ERRORS = "beam_spark_verbose_errors"
+OF_THE_CLIENT = (PROGRESS, VERBOSE_ERRORS)
+"""Options that only the client reads."""
 MADE_THE_SERVER = tuple(_FLAGS)
 """Options that configure the server, not the job."""
 _OFF = "off"
@@ -37,7 +43,7 @@ class BeamSparkOptions(PipelineOptions):
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group(
             "BeamSparkRunner",
-            "The first four options configure the server that BeamSparkRunner starts"
+            "The first five options configure the server that BeamSparkRunner starts"
             " on this machine if --job_endpoint isn't set. --spark_master_url sets the"
             " server's Spark master.",
         )
@@ -66,6 +72,19 @@ class BeamSparkOptions(PipelineOptions):
             metavar="PORT",
             help="port on this machine for the web pages of jobs; 0 picks a free port; off serves no"
             " pages (default: a free port if beam-runner-web is installed, else off)",
+        )
+        group.add_argument(
+            f"--{PROGRESS}",
+            choices=[one.value for one in ProgressMode],
+            default=ProgressMode.AUTO.value,
+            help="progress of a job on standard error: auto shows one updating line on a terminal, and"
+            " few lines elsewhere; lines always shows few lines; off shows nothing (default:"
+            " %(default)s)",
+        )
+        group.add_argument(
+            f"--{VERBOSE_ERRORS}",
+            action="store_true",
+            help="show the frames of the runner in the error of a failed job",
         )
         for option in NUMBERS:
             group.add_argument(f"--{option.name}", type=int, metavar="N", help=option.description)

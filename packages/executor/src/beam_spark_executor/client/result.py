@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from apache_beam.runners.portability.portable_runner import MESSAGE_LOG_LEVELS, PipelineResult
 from apache_beam.runners.runner import PipelineState
 
+from beam_spark_executor.client.error_texts import format_failure
 from beam_spark_executor.client.following import JobAddress
+from beam_spark_executor.client.progress import JobProgress
 
 if TYPE_CHECKING:
     from beam_runner_model.jobs import JobMessage, StateEvent
@@ -27,12 +29,26 @@ class BeamSparkResult(PipelineResult):
     Args:
         of: Beam's result, which this result replaces.
         address: the job on its server.
+        progress: shows the progress while a thread waits.
+        interrupt: the text that Ctrl-C shows: whether the job goes on without this program.
+        is_verbose: whether the error of a failed job has the frames of the runner.
     """
 
-    def __init__(self, of: PipelineResult, address: JobAddress) -> None:
+    def __init__(
+        self,
+        of: PipelineResult,
+        address: JobAddress,
+        progress: JobProgress,
+        interrupt: str,
+        *,
+        is_verbose: bool = False,
+    ) -> None:
         super().__init__(of._job_service, of._job_id, (), (), of._cleanup_callbacks)
         self._state = PipelineState.UNKNOWN
         self._address = address
+        self._progress = progress
+        self._interrupt = interrupt
+        self._is_verbose = is_verbose
         self._cancelled = False
         self._lock = threading.Lock()
         self._observer: threading.Thread | None = None
@@ -67,19 +83,26 @@ class BeamSparkResult(PipelineResult):
                     target=self._follow_to_end, name="wait-until-finish", daemon=True
                 )
                 self._observer.start()
-        self._observer.join(duration / 1000 if duration else None)
+        try:
+            self._observer.join(duration / 1000 if duration else None)
+        except KeyboardInterrupt:
+            self._progress.interrupted(self._interrupt)
+            raise
         if self._failure is not None:
             raise self._failure
         return str(self._state)
 
     def _follow_to_end(self) -> None:
-        listener = _Listener(self)
+        listener = _Listener(self, self._progress)
         try:
-            self._address.follow(listener)
+            with self._progress.watch(self._address):
+                self._address.follow(listener)
+            self._progress.show_end(self._address)
             if self._state != PipelineState.DONE and not self._is_requested():
-                self._failure = RuntimeError(
-                    f"Pipeline {self.job_id} failed in state {self._state}: {listener.last_error}"
+                text = format_failure(
+                    self.job_id, self._state, listener.last_error, is_verbose=self._is_verbose
                 )
+                self._failure = RuntimeError(text)
         except Exception as error:
             self._failure = error
         finally:
@@ -105,21 +128,42 @@ class BeamSparkResult(PipelineResult):
 
 
 class _Listener:
-    """The listener that logs the messages of a job as Beam does, and sets the state of its result."""
+    """The listener that logs the messages of a job as Beam does, and sets the state of its result.
 
-    def __init__(self, result: BeamSparkResult) -> None:
+    It doesn't log the error directly before the state FAILED, because the result raises that error.
+    """
+
+    def __init__(self, result: BeamSparkResult, progress: JobProgress) -> None:
         self._result = result
+        self._progress = progress
+        self._held: JobMessage | None = None
         self.last_error = "unknown error"
 
     def on_state(self, event: StateEvent) -> None:
-        self._result._state = _name_state(event)
-        log.info("Job state changed to %s", self._result._state)
+        state = _name_state(event)
+        if state == PipelineState.FAILED:
+            self._held = None
+        self._log_held()
+        self._result._state = state
+        self._progress.set_state(state)
+        log.info("Job state changed to %s", state)
 
     def on_message(self, message: JobMessage) -> None:
-        level = MESSAGE_LOG_LEVELS[message.importance.value]
-        logging.log(level, "%s", message.text)
-        if level == logging.ERROR:
+        self._log_held()
+        if MESSAGE_LOG_LEVELS[message.importance.value] == logging.ERROR:
             self.last_error = message.text
+            self._held = message
+        else:
+            self._log(message)
+
+    def _log_held(self) -> None:
+        if self._held is not None:
+            self._log(self._held)
+            self._held = None
+
+    def _log(self, message: JobMessage) -> None:
+        with self._progress.pause():
+            logging.log(MESSAGE_LOG_LEVELS[message.importance.value], "%s", message.text)
 
 
 def _name_state(event: StateEvent) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,8 +24,12 @@ from apache_beam.transforms.environments import Environment
 from beam_runner_worker import main_classes
 
 from beam_spark_executor.client.connecting import connect_to_job_service
+from beam_spark_executor.client.displays import ProgressMode, make_display
 from beam_spark_executor.client.following import JobAddress
+from beam_spark_executor.client.interrupts import describe_interrupt
 from beam_spark_executor.client.main_classes import pickle_main_classes
+from beam_spark_executor.client.options import BeamSparkOptions
+from beam_spark_executor.client.progress import JobProgress
 from beam_spark_executor.client.recording import is_stream_recording
 from beam_spark_executor.client.result import BeamSparkResult
 from beam_spark_executor.client.servers import ExternalServer, server_for_options
@@ -84,16 +89,26 @@ class BeamSparkRunner(portable_runner.PortableRunner):
             RuntimeError: the server refuses the pipeline or doesn't start, or an interactive
                 pipeline fails; the text says why.
         """
-        server = server_for_options(options)
-        result = super().run_portable_pipeline(pipeline, options)
+        ours = options.view_as(BeamSparkOptions)
+        progress = JobProgress(make_display(ProgressMode(ours.beam_spark_progress), sys.stderr))
+        with progress.phase("starting the job server"):
+            server = server_for_options(options)
+        is_given = isinstance(server, ExternalServer)
+        waits_for = f"submitting to {server.endpoint}" if is_given else "waiting for Spark to start"
+        with progress.phase(waits_for):
+            result = super().run_portable_pipeline(pipeline, options)
         if self._files is not None:
             self._files.cleanup()  # the server has a copy
         timeout = options.view_as(PortableOptions).job_server_timeout
         address = JobAddress(server.endpoint, result._job_id, timeout, server.exit_reason)
-        ours = BeamSparkResult(result, address)
+        progress.submitted(address)
+        interrupt = describe_interrupt(server, options, address.job_id)
+        finished = BeamSparkResult(
+            result, address, progress, interrupt, is_verbose=ours.beam_spark_verbose_errors
+        )
         if self._is_interactive and not options.view_as(StandardOptions).streaming:
-            ours.wait_until_finish()
-        return ours
+            finished.wait_until_finish()
+        return finished
 
     def is_interactive(self) -> None:
         """Makes `run` wait for the end of bounded pipelines. Beam's `InteractiveRunner` calls this

@@ -11,7 +11,7 @@ from beam_runner_urns import options as option_urns
 
 from beam_spark_executor._protos import PrepareJobRequest, RunJobRequest
 from beam_spark_executor.client.job_names import default_job_name
-from beam_spark_executor.client.options import MADE_THE_SERVER
+from beam_spark_executor.client.options import MADE_THE_SERVER, OF_THE_CLIENT
 
 
 class Submission(JobServiceHandle):
@@ -52,9 +52,8 @@ class Submission(JobServiceHandle):
         return self.job_service.Prepare(request, timeout=self.timeout)
 
     def get_pipeline_options(self) -> Any:
-        """Returns the job's options, without those that configured its server."""
+        """Returns the job's options, without those of its client and its server."""
         options = super().get_pipeline_options()
-        if self._own_server:
-            for name in MADE_THE_SERVER:
-                options.fields.pop(f"{option_urns.PREFIX}{name}{option_urns.SUFFIX}", None)
+        for name in (*OF_THE_CLIENT, *(MADE_THE_SERVER if self._own_server else ())):
+            options.fields.pop(f"{option_urns.PREFIX}{name}{option_urns.SUFFIX}", None)
         return options

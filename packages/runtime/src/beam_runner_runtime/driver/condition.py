@@ -60,6 +60,8 @@ from beam_runner_runtime.shutdown.limits import LIMITS
 LOSSES = "beam_spark:job:losses:v1"
 STILL_SECONDS = 5.0
 """Seconds without progress before the first message about the cause. The interval doubles after each message."""
+WARNING_SECONDS = 60.0
+"""Seconds without progress after which the message is a warning, once for each standstill."""
 
 
 @attrs.frozen
@@ -123,6 +125,7 @@ class JobMonitor:
         self.history = StageHistory()
         self._looked = 0.0
         self._pause = STILL_SECONDS
+        self._has_warned = False
         self._failures = FailureMessages(plan)
         self._worker_outages = OutageMessages()
         self._outage: Outage | None = None
@@ -196,9 +199,12 @@ class JobMonitor:
             text = (
                 f"nothing has been committed for {still:.0f} s: {render_waits(self.waits, now=now)}"
             )
-            self._reporter.message(Importance.BASIC, text)
+            # Clients show warnings by default, so the job warns once about a long standstill.
+            warns = still >= WARNING_SECONDS and not self._has_warned
+            self._has_warned = self._has_warned or warns
+            self._reporter.message(Importance.WARNING if warns else Importance.BASIC, text)
         if still < STILL_SECONDS:
-            self._pause = STILL_SECONDS
+            self._pause, self._has_warned = STILL_SECONDS, False
         elif tells:
             self._pause = 2 * still
 

@@ -1,0 +1,135 @@
+"""Displays of the progress of a job: an updating line on a terminal, plain lines, or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from typing import IO, Protocol
+
+_CLEAR = "\r\x1b[K"
+
+
+class ProgressMode(enum.StrEnum):
+    """Value of the option ``--beam_spark_progress``."""
+
+    AUTO = "auto"
+    """An updating line on a terminal, otherwise lines."""
+    LINES = "lines"
+    OFF = "off"
+
+
+class Display(Protocol):
+    """A place for lines that stay, and for one status line that changes."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the display shows the status."""
+
+    def write_line(self, text: str) -> None:
+        """Writes a line that stays."""
+
+    def set_status(self, text: str) -> None:
+        """Replaces the status line; an empty text removes the line."""
+
+    def pause(self) -> contextlib.AbstractContextManager[None]:
+        """Returns a context in which other code can write to the terminal."""
+
+
+class TerminalDisplay:
+    """A display on a terminal. Thread-safe.
+
+    The cursor stays at the start of the status line, so that output of other code overwrites it.
+    """
+
+    is_live = True
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._status = ""
+        self._lock = threading.RLock()
+
+    def write_line(self, text: str) -> None:
+        """Writes a line above the status line."""
+        with self.pause():
+            self._write(f"{text}\n")
+
+    def set_status(self, text: str) -> None:
+        """Draws the status line, truncated to the width of the terminal."""
+        with self._lock:
+            if text == self._status:
+                return
+            self._status = text
+            self._draw()
+
+    @contextlib.contextmanager
+    def pause(self) -> Iterator[None]:
+        """Removes the status line, and draws the line again at the end."""
+        with self._lock:
+            if self._status:
+                self._write(_CLEAR)
+            try:
+                yield
+            finally:
+                if self._status:
+                    self._draw()
+
+    def _draw(self) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        shown = self._status if len(self._status) <= width else f"{self._status[: width - 1]}…"
+        self._write(f"{_CLEAR}{shown}\r" if shown else _CLEAR)
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # the terminal or the stream is closed
+            self._stream.write(text)
+            self._stream.flush()
+
+
+class LineDisplay:
+    """A display for logs and notebooks, which shows no status."""
+
+    is_live = False
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write_line(self, text: str) -> None:
+        """Writes a line."""
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(f"{text}\n")
+            self._stream.flush()
+
+    def set_status(self, text: str) -> None:
+        """Does nothing."""
+
+    def pause(self) -> contextlib.AbstractContextManager[None]:
+        """Returns a context that does nothing."""
+        return contextlib.nullcontext()
+
+
+class SilentDisplay:
+    """A display that shows nothing."""
+
+    is_live = False
+
+    def write_line(self, text: str) -> None:
+        """Does nothing."""
+
+    def set_status(self, text: str) -> None:
+        """Does nothing."""
+
+    def pause(self) -> contextlib.AbstractContextManager[None]:
+        """Returns a context that does nothing."""
+        return contextlib.nullcontext()
+
+
+def make_display(mode: ProgressMode, stream: IO[str]) -> Display:
+    """Returns the display for an option's value and the program's standard error."""
+    if mode is ProgressMode.OFF:
+        return SilentDisplay()
+    if mode is ProgressMode.AUTO and stream.isatty() and os.environ.get("TERM") != "dumb":
+        return TerminalDisplay(stream)
+    return LineDisplay(stream)
