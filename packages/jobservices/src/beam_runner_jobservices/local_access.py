@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import attrs
+from beam_runner_model.readiness import Readiness
 
 
 @attrs.frozen
@@ -20,6 +21,8 @@ class LocalAccess:
             access to its own interface.
         announce_pages: called with the URL of web pages about the jobs, which the server passes on
             to its clients.
+        check_readiness: returns whether the server can run jobs. Takes milliseconds, and any thread
+            may call it.
     """
 
     address: str
@@ -28,4 +31,7 @@ class LocalAccess:
     guarded: bool = False
     announce_pages: Callable[[str], None] = attrs.field(
         default=lambda url: None, repr=False, eq=False
+    )
+    check_readiness: Callable[[], Readiness] = attrs.field(
+        default=lambda: Readiness.READY, repr=False, eq=False
     )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 
+import attrs
 from apache_beam.version import __version__ as beam_version
 from beam_runner_jobservices.errors import NotReady
 from beam_runner_jobservices.guard import AccessGuard, read_guard
@@ -17,6 +18,7 @@ from beam_runner_jobservices.ports import JobHandle, JobReporter
 from beam_runner_jobservices.server import JobServer, RemoteStorage
 from beam_runner_model.errors import Unavailable as NothingToRunOn
 from beam_runner_model.jobs import JobSpec, OptionType, PipelineOption
+from beam_runner_model.readiness import Readiness
 from beam_runner_model.stories import BundleStory
 from beam_runner_runtime.channel.place import ChannelAddress
 from beam_runner_runtime.driver.story import reconstruct_bundle_story
@@ -85,7 +87,7 @@ class RunnerServer:
             remove_stale_folders()
         self._stopping = threading.Lock()
         self._kept: RetainedStreams | None = None
-        self._serving = self._stopped = False
+        self._serving = self._draining = self._stopped = False
         self._executor: Future[PlacedJobExecutor] = Future()
         self.placement: PlacementService = settings.platform.placement()
         self._private: TemporaryFolder | None = None
@@ -120,7 +122,7 @@ class RunnerServer:
             raise
         self.address = self._job_server.address
         """The ``host:port`` for clients."""
-        self.door = self._job_server.door
+        self.door = attrs.evolve(self._job_server.door, check_readiness=self.check_readiness)
         """The local access for extensions."""
         self.damage = (*self._job_server.damage, *self._store.damage)
         """Sentences that say what was damaged in the state folder, and where the damaged data is stored."""
@@ -235,6 +237,7 @@ class RunnerServer:
 
         The server still serves clients. The method returns early only if the platform ends.
         """
+        self._draining = True
         draining = self._job_server.drain_all()
         while self.placement.is_alive:
             if self._unfinished_jobs().isdisjoint(draining):
@@ -301,6 +304,16 @@ class RunnerServer:
         over; None if it can.
         """
         return None if self._state is None else self._state.failure
+
+    def check_readiness(self) -> Readiness:
+        """Returns whether this server can run a job now; takes about 1 ms. Any thread may call it."""
+        if not self._executor.done():
+            return Readiness.STARTING
+        if not self.placement.is_alive:
+            return Readiness.NO_PLACEMENT
+        if self._state is not None and not self._state.accepts_commits:
+            return Readiness.NO_STATE_STORE
+        return Readiness.DRAINING if self._draining else Readiness.READY
 
     def has_jobs(self) -> bool:
         """Returns whether unfinished jobs exist."""

@@ -23,6 +23,12 @@ class UnreliableStore(MemoryStore):
     """Store that a test can make unavailable."""
 
     is_available = True
+    accepts_files = True
+
+    def create_file(self, name: str, contents: bytes) -> bool:
+        if not self.accepts_files:
+            raise StoreError("the store refuses files")
+        return super().create_file(name, contents)
 
     def list_names(self) -> Iterator[str]:
         if not self.is_available:
@@ -98,6 +104,20 @@ def test_fenced_server_sends_no_heartbeats(store: UnreliableStore) -> None:
     beating(store, ownership)
     ownership.record_failure(LogFenced("another server has taken over"))
     wait_until(lambda: not store.files)
+
+
+def test_heartbeat_is_recent_only_while_store_accepts_files(
+    store: UnreliableStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beam_runner_storage.stores.heartbeat.SILENCE_SECONDS", SILENCE)
+    heartbeat = beating(store)
+    time.sleep(2 * SILENCE)
+    assert heartbeat.is_recent
+    store.accepts_files = False
+    wait_until(lambda: not heartbeat.is_recent)
+    store.accepts_files = True
+    wait_until(lambda: heartbeat.is_recent)
+    heartbeat.stop()
 
 
 def test_time_without_access_to_the_store_is_no_silence(store: UnreliableStore) -> None:

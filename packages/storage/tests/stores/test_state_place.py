@@ -67,6 +67,7 @@ def test_next_server_gets_state_and_fences_previous_server(spec: StoreSpec, tmp_
             with pytest.raises(JournalFenced, match="another server has taken over the state in"):
                 journals.get_journal("job-1").append_entries([b"two"])
             assert "another server has taken over" in (last.failure or "")
+            assert not last.accepts_commits and following.accepts_commits
             with pytest.raises(Unavailable, match="another server has taken over"):
                 last.artifacts.put("hash", staged)
             last.artifacts.delete([name])

@@ -10,6 +10,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
+from beam_runner_model.readiness import Readiness
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -20,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 
 from .asgi.api import ScriptApi
 from .asgi.events import EventStreams
+from .asgi.health import HealthAnswers
 from .asgi.login import LoginPage
 from .asgi.security import RequestGuard
 from .html.pages import JOB_PAGES, PageContents, Values
@@ -51,12 +53,23 @@ def get_http_status(error: JobApiError) -> int:
     return _STATUS.get(error.code, 502)
 
 
-def create_app(settings: WebSettings, connect: Callable[[], JobClient] | None = None) -> Starlette:
-    """Returns the web interface as an ASGI application; `connect` makes clients of the job server."""
+def create_app(
+    settings: WebSettings,
+    connect: Callable[[], JobClient] | None = None,
+    check_readiness: Callable[[], Readiness] = lambda: Readiness.READY,
+) -> Starlette:
+    """Returns the web interface as an ASGI application.
+
+    Args:
+        settings: see `WebSettings`.
+        connect: makes clients of the job server.
+        check_readiness: returns whether the job server can run jobs, if this process knows it.
+    """
     target = settings.job_target or settings.job_endpoint
     site = _RequestHandlers(
         settings,
         connect or (lambda: JobClient(target, timeout=20.0, credentials=settings.credentials)),
+        check_readiness,
     )
     guard = Middleware(
         RequestGuard, settings.allowed_hosts, settings.token, read_only=settings.read_only
@@ -76,7 +89,12 @@ def create_app(settings: WebSettings, connect: Callable[[], JobClient] | None = 
 class _RequestHandlers:
     """The request handlers of all pages. Blocking calls run in a small pool of threads."""
 
-    def __init__(self, settings: WebSettings, connect: Callable[[], JobClient]) -> None:
+    def __init__(
+        self,
+        settings: WebSettings,
+        connect: Callable[[], JobClient],
+        check_readiness: Callable[[], Readiness],
+    ) -> None:
         self._settings = settings
         self._watches = OpenJobs(connect)
         self._pages = PageContents(self._watches, settings)
@@ -85,6 +103,7 @@ class _RequestHandlers:
         self._events = EventStreams(self._pages, self._renderer, self._run_in_thread)
         self._api = ScriptApi(self._pages)
         self._login = LoginPage(self._renderer, settings)
+        self._health = HealthAnswers(self._watches, check_readiness)
 
     def list_routes(self) -> list[Route | Mount]:
         pages = {
@@ -99,9 +118,11 @@ class _RequestHandlers:
             "/jobs/{job_id}/bundle": self._show_bundle,
             "/jobs/{job_id}/report.html": self._download_report,
             **self._api.list_handlers(),
+            "/readyz": self._health.answer_readiness,
         }
         return [
             *(Route(path, self._make_threaded_handler(answer)) for path, answer in answers.items()),
+            Route("/healthz", self._health.answer_health),
             Route("/events", self._events.stream_job_list),
             Route("/jobs/{job_id}/events", self._events.stream_job_page),
             Route(

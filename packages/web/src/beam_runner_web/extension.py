@@ -65,7 +65,7 @@ class WebExtension:
                 "Can't show jobs in a browser: the server requires client"
                 " certificates, so its web pages need a token; set --web-token-file"
             )
-        self._server = WebServer(settings)
+        self._server = WebServer(settings, door.check_readiness)
         self._server.start()
         asks = ", and require the token" if settings.token else ""
         door.announce_pages(self._server.url)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import socket
 import threading
+from collections.abc import Callable
 
 import uvicorn
+from beam_runner_model.readiness import Readiness
 
 from .app import create_app
 from .settings import DEFAULT_PORT, LOOPBACK, WebSettings
@@ -22,11 +24,19 @@ class WebError(Exception):
 class WebServer:
     """Server of the pages. The constructor takes the port.
 
+    Args:
+        settings: see `WebSettings`.
+        check_readiness: see `create_app`.
+
     Raises:
         WebError: the port is in use, or other machines could send requests without a token.
     """
 
-    def __init__(self, settings: WebSettings) -> None:
+    def __init__(
+        self,
+        settings: WebSettings,
+        check_readiness: Callable[[], Readiness] = lambda: Readiness.READY,
+    ) -> None:
         if settings.host not in LOOPBACK and not settings.token:
             raise WebError(
                 f"other machines can reach {settings.host}, so the web pages need a"
@@ -42,7 +52,7 @@ class WebServer:
         self.url = f"http://{host}:{port}{settings.root_path}/"
         """The address of the list of jobs."""
         config = uvicorn.Config(
-            create_app(settings),
+            create_app(settings, check_readiness=check_readiness),
             log_config=None,
             access_log=False,
             root_path=settings.root_path,

@@ -56,6 +56,12 @@ class ServerHeartbeat:
         self._server = secrets.token_hex(8)
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self._accepted = time.monotonic()
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether the store accepted a heartbeat in the last `SILENCE_SECONDS`, or this server has just started."""
+        return time.monotonic() - self._accepted < SILENCE_SECONDS
 
     def start(self) -> None:
         """Starts the heartbeats, and removes the last heartbeats of previous servers."""
@@ -76,6 +82,7 @@ class ServerHeartbeat:
                 if outdated is None:
                     outdated = set(self._store.list_names())
                 self._store.create_file(name, b"")
+                self._accepted = time.monotonic()
                 self._store.delete_files(outdated)
                 outdated = {name}
             except StoreError as error:

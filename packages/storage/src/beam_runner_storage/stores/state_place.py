@@ -56,6 +56,11 @@ class RemoteState:
         found = self._ownership.failure
         return None if found is None else str(found)
 
+    @property
+    def accepts_commits(self) -> bool:
+        """Whether this server owns the state, and the store has accepted a recent file."""
+        return self.failure is None and self._heartbeat.is_recent
+
     def limit_waits(self, seconds: float) -> None:
         """Limits the waits of commits for the store to ``seconds``, because the server stops."""
         self.journal.limit_waits(seconds)

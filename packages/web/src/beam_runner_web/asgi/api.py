@@ -1,4 +1,4 @@
-"""JSON for scripts under `/api/v1`, metrics for Prometheus, and a health check."""
+"""JSON for scripts under `/api/v1`, and metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
-from beam_runner_jobservices.errors import JobApiError
 from beam_runner_model.jobs import JobState
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -34,7 +33,6 @@ class ScriptApi:
             "/api/v1/jobs/{job_id}/{part}": self._get_job_part,
             "/jobs/{job_id}/logs.txt": self._download_log,
             "/metrics": self._export_metrics,
-            "/healthz": self._report_health,
         }
 
     def make_error_response(self, status: int, text: str) -> Response:
@@ -70,13 +68,6 @@ class ScriptApi:
         )
         headers = {"content-disposition": 'attachment; filename="log.txt"'}
         return PlainTextResponse(text.encode("utf-8", "replace"), headers=headers)
-
-    def _report_health(self, request: Request) -> Response:
-        try:
-            self._pages.watches.client.jobs()
-        except JobApiError as error:
-            return PlainTextResponse(f"the job server doesn't respond: {error}\n", 503)
-        return PlainTextResponse("ok\n")
 
     def _export_metrics(self, request: Request) -> Response:
         lines = read_job_lines(self._pages.watches.client)

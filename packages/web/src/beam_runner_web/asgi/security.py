@@ -16,11 +16,12 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from beam_runner_web.asgi.health import HEALTH_PATHS
 from beam_runner_web.settings import LOOPBACK
 
 COOKIE = "beam_web_token"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_OPEN_PATHS = ("/login", "/static/", "/healthz")
+_OPEN_PATHS = ("/login", "/static/")
 _HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -40,6 +41,8 @@ class RequestGuard:
     - 403 for an unsafe method from another origin, or in `read_only` mode.
     - 401 for a request without `token`, if one is set. For pages, the answer is a redirect to the
       login page.
+
+    `HEALTH_PATHS` accept each host name and need no token, because probes send the address of a pod.
     """
 
     def __init__(
@@ -68,6 +71,9 @@ class RequestGuard:
         await (refusal or self._app)(scope, receive, send_guarded)
 
     def _find_refusal(self, scope: Scope) -> Response | None:
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if path in HEALTH_PATHS and scope["method"] in _SAFE_METHODS:
+            return None
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if _extract_host_name(host) not in self._hosts:
@@ -76,7 +82,6 @@ class RequestGuard:
                 " the server with --web-allowed-host."
             )
             return PlainTextResponse(text, 421)
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
         if scope["method"] not in _SAFE_METHODS:
             if not _is_same_origin(headers, host):
                 return PlainTextResponse("Rejected: the request comes from another site.", 403)
