@@ -1,1 +1,1 @@
-"""Encoded elements in columns and files: shuffles, grouping, indexes of side inputs, segments of state."""
+"""Storage formats of encoded elements: shuffle rows, grouped columns, side-input indexes and state segments."""

@@ -1,1 +1,1 @@
-"""A job's files on the machine that reads them: fetched once per machine, and verified."""
+"""Downloads of a job's files to the machine that reads them, once per machine, with checksums."""

@@ -1,4 +1,4 @@
-"""Requirements of this machine for the files of jobs: access to their store, and disk space for copies."""
+"""Checks whether this machine can use a job's files: access to their store, and disk space for copies."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def get_scratch_folder() -> Path:
 
 
 def get_local_files_folder(spec: StoreSpec) -> Path:
-    """Returns the folder whose disk contains the local files or copies of a store."""
+    """Returns the folder that contains the local files or copies of a store, to measure its disk."""
     return spec.folder or get_scratch_folder()
 
 
 def find_files_problem(spec: StoreSpec) -> str:
-    """Returns the reason why this machine can't use the files of a server's store, with the fix; empty if it can."""
+    """Returns a sentence that says why this machine can't use a store's files, and how to fix it; empty if it can."""
     if spec.folder is None and (trouble := _find_scratch_problem()):
         return trouble
     try:
@@ -46,7 +46,7 @@ def find_files_problem(spec: StoreSpec) -> str:
 
 
 def _find_scratch_problem() -> str:
-    """Returns the reason why this machine can't write to the folder for copies; empty if it can."""
+    """Returns a sentence that says why this machine can't write copies of files; empty if it can."""
     folder = get_scratch_folder()
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:

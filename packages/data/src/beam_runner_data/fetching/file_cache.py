@@ -32,7 +32,7 @@ _Rows: TypeAlias = frozenset[int] | None
 
 
 class _CachedCopy(NamedTuple):
-    """Cached rows of a file, and the size of the complete file in bytes."""
+    """Local copy of a file: the cached rows, and the size of the complete file in bytes."""
 
     rows: _Rows
     size: int
@@ -47,10 +47,10 @@ class FileCache:
     stays valid.
 
     Args:
-        folder: the folder; with a machine, it is on the machine's file system and shares its
-            indexes of side inputs.
-        machine: files that all processes on this machine share, or None.
-        durable: whether `keep` waits for the disk, if there is no machine.
+        folder: the folder. With a `machine`, it is on the same file system as the machine's files,
+            and uses the machine's indexes of side inputs.
+        machine: cache of files that all processes on this machine share, or None.
+        durable: whether `persist_files` waits for the disk, if `machine` is None.
         spare_bytes: maximum bytes of copies that no bundle needs.
 
     Attributes:
@@ -105,15 +105,15 @@ class FileCache:
         return cache
 
     def close(self) -> None:
-        """Removes the folder of this process, and leaves the shared folder."""
+        """Removes the folder of this process, but not a folder that machines share."""
         while self._closing:
             self._closing.pop()()
 
     def fetch_references(self, refs: Iterable[FileRows | Segment]) -> None:
-        """Fetches rows and segments, and retains them until the next call.
+        """Fetches the files that contain rows and segments, and retains them until the next call.
 
-        The method runs for every bundle. So it reads the references only if the store must be
-        fetched from.
+        The method runs for every bundle. So it inspects the references only if files must be copied
+        from the store.
 
         Raises:
             OSError: The store has lost a file.
@@ -137,7 +137,8 @@ class FileCache:
         """Fetches files, and retains them until the next call.
 
         Raises:
-            OSError, NeighbourUnavailable: As for `need`.
+            OSError: The store has lost a file.
+            NeighbourUnavailable: The store doesn't respond, or the disk is full.
         """
         if self._machine is None:
             return
@@ -155,7 +156,7 @@ class FileCache:
         Raises:
             OSError: A file can't be persisted.
             NeighbourUnavailable: The store rejects a file, or the disk is full.
-            NoPlaceError: The job has no store.
+            NoStoreError: The job has no store.
         """
         machine = self._machine
         if machine is None:
@@ -187,7 +188,7 @@ class FileCache:
         path = self.folder / name
         before = self._here.get(name)
         if before is None and path.exists():
-            return  # this process wrote the file and hasn't persisted it yet
+            return  # this process wrote the file and hasn't persisted the file yet
         with self._convert_errors(machine):
             path.parent.mkdir(parents=True, exist_ok=True)
             machine.link_file(name, rows, path)
@@ -202,7 +203,7 @@ class FileCache:
 
     @contextmanager
     def _convert_errors(self, machine: MachineFileCache) -> Iterator[None]:
-        """Converts errors of the store and of the disk to the errors of `need` and `keep`."""
+        """Converts errors of the store and of the disk to the errors that `persist_files` documents."""
         try:
             with convert_disk_errors(self.folder):
                 yield
@@ -222,6 +223,6 @@ class FileCache:
         for name in [name for name in self._here if name not in wanted]:
             if total <= self._most:
                 return
-            # A reader that has the file open can continue to read it.
+            # On POSIX, a reader that has the file open can continue to read it after its removal.
             (self.folder / name).unlink(missing_ok=True)
             total -= self._here.pop(name).size

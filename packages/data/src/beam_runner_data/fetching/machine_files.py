@@ -19,7 +19,7 @@ from beam_runner_data.side_inputs.side_index import remove_indexes
 
 _MOST_SHARE = 0.1
 _LOOKS = 16
-"""Number of cleanups per budget: a cleanup runs after each 1/16 of the maximum bytes was fetched."""
+"""Number of cleanups per budget: a cleanup of old copies runs whenever 1/16 of the byte limit was fetched."""
 _LOCKS = 64
 _BLOCK = 512
 
@@ -96,8 +96,9 @@ class MachineFileCache:
 
     @contextlib.contextmanager
     def _hold_lock(self, name: str, *, wait: bool = True) -> Iterator[None]:
-        """Holds the lock of a name, which several names share; the exit of the process releases the
-        lock.
+        """Holds the file lock for a name. The operating system releases it when the process exits.
+
+        Several names share a lock file, because the lock is chosen by a hash of the name.
 
         Raises:
             BlockingIOError: Another process or thread holds the lock, and ``wait`` is False.
@@ -129,7 +130,7 @@ class MachineFileCache:
                 total -= self._remove_file(name)
 
     def _remove_file(self, name: str) -> int:
-        """Removes an unused file and its indexes, and returns the number of freed bytes."""
+        """Removes an unused file and its side-input indexes, and returns the number of freed bytes."""
         here = self._files / name
         with (
             contextlib.suppress(BlockingIOError, FileNotFoundError),

@@ -1,8 +1,8 @@
 """Grouping by key and window in columns: the Arrow implementation of the engine's bulk grouping.
 
 The engine defines the rules, and ``beam_runner_engine.testing.bulk_contract`` tests them. Grouping
-takes about 200 ns for an element and creates no object for it. It holds its input in memory, so
-``large_shards`` splits shards that are too large.
+takes about 200 ns for an element and creates no Python object for the element. The module holds its
+input in memory; ``large_shards`` handles shards that are too large.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ class ShardRows:
 
     Attributes:
         keys: the distinct encoded keys.
-        key_codes: each row's key.
+        key_codes: the index in `keys` of each row's key.
         windows: the distinct encoded windows.
-        window_codes: each row's window; None if all rows are in the only one.
+        window_codes: the index in `windows` of each row's window; None if all rows have the same
+            window.
         values: encoded values, with 64-bit offsets.
         timestamps: event times (ms), if the buffer has them.
     """
@@ -68,11 +69,11 @@ class ColumnGroups:
     """Groups in columns; group *i* has the rows from ``starts[i]`` to ``starts[i + 1]`` of ``order``.
 
     Attributes:
-        keys: encoded keys.
-        windows: encoded windows, or the one that all groups share.
-        starts: positions in ``order``, one more than groups.
-        order: the numbers of rows, by group and within it by arrival.
-        values: the encoded values of the rows by their numbers, with 64-bit offsets.
+        keys: encoded keys, one for each group.
+        windows: encoded windows, one for each group, or the single window of all groups.
+        starts: positions in ``order``: the start of each group, and the end of the last group.
+        order: row numbers, sorted by group and then by arrival.
+        values: encoded values by row number, with 64-bit offsets.
         timestamps: event times (ms) in ``order``, if the buffer has them.
     """
 
@@ -98,11 +99,11 @@ class ColumnGroups:
         return ends[self.starts]
 
     def take_values(self, first: int, last: int) -> pa.Array:
-        """Returns the values from one group to before another, concatenated; copies them."""
+        """Returns a concatenated copy of the values of a range of groups, given by its start and exclusive end."""
         return self.values.take(pa.array(self.order[self.starts[first] : self.starts[last]]))
 
     def join_values(self, first: int, last: int) -> list[bytes]:
-        """Returns the concatenated values of each group, from one group to before another."""
+        """Returns a list with the concatenated values of each group in a range of groups."""
         values = self.take_values(first, last)
         ends = read_large_offsets(values)[self.starts[first : last + 1] - self.starts[first]]
         blobs = pa.LargeBinaryArray.from_buffers(
@@ -121,11 +122,12 @@ def group_batches(
 
     Args:
         batches: at least one batch in the form of ``columns``.
-        strategy: says whether and how the windows of a key merge; None if they don't.
-        merger: merges windows that the engine can't merge.
+        strategy: the windowing strategy, which defines how windows of a key merge; None if they
+            don't merge.
+        merger: merger of windows that the engine can't merge.
 
     Raises:
-        ValueError: a merger is needed and is missing.
+        ValueError: The windows need a merger, and `merger` is None.
     """
     rows = concatenate_batches(batches)
     if strategy is not None and strategy.needs_merge:
@@ -153,12 +155,13 @@ def group_into_chunks(
     strategy: WindowingStrategy,
     merger: WindowMerger | None = None,
 ) -> Iterator[GroupChunk]:
-    """Groups a shard as its windowing strategy says, and yields the groups in chunks.
+    """Groups a shard by key and window, according to its windowing strategy, and yields the groups in
+    chunks.
 
     All windows are merged before the first chunk.
 
     Raises:
-        ValueError: a merger is needed and is missing.
+        ValueError: The windows need a merger, and none was given.
     """
     if not batches:
         return
@@ -169,7 +172,7 @@ def group_into_chunks(
     ends = groups.compute_value_ends()
     for first, last in _divide_into_chunks(ends):
         values: list[GroupValues]
-        # Values are sorted lazily, a few megabytes at a time.
+        # Sort the values of one chunk at a time, so that only a few megabytes are copied at once.
         if ends[last] - ends[first] > _CHUNK_BYTES:
             values = [split_column_values(groups.take_values(first, last))]
         else:
@@ -185,8 +188,9 @@ def group_into_chunks(
 
 
 def _divide_into_chunks(ends: Integers) -> Iterator[tuple[int, int]]:
-    """Divides groups into chunks with limits for the number of groups and for bytes; a larger group is
-    a chunk by itself.
+    """Divides groups into chunks of limited group count and byte size.
+
+    A group that exceeds the byte limit is a chunk by itself.
     """
     first, size = 0, len(ends) - 1
     while first < size:
@@ -197,7 +201,7 @@ def _divide_into_chunks(ends: Integers) -> Iterator[tuple[int, int]]:
 
 
 def concatenate_batches(batches: Sequence[pa.RecordBatch]) -> ShardRows:
-    """Returns all rows of some batches, at least one; copies them."""
+    """Returns a copy of all rows of one or more batches."""
     keys = _concatenate_column(batches, "key").dictionary_encode()
     window_codes, windows = _encode_windows(batches)
     timestamps = None
@@ -234,7 +238,11 @@ def _encode_windows(batches: Sequence[pa.RecordBatch]) -> tuple[Integers | None,
 
 
 def _group_sessions(rows: ShardRows) -> ColumnGroups:
-    """Sorts by key and start; a session ends where the next window starts at or after its end."""
+    """Groups rows into sessions by key.
+
+    The function sorts rows by key and start. A session ends when the next window starts at or after
+    the session's end.
+    """
     decoded = [decode_window_as_interval(window) for window in rows.windows]
     codes = rows.window_codes
     if codes is None:
@@ -243,8 +251,8 @@ def _group_sessions(rows: ShardRows) -> ColumnGroups:
     window_ends = np.array([w.end for w in decoded], dtype=np.int64)[codes]
     order = np.lexsort((window_starts, rows.key_codes))
     keys, begins = rows.key_codes[order], window_starts[order]
-    # The running maximum of ends within each key: ends are ranks, shifted above those of all
-    # earlier keys.
+    # Compute the running maximum of ends within each key: ends are ranks, shifted above the ranks
+    # of all earlier keys.
     distinct_ends, ranks = np.unique(window_ends, return_inverse=True)
     lift = keys * len(distinct_ends)
     furthest = distinct_ends[np.maximum.accumulate(lift + ranks[order]) - lift]
@@ -266,7 +274,7 @@ def _group_sessions(rows: ShardRows) -> ColumnGroups:
 def _merge_windows(
     rows: ShardRows, strategy: WindowingStrategy, merger: WindowMerger | None
 ) -> ShardRows:
-    """Returns the rows with their windows replaced by the merged windows; one call merges those of all keys."""
+    """Returns the rows with merged windows; calls the merger once for all keys."""
     merging = select_merger(strategy, merger)
     assert merging is not None
     decoded = [decode_window(strategy.window_coder, window) for window in rows.windows]
@@ -295,7 +303,7 @@ def decode_window_as_interval(window: bytes) -> IntervalWindow:
     """Decodes an interval window.
 
     Raises:
-        ValueError: the window is of another kind, which this module can't merge.
+        ValueError: The window isn't an interval window, so this module can't merge it.
     """
     decoded = decode_window(WindowCoder.INTERVAL, window)
     assert isinstance(decoded, IntervalWindow)
@@ -320,7 +328,7 @@ def _build_groups(
 
 
 def find_run_starts(ordered: Integers) -> Integers:
-    """Returns the start of each run of equal numbers, and the number after the last one."""
+    """Returns the start index of each run of equal numbers, followed by the length of the column."""
     changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     return np.concatenate(([0], changes, [len(ordered)])).astype(np.int64)
 

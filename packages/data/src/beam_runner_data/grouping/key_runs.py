@@ -1,4 +1,4 @@
-"""A shard's elements in the order of their keys, in parts that end at the end of a key.
+"""Sorting of a shard's elements by key, in parts that end at the end of a key.
 
 Stateful user code gets all elements of a key consecutively, so the state of the key is read and
 written once. Within a key, elements stay in their order of arrival.
@@ -23,18 +23,20 @@ from beam_runner_data.rows.columns import compute_stable_order, read_large_offse
 from beam_runner_data.rows.key_partitioning import PartitioningRules, partition_to_fit
 
 _PART_ROWS = 64 * 1024
-"""The maximum number of rows of a part. The Fn API needs two bundles for each part, and each end costs up to 0.2 s."""
+"""The maximum number of rows of a part. The Fn API needs two bundles for each part, and the end of
+each bundle costs up to 0.2 s.
+"""
 _PART_BYTES = 16 * 1024 * 1024
 
 
 @attrs.frozen
 class KeySortedElements:
-    """Some elements, in columns of equal length.
+    """Part of a shard's elements, sorted by key, in columns of equal length.
 
     Attributes:
-        keys: their distinct encoded keys, in order.
+        keys: the distinct encoded keys, in order.
         counts: the number of elements of each key.
-        windows: the encoded window of each element, or the common one.
+        windows: the encoded window of each element, or the common window of all elements.
         timestamps: event times (ms).
         values: each element as a windowed value; binary with 64-bit offsets.
         ends_key: whether no further part has elements of the last key.
@@ -61,10 +63,10 @@ class KeySortedElements:
 
 
 def sort_by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[KeySortedElements]:
-    """Yields all elements of some batches, in the form of ``columns``, in parts of limited size.
+    """Yields all elements of some batches, sorted by key, in parts of limited size.
 
-    A part ends with a key, unless the key has more elements than a part may have. All batches are
-    in memory together.
+    The batches are in the form of ``columns``, and all of them are in memory together. A part ends
+    with a key, unless the key has more elements than the maximum of a part.
     """
     together = list(batches)
     if not together:
@@ -89,17 +91,17 @@ def sort_by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[KeySortedElements
 
 
 def sort_large_shard_by_key(
-    batches: Iterable[pa.RecordBatch], weight: int, dealing: PartitioningRules
+    batches: Iterable[pa.RecordBatch], weight: int, rules: PartitioningRules
 ) -> Iterator[KeySortedElements]:
-    """Yields parts as `sort_by_key` does, with a memory limit: the rest goes to files.
+    """Yields parts as `sort_by_key` does, but writes rows that exceed the memory limit to files.
 
     Args:
         batches: the rows, read once.
-        weight: their total size in memory, in bytes.
-        dealing: how to partition them by key.
+        weight: total size of the rows in memory, in bytes.
+        rules: rules for the partitioning of the rows by key.
     """
-    for run in partition_to_fit(dealing, batches, weight):
-        if run.memory_size <= dealing.budget:
+    for run in partition_to_fit(rules, batches, weight):
+        if run.memory_size <= rules.budget:
             yield from sort_by_key(run.read_batches())
             continue
         before: KeySortedElements | None = None

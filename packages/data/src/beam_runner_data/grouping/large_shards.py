@@ -1,9 +1,8 @@
-"""Grouping of a shard that is too large for memory: partition by partition, with the values of a hot
-key in pieces.
+"""Grouping of a shard that is too large for memory: one partition of keys after the other.
 
-All rows of a key are in one partition, which is grouped as a small shard is. If the rows of a
-single key don't fit, they are partitioned by merged window. If a group still doesn't fit, its
-values stay in the file, and user code can read them repeatedly.
+All rows of a key are in one partition, which is grouped like a small shard. If the rows of a single
+key don't fit, they are partitioned by merged window. If a group still doesn't fit, its values stay
+in the file, and user code can read them repeatedly.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ class LargeShard:
     """A shard whose rows don't fit into memory.
 
     Attributes:
-        strategy: says whether and how the windows of a key merge.
-        merger: merges windows that the engine can't merge.
+        strategy: the windowing strategy, which defines how windows of a key merge.
+        merger: merger of windows that the engine can't merge.
         budget: the memory limit for rows, in bytes.
-        shards: the number of shards.
+        shards: the number of key shards of the job.
         files: temporary files for rows.
     """
 
@@ -68,10 +67,10 @@ class LargeShard:
 
         Args:
             batches: the rows, read once.
-            weight: their size in memory, in bytes.
+            weight: size of the rows in memory, in bytes.
 
         Raises:
-            ValueError: a merger is needed and is missing.
+            ValueError: The windows need a merger, and `merger` is None.
         """
         for run in partition_to_fit(
             create_key_rules(self.budget, self.files, self.shards), batches, weight
@@ -105,7 +104,7 @@ class LargeShard:
             yield FlushBarrier()
 
     def _merge_windows(self, run: RowPartition) -> dict[bytes, bytes]:
-        """Returns the merged window of each window of one key."""
+        """Returns a mapping from each window of one key to its merged window."""
         coder = self.strategy.window_coder
         merging = select_merger(self.strategy, self.merger)
         assert merging is not None
@@ -141,7 +140,7 @@ class LargeShard:
 
 
 def _find_windows(run: RowPartition) -> set[bytes]:
-    """Returns the window of all rows, or several windows if there is more than one."""
+    """Returns the common window of all rows, or the distinct windows if the rows differ."""
     found: set[bytes] = set()
     for batch in run.read_batches():
         found.update(find_distinct_windows(batch))

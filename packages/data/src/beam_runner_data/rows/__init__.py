@@ -1,1 +1,1 @@
-"""Data between stages: rows inline or in files, their partitioning into shards, grouping and spilling."""
+"""Rows of encoded elements between stages: inline or in files, partitioned by shard, spilled to disk."""

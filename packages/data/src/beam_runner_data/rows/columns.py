@@ -23,7 +23,7 @@ _FEW_ROWS = 16
 
 
 def build_batch(chunk: KeyedChunk) -> pa.RecordBatch:
-    """Returns the columns of a chunk, without copying keys or values."""
+    """Returns the columns of a chunk as a record batch, without copying keys or values."""
     names = ["key", "value"]
     columns = [
         build_binary_column(chunk.key_data, chunk.key_ends),
@@ -49,7 +49,7 @@ def get_windows(batch: pa.RecordBatch) -> bytes | pa.Array:
 
 
 def combine_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Returns the rows of some batches, at least one, as one batch; copies them unless there is only one."""
+    """Returns the rows of one or more batches as one batch; copies them unless there is only one batch."""
     if len(batches) == 1:
         return batches[0]
     names, metadata = ["key", "value"], {}
@@ -99,7 +99,7 @@ def find_distinct_windows(batch: pa.RecordBatch) -> list[bytes]:
 
 
 def build_binary_column(data: bytes | memoryview, ends: Sequence[int]) -> pa.Array:
-    """Returns a column of concatenated binary values, given by their ends, without copying."""
+    """Returns a binary column for concatenated values with the given end offsets, without copying."""
     offsets = np.zeros(len(ends) + 1, dtype=np.int32)
     offsets[1:] = ends
     return pa.BinaryArray.from_buffers(
@@ -124,7 +124,7 @@ def concatenate_values(column: pa.Array) -> memoryview | bytes:
 
 
 def replace_windows(batch: pa.RecordBatch, windows: Mapping[bytes, bytes]) -> pa.RecordBatch:
-    """Returns the same rows, with each window replaced by its value in ``windows``."""
+    """Returns the same rows, with each window replaced by its value in the mapping ``windows``."""
     names, metadata = list(batch.schema.names), {}
     columns = list(batch.columns)
     now = get_windows(batch)
@@ -139,7 +139,7 @@ def replace_windows(batch: pa.RecordBatch, windows: Mapping[bytes, bytes]) -> pa
 
 
 def encode_batch(batch: pa.RecordBatch) -> bytes:
-    """Returns the batch with its schema, as one blob."""
+    """Returns the batch with its schema, as one bytes object."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -147,13 +147,12 @@ def encode_batch(batch: pa.RecordBatch) -> bytes:
 
 
 def decode_batch(blob: bytes | pa.Buffer) -> pa.RecordBatch:
-    """Returns the batch of a blob, without copying its columns."""
+    """Decodes the result of `encode_batch`, without copying its columns."""
     return pa.ipc.open_stream(blob).read_next_batch()
 
 
 def split_by_shard(batch: pa.RecordBatch, shards: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yields parts of a batch by the shard of their keys, in the order of shards; within each, rows
-    keep their order.
+    """Yields the part of a batch for each key shard, in the order of shards; rows keep their order.
 
     The shard of a key is the CRC-32 of its encoding modulo the number of shards. Unlike Python's
     own ``hash``, it is the same in every process and on every machine.
@@ -173,7 +172,7 @@ def split_by_shard(batch: pa.RecordBatch, shards: int) -> Iterator[tuple[int, pa
 def split_by_part(
     batch: pa.RecordBatch, part_of_row: npt.NDArray[np.integer[Any]]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yields parts of a batch by the part number of each row, in order; within each, rows keep their order."""
+    """Yields the part of a batch for each part number, in order; rows keep their order."""
     taken = batch.take(pa.array(compute_stable_order(part_of_row)))
     start = 0
     for part, count in enumerate(np.bincount(part_of_row).tolist()):
@@ -183,14 +182,14 @@ def split_by_part(
 
 
 def compute_stable_order(codes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
-    """Returns the stable sorting order of numbers from 0 on."""
-    # Numbers of at most 16 bits use radix sort, which takes a fifth of the time.
+    """Returns the permutation that sorts an array of small non-negative numbers and keeps the order of equals."""
+    # NumPy sorts numbers of at most 16 bits by radix sort, which takes a fifth of the time.
     narrow = codes.astype(np.min_scalar_type(codes.max(initial=0)))
     return np.argsort(narrow, kind="stable")
 
 
 def split_by_window(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
-    """Yields parts of a batch by window; within each, rows keep their order."""
+    """Yields the part of a batch for each window; rows keep their order."""
     windows = get_windows(batch)
     if isinstance(windows, bytes):
         yield windows, batch

@@ -1,4 +1,4 @@
-"""Errors of a job's files, raised before any code reads their content."""
+"""Errors of a job's data files: missing, unreadable or damaged."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from beam_runner_storage.unavailable import (
 
 
 class FileError(Exception):
-    """Raised if a file can't be read, or differs from the written data; the text names the file and
+    """Raised if a file can't be read, or differs from the written data; the message names the file and
     the reason.
 
     Attributes:
         path: the path of the file.
-        is_permanent: whether the file is missing or damaged, so that waiting doesn't help.
+        is_permanent: whether the file is missing or damaged, so that a retry doesn't help.
     """
 
     kind = "file"

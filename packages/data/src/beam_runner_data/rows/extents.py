@@ -1,4 +1,4 @@
-"""Byte ranges of a file that contain some of its rows."""
+"""Byte ranges of a row file that contain some of its rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 REQUEST_BYTES = 1 << 20
-"""The number of bytes whose transfer takes as long as a request to a store. Smaller gaps are read, not skipped."""
+"""Number of bytes whose transfer takes as long as a request to a store. A gap below this size is read, not skipped."""
 
 
 def find_byte_ranges(

@@ -30,7 +30,7 @@ _BUFFER = 1 << 17
 class RowFileWriter:
     """Writer of rows to a new file.
 
-    Only files that a committed reply names are ever read. So files of failed attempts, and of
+    Readers open a file only if a committed reply names it. So files of failed attempts, and of
     attempts that still write after they were abandoned, do no harm.
     """
 
@@ -54,11 +54,11 @@ class RowFileWriter:
     def close(self, order: Sequence[int] | None = None) -> int:
         """Finishes the file, and returns its checksum.
 
-        The file survives the end of every process, but a power failure only after a sync.
+        The file survives the end of every process, but survives a power failure only after a sync.
 
         Args:
-            order: the new order and numbering of the rows, by the numbers in which they were
-                written; costs a copy of the file.
+            order: the row numbers in their new order, or None. The new order costs a copy of the
+                file.
         """
         if order is not None:
             self._reorder_rows(order)
@@ -75,7 +75,7 @@ class RowFileWriter:
         self._path.unlink(missing_ok=True)
 
     def _reorder_rows(self, order: Sequence[int]) -> None:
-        """Writes all rows again in the new order, with their existing checksums."""
+        """Writes all rows again in the new order, and reuses their checksums."""
         self._file.close()
         with pa.memory_map(str(self._path)) as file:
             unordered: pa.Buffer = file.read_buffer()
@@ -95,10 +95,10 @@ class RowFile:
 
     Args:
         path: the path of the file.
-        checksum: the result of the writer.
+        checksum: the checksum that the writer returned.
 
     Raises:
-        RowsError: the file is missing, or differs from the written data.
+        RowsError: The file is missing, or differs from the written data.
     """
 
     def __init__(self, path: Path, checksum: int) -> None:
@@ -111,7 +111,7 @@ class RowFile:
         except OSError as error:
             raise RowsError.create_unreadable_error(path, error) from error
         self.directory = self._read_directory(checksum)
-        """``at``, ``size``, ``checksum`` and ``kind`` of each row."""
+        """Columns ``at``, ``size``, ``checksum`` and ``kind``, with one entry for each row."""
 
     def read_row(self, number: int) -> tuple[RowKind, pa.Buffer]:
         """Returns the kind and data of a row, without copying.
@@ -135,9 +135,7 @@ class RowFile:
 
 
 def find_directory(whole: pa.Buffer) -> int | None:
-    """Returns the offset of the directory, for which only the end of the file is needed; None if it
-    isn't a file of rows.
-    """
+    """Returns the offset of the directory, given the end of a file; None if the file isn't a row file."""
     end = whole.size - _END.itemsize
     if end >= 0:
         ((rows, magic),) = np.frombuffer(whole, _END, 1, end).tolist()
@@ -148,7 +146,9 @@ def find_directory(whole: pa.Buffer) -> int | None:
 
 
 def read_directory(whole: pa.Buffer, start: int) -> npt.NDArray[np.void]:
-    """Returns the directory at an offset: ``at``, ``size``, ``checksum`` and ``kind`` of each row, unchecked."""
+    """Reads the directory at an offset, without verifying it: ``at``, ``size``, ``checksum`` and
+    ``kind`` of each row.
+    """
     rows = (whole.size - _END.itemsize - start) // _ROW.itemsize
     return np.frombuffer(whole, _ROW, rows, start)
 
@@ -156,10 +156,10 @@ def read_directory(whole: pa.Buffer, start: int) -> npt.NDArray[np.void]:
 def read_reference(folder: Path, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
     """Yields the kind and data of every row of a reference, in order; files are mapped, not copied.
 
-    The caller applies ``first`` and ``last`` of the reference.
+    The caller must apply the element limits ``first`` and ``last`` of the reference.
 
     Raises:
-        RowsError: the file is missing, or differs from the written data.
+        RowsError: The file is missing, or differs from the written data.
     """
     if not isinstance(ref, FileRows):
         yield from ref.rows

@@ -105,7 +105,8 @@ class PartitioningRules:
         aspect: function that returns the partition keys.
         budget: maximum size of a partition in memory, in bytes.
         files: files of the partitions.
-        shards: number of shards by the same partition key so far; 1 for none.
+        shards: number of shards into which the rows are already divided by the same partition key;
+            1 if they aren't divided.
     """
 
     aspect: PartitionKeyFunction
@@ -115,45 +116,45 @@ class PartitioningRules:
 
 
 def create_key_rules(budget: int, files: SpillFiles, shards: int) -> PartitioningRules:
-    """Returns the rules to partition the rows of one of several key shards by their keys."""
+    """Returns the rules that partition the rows of one key shard by their keys."""
     return PartitioningRules(lambda batch: batch.column("key"), budget, files, shards)
 
 
 def partition_to_fit(
-    dealing: PartitioningRules, batches: Iterable[pa.RecordBatch], weight: int, depth: int = 0
+    rules: PartitioningRules, batches: Iterable[pa.RecordBatch], weight: int, depth: int = 0
 ) -> Iterator[RowPartition]:
     """Yields all rows in partitions that fit into memory, or have a single partition key.
 
-    The caller must exhaust each partition before it requests the next one.
+    The caller must exhaust each partition before it requests the next partition.
 
     Args:
-        dealing: rules for the partitioning.
+        rules: rules for the partitioning.
         batches: the rows, read once.
         weight: total size of the rows in memory, in bytes.
         depth: number of earlier partitionings.
     """
-    path = dealing.files.create_path()
-    for run in _partition_rows(dealing, batches, weight, depth, path):
-        if run.memory_size <= dealing.budget or run.alike is not None:
+    path = rules.files.create_path()
+    for run in _partition_rows(rules, batches, weight, depth, path):
+        if run.memory_size <= rules.budget or run.alike is not None:
             yield run
         else:
-            yield from partition_to_fit(dealing, run.read_batches(), run.memory_size, depth + 1)
-    dealing.files.remove_file(path)
+            yield from partition_to_fit(rules, run.read_batches(), run.memory_size, depth + 1)
+    rules.files.remove_file(path)
 
 
 def _partition_rows(
-    dealing: PartitioningRules,
+    rules: PartitioningRules,
     batches: Iterable[pa.RecordBatch],
     weight: int,
     depth: int,
     path: str,
 ) -> list[RowPartition]:
-    # Twice as many as would be enough for partitions of equal size.
-    runs = max(2, min(2 * weight // dealing.budget + 1, _MOST_RUNS))
-    writer = _PartitionWriter(dealing, runs, path)
+    # Use twice the number that suffices for partitions of equal size, because their sizes differ.
+    runs = max(2, min(2 * weight // rules.budget + 1, _MOST_RUNS))
+    writer = _PartitionWriter(rules, runs, path)
     try:
         for batch in batches:
-            writer.write(batch, lambda each: _choose_partition(each, dealing.shards, runs, depth))
+            writer.write(batch, lambda each: _choose_partition(each, rules.shards, runs, depth))
         return writer.close()
     except BaseException:
         writer.discard()
@@ -161,7 +162,10 @@ def _partition_rows(
 
 
 def _choose_partition(aspect: bytes, shards: int, runs: int, depth: int) -> int:
-    """Returns the partition of a row, independent of its shard and of its partitions at lesser depths."""
+    """Returns the partition number for a partition key.
+
+    The hash is independent of the key's shard and of the partitions at lesser depths.
+    """
     if depth == 0:
         return crc32(aspect) // shards % runs
     digest = blake2b(aspect, digest_size=4, salt=b"%d" % depth).digest()
@@ -169,12 +173,12 @@ def _choose_partition(aspect: bytes, shards: int, runs: int, depth: int) -> int:
 
 
 class _PartitionWriter:
-    """Writer that collects the rows of each partition, and appends them to the shared file in large rows."""
+    """Writer that collects the rows of each partition, and appends them to a shared file in large rows."""
 
-    def __init__(self, dealing: PartitioningRules, runs: int, path: str) -> None:
-        self._dealing = dealing
+    def __init__(self, rules: PartitioningRules, runs: int, path: str) -> None:
+        self._rules = rules
         self._path = path
-        self._file = RowFileWriter(dealing.files.folder / path)
+        self._file = RowFileWriter(rules.files.folder / path)
         self._waiting: list[list[pa.RecordBatch]] = [[] for _ in range(runs)]
         self._waiting_bytes = 0
         self._numbers: list[list[int]] = [[] for _ in range(runs)]
@@ -183,27 +187,27 @@ class _PartitionWriter:
         self._alike: dict[int, bytes | None] = {}
         self._written = 0
 
-    def write(self, batch: pa.RecordBatch, place: Callable[[bytes], int]) -> None:
-        """Adds rows with the partition of each."""
-        aspects = self._dealing.aspect(batch).dictionary_encode()
-        run_of_aspect = self._choose_partitions(aspects.dictionary.to_pylist(), place)
+    def write(self, batch: pa.RecordBatch, choose: Callable[[bytes], int]) -> None:
+        """Adds the rows of a batch; `choose` returns the partition number for a partition key."""
+        aspects = self._rules.aspect(batch).dictionary_encode()
+        run_of_aspect = self._choose_partitions(aspects.dictionary.to_pylist(), choose)
         for run, part in split_by_part(batch, run_of_aspect[aspects.indices.to_numpy()]):
             self._waiting[run].append(part)
             self._counts[run] += part.num_rows
         self._waiting_bytes += batch.nbytes
-        if self._waiting_bytes > self._dealing.budget // 2:
+        if self._waiting_bytes > self._rules.budget // 2:
             self._flush_waiting_rows()
 
     def _choose_partitions(
-        self, aspects: list[bytes], place: Callable[[bytes], int]
+        self, aspects: list[bytes], choose: Callable[[bytes], int]
     ) -> np.typing.NDArray[np.int64]:
-        """Returns the partition of each partition key; records which partitions have only one."""
-        places = [place(each) for each in aspects]
+        """Returns the partition of each partition key, and records partitions that have only one key."""
+        partitions = [choose(each) for each in aspects]
         alike = self._alike
-        for aspect, run in zip(aspects, places, strict=True):
+        for aspect, run in zip(aspects, partitions, strict=True):
             if alike.setdefault(run, aspect) != aspect:
                 alike[run] = None
-        return np.array(places, dtype=np.int64)
+        return np.array(partitions, dtype=np.int64)
 
     def _flush_waiting_rows(self) -> None:
         for run, waiting in enumerate(self._waiting):
@@ -233,7 +237,7 @@ class _PartitionWriter:
         checksum = self._file.close()
         return [
             RowPartition(
-                folder=self._dealing.files.folder,
+                folder=self._rules.files.folder,
                 ref=FileRows(self._path, tuple(numbers), checksum=checksum),
                 count=self._counts[run],
                 size=self._sizes[run],
@@ -249,5 +253,5 @@ class _PartitionWriter:
 
 
 def _count_bytes(batch: pa.RecordBatch) -> int:
-    """Returns the bytes of keys and values only; of slices, only the selected part."""
+    """Returns the size of keys and values in bytes; for a slice of a batch, the size of the slice."""
     return sum(len(concatenate_values(batch.column(name))) for name in ("key", "value"))

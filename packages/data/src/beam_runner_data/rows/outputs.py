@@ -1,4 +1,4 @@
-"""Output ports, which convert a stage's chunks to rows, partitioned by share or by key shard."""
+"""Converters of a stage's output chunks to rows, partitioned by share or by key shard."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RowSink = Callable[[Row], None]
 
 
 class RowConverter(Protocol):
-    """Output port that converts chunks to rows."""
+    """Converter of output chunks to rows."""
 
     def write(self, chunk: OutputChunk) -> None:
         """Converts a chunk to rows and passes them to the sink."""
@@ -49,7 +49,7 @@ def create_row_converter(
     windows: bool = False,
     restrictions: bool = False,
 ) -> RowConverter:
-    """Returns the output port for a kind of buffer.
+    """Returns the row converter for a kind of buffer.
 
     Args:
         kind: kind of the buffer.
@@ -57,8 +57,8 @@ def create_row_converter(
         turn: number of the writing bundle, which selects the first partition for rebalanced
             elements.
         sink: receiver of the rows.
-        windows: whether each row must be in one window and must name that window. Chunks of
-            elements always fulfill this.
+        windows: whether each row must contain a single window and record it. Rows of element chunks
+            always do.
         restrictions: whether rebalanced elements are restrictions with their sizes.
     """
     match kind:
@@ -73,7 +73,7 @@ def create_row_converter(
 
 
 class _StoredConverter:
-    """Port that writes elements as they arrive."""
+    """Converter that writes elements in their order of arrival, without partitioning."""
 
     def __init__(self, sink: RowSink) -> None:
         self._sink = sink
@@ -84,7 +84,10 @@ class _StoredConverter:
 
 
 class _RebalancingConverter:
-    """Port that splits a chunk into runs of elements, one per partition; their counts differ by one at most."""
+    """Converter that splits a chunk evenly into runs of elements, one per partition.
+
+    The element counts of the runs differ by one at most.
+    """
 
     def __init__(self, shards: int, turn: int, sink: RowSink, *, restrictions: bool) -> None:
         self._restrictions = restrictions
@@ -116,13 +119,13 @@ class _RebalancingConverter:
 
 
 def _sum_restriction_sizes(restrictions: Iterable[bytes]) -> int | None:
-    """Returns the total work of restrictions: each is a pair whose second part is its size, a number of eight bytes."""
+    """Returns the total size of encoded restrictions; the last eight bytes of each are its size."""
     total = math.fsum(_SIZE.unpack_from(one, len(one) - _SIZE.size)[0] for one in restrictions)
     return math.ceil(total) if math.isfinite(total) and total >= 0 else None
 
 
 class _KeyedConverter:
-    """Port that writes rows by the shard of their key."""
+    """Converter that partitions rows by the key shard of their key."""
 
     def __init__(self, shards: int, sink: RowSink, *, windows: bool) -> None:
         self._shards = shards
@@ -140,7 +143,7 @@ class _KeyedConverter:
 
 
 class _SideInputConverter:
-    """Port that writes rows with their windows, which decide when a side input is ready."""
+    """Converter that writes rows with their windows, which decide when a side input is ready."""
 
     def __init__(self, sink: RowSink) -> None:
         self._sink = sink

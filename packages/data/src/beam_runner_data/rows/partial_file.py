@@ -1,4 +1,4 @@
-"""A local sparse copy of a file in a store, with the rows that this machine has requested."""
+"""A local sparse copy of a file in a store, which contains the rows that this machine requested."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from beam_runner_data.rows.files import find_directory, read_directory
 
 
 class PartialFile:
-    """A file to which rows are added, and from which none is removed. For one thread of one process at
-    a time.
+    """Local copy of a file in a store, to which downloaded rows are added. One thread uses it at a
+    time.
 
     A second file lists the available rows, until all rows are available.
 
@@ -35,15 +35,15 @@ class PartialFile:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the complete file is available."""
+        """Whether the local file contains the complete file."""
         return self._path.exists() and not self._told.exists()
 
     def fetch_all(self) -> int:
-        """Downloads the complete file, and replaces the local one; returns the number of downloaded
+        """Downloads the complete file, replaces the local file, and returns the number of downloaded
         bytes.
 
         Raises:
-            StoreError: the store doesn't return it.
+            StoreError: The store doesn't return the file.
         """
         if self.is_complete:
             return 0
@@ -52,13 +52,13 @@ class PartialFile:
         return size
 
     def fetch_rows(self, rows: Collection[int]) -> int:
-        """Downloads the missing ones of some rows; returns the number of downloaded bytes.
+        """Downloads the requested rows that are missing, and returns the number of downloaded bytes.
 
-        If the file isn't a file of rows, or doesn't have all of these rows, it is downloaded completely,
-        and its reader reports the error.
+        If the file isn't a row file, or lacks a requested row, the method downloads the complete
+        file, and the reader of the file reports the error.
 
         Raises:
-            StoreError: the store doesn't return it.
+            StoreError: The store doesn't return the file.
         """
         came = 0 if self._path.exists() else self._fetch_directory()
         if self.is_complete:
@@ -76,12 +76,12 @@ class PartialFile:
         return came
 
     def remove_file(self) -> None:
-        """Removes the file; a hard link to it stays."""
+        """Removes the local file; a hard link to the file stays."""
         self._path.unlink(missing_ok=True)
         self._told.unlink(missing_ok=True)
 
     def _fetch_directory(self) -> int:
-        """Downloads the directory, and the rows next to it; returns the number of downloaded bytes."""
+        """Downloads the directory and the rows next to it, and returns the number of downloaded bytes."""
         part = self._path.with_name(f".{self._path.name}.part")
         part.unlink(missing_ok=True)
         size = self._store.fetch_file_part(self._name, part, -REQUEST_BYTES)

@@ -1,4 +1,4 @@
-"""References to rows, which the engine passes on as ``Data.ref`` and never inspects."""
+"""References to rows. The engine passes them on as ``Data.ref`` and never inspects them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import attrs
 from beam_runner_data.rows.row import RowKind
 
 SIDE = "side"
-"""The folder of all indexes, inside the job's folder."""
+"""Name of the folder of side-input indexes, inside the job's folder."""
 
 
 @attrs.frozen
 class FileRows:
-    """Some rows of a file.
+    """Reference to some rows of a file.
 
     Attributes:
         path: the file's path, relative to the job's folder; its name belongs to one attempt at a
@@ -34,10 +34,11 @@ class FileRows:
 
 @attrs.frozen
 class InlineRows:
-    """Rows so small that they are part of the reference.
+    """Rows that are stored in the reference itself, because they are small.
 
     Attributes:
-        name: unique in the job, so that equal rows of different bundles stay different data.
+        name: name that is unique in the job, so that equal rows of different bundles stay different
+            data.
         rows: kind and data of each row.
         first: the number of the first selected element, counted over these rows.
         last: the number after the last selected element; None for all.
@@ -54,13 +55,13 @@ RowsRef: TypeAlias = FileRows | InlineRows
 
 @attrs.frozen
 class Segment:
-    """A committed part of the state of one key shard of a stage: an immutable file.
+    """Reference to an immutable file with a committed part of the state of one key shard of a stage.
 
     Attributes:
-        path: relative to the job's folder.
-        size: its length in bytes.
-        level: the number of merges that it results from; new segments have 0.
-        checksum: the checksum that covers all other checksums in it.
+        path: path of the file, relative to the job's folder.
+        size: length of the file in bytes.
+        level: number of merges that produced the file; 0 for the segment of a bundle.
+        checksum: checksum that covers all other checksums in the file.
     """
 
     path: str

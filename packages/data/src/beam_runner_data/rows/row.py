@@ -1,4 +1,4 @@
-"""Rows: blobs of encoded elements, the form in which data is stored and passed on."""
+"""Rows: blocks of encoded elements, the unit in which data is stored and sent between stages."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ _COUNT = struct.Struct(">Q")
 
 
 class RowKind(enum.IntEnum):
-    """The content of a row."""
+    """The format of a row's content."""
 
     ELEMENTS = 0
-    """Concatenated encoded elements, after their number as eight bytes (big-endian)."""
+    """The number of elements as eight bytes (big-endian), and the concatenated encoded elements."""
     KEYED = 1
-    """Keyed columns in Arrow's stream format."""
+    """Columns of keys, values and windows in Arrow's stream format."""
 
 
 @attrs.frozen
 class Row:
-    """One row for a shard.
+    """Block of encoded elements for one shard.
 
     Attributes:
-        shard: the key shard, or the share of a redistributed buffer.
-        kind: the content.
-        data: the blob.
+        shard: the key shard, or the partition of a rebalanced buffer.
+        kind: the format of the content.
+        data: the content.
         count: the number of elements.
-        min_timestamp: the earliest event time (ms) in it; ``MIN_TIMESTAMP`` if it isn't recorded.
-        windows: the encoded windows of its elements, or None if they aren't recorded.
-        work: the number of bytes that its elements stand for, if they are restrictions with sizes.
+        min_timestamp: the earliest event time (ms) in the row; ``MIN_TIMESTAMP`` if it isn't
+            recorded.
+        windows: the encoded windows of the elements, or None if they aren't recorded.
+        work: the total size of the restrictions in bytes, if the elements are restrictions with
+            sizes.
     """
 
     shard: int

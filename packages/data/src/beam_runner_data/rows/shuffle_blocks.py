@@ -1,8 +1,7 @@
-"""Shuffle blocks: rows of one stage for one shard, or a task's own messages, as they go through
-Spark's shuffle.
+"""Shuffle blocks, which go through Spark's shuffle between the tasks of a section.
 
-A block is a header and a body. In a body of rows, each row begins at a multiple of 16 bytes, which
-Arrow needs.
+A block contains rows of one stage for one shard, or messages of a task. It has a header and a body.
+In a body of rows, each row begins at a multiple of 16 bytes, which Arrow needs.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ _ALIGNED = 16
 
 
 class ShuffleBlockKind(enum.IntEnum):
-    """The content of a block."""
+    """The content of a shuffle block."""
 
     ROWS = 0
     """Rows of elements."""
     REPLY = 1
     """The replies of a task, and of the tasks before it, to the server."""
     TOLD = 2
-    """The summary of what a task has sent; the last block of each task to each shard."""
+    """A task's summary of its sent blocks; the last block of each task to each shard."""
 
 
 @attrs.frozen
 class ShuffleBlockHeader:
-    """The header of a block.
+    """The header of a shuffle block.
 
     Attributes:
-        kind: the content.
+        kind: the content of the block.
         source: the number of the sending task, the same in each attempt.
         number: the position among all blocks of this task to this shard.
         stage: the position of the receiving stage in the section.
@@ -54,13 +53,13 @@ class ShuffleBlockHeader:
 
 
 def encode_block(head: ShuffleBlockHeader, body: Iterable[bytes] = ()) -> bytes:
-    """Returns a block as bytes."""
+    """Returns a shuffle block as bytes: its header and body."""
     parts = (head.kind, head.source, head.number, head.stage, head.count, head.size)
     return b"".join((_HEAD.pack(*parts), *body))
 
 
 def encode_row(row: Row) -> tuple[bytes, bytes, bytes]:
-    """Returns a row as part of a body."""
+    """Returns an encoded row for the body of a shuffle block."""
     size = len(row.data)
     return _ROW.pack(row.kind, row.count, size), row.data, bytes(-size % _ALIGNED)
 
@@ -72,12 +71,12 @@ def read_header(parcel: bytes | pa.Buffer) -> ShuffleBlockHeader:
 
 
 def read_body(parcel: bytes) -> bytes:
-    """Returns the body of a block without rows."""
+    """Returns the body of a block that contains no rows."""
     return parcel[_HEAD.size :]
 
 
 def read_rows(parcel: bytes | pa.Buffer) -> Iterator[tuple[RowKind, int, pa.Buffer]]:
-    """Yields for each row its kind, its number of elements, and its data, without copying."""
+    """Yields the kind, the number of elements and the data of each row in a block, without copying."""
     whole = pa.py_buffer(parcel)
     at = _HEAD.size
     while at < whole.size:

@@ -16,7 +16,7 @@ from beam_runner_data.rows.refs import FileRows
 
 
 def split_column_values(values: pa.Array) -> ValuePieces:
-    """Returns the values of a column, binary with 64-bit offsets."""
+    """Returns the values of a binary column with 64-bit offsets, as pieces of limited size."""
     cuts = _find_piece_boundaries(read_large_offsets(values))
     data = values.buffers()[2]
 
@@ -28,11 +28,11 @@ def split_column_values(values: pa.Array) -> ValuePieces:
 
 
 def read_file_values(folder: Path, ref: FileRows, size: int) -> ValuePieces:
-    """Returns all values of some rows of keyed columns in a file; holds nothing but the mapped file.
+    """Returns all values of some keyed rows in a file, read lazily from the mapped file.
 
     Args:
         folder: the folder of the file.
-        ref: the rows; each is a piece.
+        ref: the reference to the rows; each row is a piece.
         size: the size of the values in bytes.
     """
     file = RowFile(folder / ref.path, ref.checksum)
@@ -46,11 +46,11 @@ def read_file_values(folder: Path, ref: FileRows, size: int) -> ValuePieces:
 def join_parts_to_pieces(
     sizes: npt.NDArray[np.integer], read: Callable[[int, int], bytes]
 ) -> ValuePieces:
-    """Returns undivided parts, joined to pieces of about ``PIECE_BYTES``.
+    """Joins consecutive parts to pieces of about ``PIECE_BYTES``, without dividing a part.
 
     Args:
         sizes: the sizes of the parts, in bytes.
-        read: returns the joined parts from one number to before another.
+        read: function that returns the joined parts of a range of part numbers.
     """
     ends = np.cumsum(sizes, dtype=np.int64)
     turn = np.maximum(ends - 1, 0) // PIECE_BYTES
@@ -66,7 +66,7 @@ def join_batch_values(batch: pa.RecordBatch) -> bytes:
 
 
 def _find_piece_boundaries(ends: npt.NDArray[np.int64]) -> list[int]:
-    """Returns the boundaries of pieces: at the first end of a value after enough bytes."""
+    """Returns the boundaries of pieces: each ends with the first value that makes it large enough."""
     cuts = [int(ends[0])]
     last = int(ends[-1])
     while cuts[-1] < last:

@@ -1,4 +1,4 @@
-"""The output of a bundle to one buffer: collected rows, inline while few, then in a file."""
+"""Collection of a bundle's output rows for one buffer: inline while small, otherwise in a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INLINE_BYTES = 32 * 1024
 
 @attrs.frozen
 class _RowFacts:
-    """Written row without its data."""
+    """Attributes of a written row, without its data."""
 
     shard: int
     size: int
@@ -77,11 +77,11 @@ class RowBufferWriter:
 
     @property
     def has_rows(self) -> bool:
-        """Whether the writer has rows."""
+        """Whether any row was written."""
         return bool(self._rows)
 
     def write(self, row: Row) -> None:
-        """Adds a row in memory; writes to the file after many rows."""
+        """Adds a row in memory, and writes the collected rows to the file when they are too large."""
         size = len(row.data)
         told = (row.shard, size, row.count, row.min_timestamp, row.windows, row.work)
         self._rows.append(_RowFacts(*told))
@@ -120,7 +120,7 @@ class RowBufferWriter:
     def _reorder_by_shard(self) -> list[int] | None:
         """Renumbers rows so that the rows of a shard are adjacent.
 
-        Returns their previous numbers, or None if renumbering isn't worthwhile.
+        Returns the previous row numbers in the new order, or None if renumbering isn't worthwhile.
         """
         shards = [row.shard for row in self._rows]
         if not self._in_extents or shards == sorted(shards):
@@ -136,7 +136,7 @@ class RowBufferWriter:
         yield from numbers.values()
 
     def _split_by_size(self) -> Iterator[list[int]]:
-        """Yields runs of row numbers, each large enough in bytes for a separate bundle."""
+        """Yields runs of row numbers, each of which has enough bytes for a separate bundle."""
         if self._buffer.kind is not BufferKind.STORED:
             yield list(range(len(self._rows)))
             return
@@ -198,6 +198,6 @@ def _sum_work(works: Iterable[int | None]) -> int | None:
 
 
 def build_inline_data(name: str, row: Row) -> Data:
-    """Returns one row of elements as separate inline data."""
+    """Returns a single row of elements as inline data of a buffer."""
     facts = DataFacts(row.count, len(row.data), row.min_timestamp, windows=None)
     return Data(InlineRows(name, ((row.kind, row.data),)), facts)

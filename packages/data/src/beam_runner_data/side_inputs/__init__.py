@@ -1,1 +1,1 @@
-"""Side inputs, in memory or by an index of their files."""
+"""Readers of side inputs, from memory or through an index on disk."""

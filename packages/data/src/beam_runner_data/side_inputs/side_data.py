@@ -1,4 +1,4 @@
-"""The content of a side input, read from its rows in order, or by window and key in memory."""
+"""The content of a side input, read from its rows in order, or by window and key from memory."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from beam_runner_data.rows.files import read_reference
 from beam_runner_data.rows.refs import FileRows, RowsRef
 
 _ROW_OVERHEAD = 8
-"""The size of an element's key and value offsets in bytes; other overhead is small."""
+"""Size of the key and value offsets of an element in memory, in bytes; other overhead is small."""
 
 
 class SideInputContent(Protocol):
-    """The values of a side input; windows and keys are encoded, and values are in order.
+    """Reader of the values of a side input. Windows and keys are encoded, and values are in order.
 
-    Data without keys has the empty key.
+    A side input without keys uses the empty key.
     """
 
     def read_values(self, window: bytes, key: bytes) -> bytes | ValuePieces:
@@ -38,7 +38,7 @@ class SideInputContent(Protocol):
 
 
 class InMemorySideInput:
-    """A small side input, or the small part of one that a bundle may see.
+    """Content of a side input in memory: a small side input, or the part that a bundle may see.
 
     Args:
         entries: number and bytes of the values of each window and key.
@@ -49,7 +49,7 @@ class InMemorySideInput:
 
     @classmethod
     def load_data(cls, folder: Path, data: Sequence[Data]) -> InMemorySideInput:
-        """Returns the content of some data, which must fit into memory."""
+        """Reads some data completely into memory, and returns its content."""
         batches = [decode_batch(row) for one in data for _, row in read_reference(folder, one.ref)]
         if not batches:
             return cls({})
@@ -86,7 +86,7 @@ def read_window_elements(folder: Path, data: Sequence[Data]) -> ValuePieces:
 
     Args:
         folder: the job's folder.
-        data: data with no other windows.
+        data: data that contains no other window.
     """
     pieces: list[list[RowsRef]] = []
     filled = PIECE_BYTES
@@ -99,7 +99,7 @@ def read_window_elements(folder: Path, data: Sequence[Data]) -> ValuePieces:
             filled += size
 
     def piece(number: int) -> bytes:
-        # The file is mapped only during this loop.
+        # Map the file only during this loop, so that its pages can be released afterwards.
         return b"".join(
             concatenate_values(decode_batch(row).column("value"))
             for ref in pieces[number]
@@ -111,7 +111,7 @@ def read_window_elements(folder: Path, data: Sequence[Data]) -> ValuePieces:
 
 
 def read_latest_element(folder: Path, data: Sequence[Data], window: bytes) -> bytes:
-    """Returns the last element of a window; empty without elements."""
+    """Returns the last element of a window; empty if the window has no elements."""
     for one in reversed(data):
         for _, row in reversed(list(read_reference(folder, one.ref))):
             batch = decode_batch(row)
@@ -131,7 +131,11 @@ def _find_last_row(batch: pa.RecordBatch, window: bytes) -> int | None:
 
 
 def _split_data(data: Data) -> Iterator[tuple[RowsRef, int]]:
-    """Returns the rows of some data, divided into parts of at most a piece, except large rows; with sizes."""
+    """Divides the rows of some data into parts of at most one piece, and returns the parts with their
+    sizes.
+
+    A larger row is a part by itself.
+    """
     ref, size = data.ref, data.facts.size
     if not isinstance(ref, FileRows):
         yield ref, size

@@ -59,12 +59,12 @@ Groups = npt.NDArray[np.void]
 
 
 def get_indexes_folder(folder: Path, file: str) -> Path:
-    """Returns the folder of the indexes whose first data is in a file of the job's folder."""
+    """Returns the folder of the indexes whose first row file is the given file of the job."""
     return folder / SIDE / file
 
 
 def remove_indexes(folder: Path, file: str) -> None:
-    """Removes the indexes that are useless without a file of rows."""
+    """Removes the indexes that need a removed row file."""
     indexes = get_indexes_folder(folder, file)
     if indexes.is_dir():
         shutil.rmtree(indexes, ignore_errors=True)
@@ -76,7 +76,7 @@ def compute_digest(window: bytes, key: bytes) -> bytes:
 
 
 class SideInputIndex:
-    """An existing index. Any thread may use it."""
+    """Reader of an existing side-input index; thread-safe."""
 
     def __init__(self, folder: Path, path: Path) -> None:
         about = read_index_facts(path / "about.json")
@@ -112,7 +112,7 @@ class SideInputIndex:
         return join_parts_to_pieces(chosen["key_size"], read)
 
     def read_groups(self, window: bytes) -> bytes | ValuePieces:
-        """Yields each key of a window, the number of its values and its values, in the order of `keys`."""
+        """Yields each key of a window, the number of its values and its values, in the order of `read_keys`."""
         chosen = self._select_groups(window)
 
         def read(start: int, end: int) -> bytes:

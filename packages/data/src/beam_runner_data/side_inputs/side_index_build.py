@@ -1,7 +1,7 @@
-"""Builder of the index of a large side input: once for each job and version, in bounded memory.
+"""Builder of the index of a large side input: runs once for each job and version, in bounded memory.
 
-It reads the rows in order, and partitions their entries by digest into files. Then it sorts each
-partition in memory. The concatenated partitions are the index.
+The builder reads the rows in order, and partitions index entries by digest into files. Then it
+sorts each partition in memory. The concatenated partitions are the index.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from beam_runner_data.side_inputs.side_index import (
 from beam_runner_data.side_inputs.side_index_files import ArrayWriter, IndexFile, write_index_facts
 
 PARTITION_BYTES = 32 << 20
-"""The approximate size of a partition in bytes, which is sorted in memory."""
+"""Approximate size of a partition of index entries in bytes. A partition is sorted in memory."""
 _MOST_PARTITIONS = 256
 _ROWS_MAPPED = 64
 _KEPT_VERSIONS = 2
@@ -60,13 +60,13 @@ _Array = npt.NDArray  # type: ignore[type-arg]
 def open_index(folder: Path, name: str, data: Sequence[Data]) -> SideInputIndex:
     """Returns the index of a side input, and builds it if it doesn't exist.
 
-    Processes that need it at the same time wait for the one that builds it. If that process dies,
-    the next one builds it.
+    Processes that need the index at the same time wait for the process that builds it. If that
+    process dies, the next process builds the index.
 
     Args:
         folder: the job's folder.
         name: the name of the side input.
-        data: all of its data, in order; KEYED rows. Each data occurs once.
+        data: all data of the side input, in order; KEYED rows, and no duplicates.
     """
     refs = [one.ref for one in data]
     first = next((ref.path for ref in refs if isinstance(ref, FileRows)), None)
@@ -93,9 +93,9 @@ def _describe_reference(ref: RowsRef) -> object:
 
 @contextlib.contextmanager
 def _hold_lock(path: Path) -> Iterator[None]:
-    """Holds a lock that ends with this process."""
+    """Holds an exclusive file lock, which the operating system releases when this process exits."""
     with path.open("ab") as file:
-        # Without file locks, two processes may build; each renames its result.
+        # Without file locks, two processes may build the index; each renames its result.
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -114,7 +114,7 @@ def _build_index(folder: Path, path: Path, data: Sequence[Data]) -> None:
             builder.write_index()
         part.rename(path)
     except OSError:
-        # Another process was faster, which only happens without file locks.
+        # Another process renamed its result first, which can happen only without file locks.
         if not path.is_dir():
             raise
     finally:
@@ -122,7 +122,10 @@ def _build_index(folder: Path, path: Path, data: Sequence[Data]) -> None:
 
 
 def _remove_old_versions(place: Path, path: Path) -> None:
-    """Removes all earlier versions except the latest; a process that needs another one builds it again."""
+    """Removes all earlier versions of an index except the latest.
+
+    A process that needs another version builds it again.
+    """
     others = [p for p in place.iterdir() if p.is_dir() and p.suffix != ".part" and p != path]
     others.sort(key=lambda p: p.stat().st_mtime, reverse=True)
     for old in others[_KEPT_VERSIONS:]:
@@ -150,7 +153,7 @@ class _IndexBuilder:
             file.close()
 
     def add_rows(self, ref: RowsRef) -> None:
-        """Adds the rows of a reference."""
+        """Adds index entries for the rows of a reference."""
         if not isinstance(ref, FileRows):
             for _, data in ref.rows:
                 self._partition_row(_RowLocation(_OWN_DATA, None), pa.py_buffer(data))
@@ -228,7 +231,10 @@ class _IndexBuilder:
         return at
 
     def _compute_digests(self, batch: pa.RecordBatch) -> tuple[_Array, _Array, _Array]:
-        """Returns each row's code, and the digest and the window's number of each code."""
+        """Returns the code of each row, and the digest and the window number of each code.
+
+        A code numbers a distinct pair of window and key.
+        """
         keys = batch.column("key").dictionary_encode()
         codes = keys.indices.to_numpy().astype(np.int64)
         distinct = keys.dictionary.to_pylist()
@@ -248,13 +254,13 @@ class _IndexBuilder:
 
 @attrs.frozen
 class _RowLocation:
-    """The location of rows: in a completely mapped file, or only in memory."""
+    """The location of a row's data: an offset in a mapped file, or only memory."""
 
     source: int
     whole: pa.Buffer | None
 
     def contains_array(self, array: pa.Array) -> bool:
-        """Returns whether the bytes of a binary array are those in the file, and not a copy."""
+        """Returns whether a binary array refers to the bytes of the mapped file, and not to a copy."""
         data = array.buffers()[2]
         if self.whole is None or data is None:
             return self.whole is not None
@@ -262,7 +268,7 @@ class _RowLocation:
         return bool(0 <= begin <= self.whole.size - data.size)
 
     def find_offset(self, array: pa.Array) -> int:
-        """Returns their offset in the file."""
+        """Returns the offset of an array's bytes in the file."""
         data = array.buffers()[2]
         assert self.whole is not None
         return 0 if data is None else int(data.address - self.whole.address)

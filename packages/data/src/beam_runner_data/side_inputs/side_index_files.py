@@ -1,8 +1,8 @@
-"""The files of a side input's index: arrays and values, of which only the requested parts are read and
-checked.
+"""Files of a side-input index: arrays and values, of which only the requested parts are read and
+verified.
 
-All are files of rows. A row of an array is a block of elements. A part is checked once while the
-file is open.
+Each file is a file of rows. A row of an array is a block of elements. A part is verified once while
+the file is open.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from beam_runner_data.rows.files import RowFile, RowFileWriter
 from beam_runner_data.rows.row import Row, RowKind
 
 _BLOCK = 4096
-"""The number of elements of a block. Multiplied by any element size, it is a multiple of the alignment of rows."""
+"""Number of elements of a block, chosen so that the size of a block is a multiple of the alignment of rows."""
 _OPEN_FILES = 32
 _DIGITS = 16
 
@@ -33,7 +33,7 @@ Array = npt.NDArray[Any]
 
 @attrs.frozen
 class IndexFile:
-    """A file of an index: its number of elements, and its checksum."""
+    """Reference to a file of an index: its number of elements, and its checksum."""
 
     count: int
     checksum: int
@@ -61,7 +61,7 @@ class ArrayWriter:
             self._waits = len(together) - whole
 
     def close(self) -> IndexFile:
-        """Finishes the file."""
+        """Finishes the file, and returns the reference to it."""
         if self._waits:
             self._write_block(np.concatenate(self._waiting))
         return IndexFile(self._count, self._file.close())
@@ -72,7 +72,7 @@ class ArrayWriter:
 
 
 class CheckedArray:
-    """A memory-mapped array in a file. Any thread may use it."""
+    """A memory-mapped array in a file, whose parts are verified when they are read; thread-safe."""
 
     def __init__(self, path: Path, dtype: np.dtype[Any], part: IndexFile) -> None:
         self._file = RowFile(path, part.checksum)
@@ -83,7 +83,7 @@ class CheckedArray:
         return len(self._array)
 
     def read_part(self, first: int, last: int) -> Array:
-        """Returns the elements from one number to before another; RowsError if they differ from the written data."""
+        """Returns a range of elements; raises RowsError if they differ from the written data."""
         for block in range(first // _BLOCK, -(-last // _BLOCK)):
             if not self._is_checked[block]:
                 self._file.read_row(block)
@@ -95,7 +95,7 @@ class CheckedArray:
         return self.read_part(0, len(self))
 
     def find_first(self, value: np.unsignedinteger[Any]) -> int:
-        """Returns the number of the first element that is not less than a value, in an ascending array."""
+        """Returns the index of the first element that is not less than a value, in an ascending array."""
         low, high = 0, len(self._is_checked)
         while low < high:
             middle = (low + high) // 2
@@ -105,7 +105,7 @@ class CheckedArray:
                 high = middle
         first = max(0, low - 1) * _BLOCK
         block = self.read_part(first, min(first + _BLOCK, len(self)))
-        # Use exactly the array's type, because numpy would convert the whole array otherwise.
+        # Use exactly the array's type, because NumPy would convert the whole array otherwise.
         return first + int(block.searchsorted(value))
 
 
@@ -144,7 +144,7 @@ class _SourceFile:
         self._is_checked = np.zeros(len(self._starts), dtype=np.bool_)
 
     def read(self, at: int, size: int) -> bytes:
-        """Returns bytes in one row, or in consecutive rows."""
+        """Returns a byte range that lies in one row, or in consecutive rows."""
         row = int(self._starts.searchsorted(np.uint64(at), "right")) - 1
         while row < len(self._starts) and self._starts[row] < at + size:
             if not self._is_checked[row]:
@@ -155,16 +155,16 @@ class _SourceFile:
 
 
 def write_index_facts(path: Path, about: dict[str, Any]) -> None:
-    """Writes the facts about an index, with a checksum."""
+    """Writes the description of an index, `about.json`, with a checksum."""
     text = json.dumps(about).encode()
     path.write_bytes(xxhash.xxh3_64_hexdigest(text).encode() + text)
 
 
 def read_index_facts(path: Path) -> dict[str, Any]:
-    """Returns the facts that `write_index_facts` wrote.
+    """Reads the description of an index that `write_index_facts` wrote.
 
     Raises:
-        SideIndexError: the file is missing, or differs from the written data.
+        SideIndexError: The file is missing, or differs from the written data.
     """
     try:
         content = path.read_bytes()

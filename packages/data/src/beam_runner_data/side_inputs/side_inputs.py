@@ -1,4 +1,4 @@
-"""Side inputs of one stage: the data that the running bundle may see, read from rows on request."""
+"""Side inputs of one stage: the data that the running bundle may see, read from rows on demand."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ _Shown = Mapping[bytes, tuple[Data, ...]]
 
 
 class BundleSideInputs:
-    """The side inputs of a stage, bundle after bundle; nothing is read before user code asks for it.
+    """Reader of the side inputs of a stage, for one bundle after another. Reads data only when user
+    code needs it.
 
     Implements ``beam_runner_worker.ports.SideInputReader``. Data that doesn't change from one
-    bundle to the next is read, or found, once.
+    bundle to the next is loaded once.
     """
 
     def __init__(self, uses: Sequence[SideInputUse], folder: Path) -> None:
@@ -43,7 +44,7 @@ class BundleSideInputs:
         self._keyed: dict[str, SideInputContent] = {}
 
     def set_visible_data(self, side_inputs: Iterable[SideInput]) -> None:
-        """Sets the data that the next bundle may see, in place of the last bundle's."""
+        """Sets the data that the next bundle may see, in place of the previous bundle's data."""
         shown: dict[str, dict[bytes, tuple[Data, ...]]] = {}
         for side_input in side_inputs:
             windows = shown.setdefault(side_input.name, {})
@@ -91,7 +92,7 @@ class BundleSideInputs:
         return self._load_by_key(self._uses[transform_id, tag]).read_groups(window)
 
     def _load_by_key(self, use: SideInputUse) -> SideInputContent:
-        """Returns all windows of a side input, by window and key."""
+        """Returns the content of all windows of a side input, which finds values by window and key."""
         keyed = self._keyed.get(use.name)
         if keyed is None:
             data = _order_data(self._shown.get(use.name, {}).values())
@@ -104,9 +105,9 @@ class BundleSideInputs:
 
 
 def _order_data(windows: Iterable[Sequence[Data]]) -> tuple[Data, ...]:
-    """Returns the distinct data of all windows, each after the data before it in any window.
+    """Returns the distinct data of all windows, in an order that respects the order of each window.
 
-    Each window has its data in order of arrival, so these orders are consistent.
+    Each window has its data in order of arrival, so the orders of all windows are consistent.
     """
     sorter: TopologicalSorter[Data] = TopologicalSorter()
     for data in windows:

@@ -1,1 +1,1 @@
-"""The state of key shards: logs of segments, their live content, and the stores that bundles use."""
+"""State of key shards: logs of segments, the live content, and the stores that bundles use."""

@@ -1,4 +1,4 @@
-"""The changes of a bundle as the entries of a segment, and an estimate of the data that they hide."""
+"""Conversion of a bundle's changes to a state segment, with an estimate of the data that they hide."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from beam_runner_data.state.small import SmallSegment, build_small_segment
 _ROWS = 1024
 """The maximum number of rows that are read one by one for an estimate."""
 _PLACES = 64
-"""The maximum number of ranges, and of removed subkeys, that are read for an estimate."""
+"""Maximum number of subkey ranges, and of removed subkeys, that are read for an estimate."""
 
 
 def draft_segment(
@@ -30,10 +30,10 @@ def draft_segment(
     deltas: Mapping[CellId, CellDelta],
     taken_from_front: Collection[CellId],
 ) -> SmallSegment:
-    """Returns the changes as a segment on top of the given ones, oldest first; not written to a file
-    yet.
+    """Returns the changes as a segment on top of the given segments, oldest first, without writing a
+    file.
 
-    Cells in `taken_from_front` are queues, whose first subkeys are removed again and again. The
+    Cells in `taken_from_front` are queues: user code repeatedly removes their first subkeys. The
     removed beginning becomes one range, so that a scan need not skip each subkey.
     """
     sorted_cells = sorted((encode_cell(cell), cell) for cell in deltas)
@@ -67,7 +67,7 @@ def _build_entries(cell: bytes, delta: CellDelta) -> Iterator[Entry]:
 def _join_removed_front(
     readers: Sequence[SegmentReader], cell: bytes, delta: CellDelta
 ) -> CellDelta:
-    """Returns the same change, with the removed subkeys before the first remaining one as one range."""
+    """Returns the same change, with the subkeys that it removes from the front of the cell as one range."""
     if delta.cleared:
         return delta
     stays = None
@@ -109,7 +109,7 @@ def _estimate_hidden_bytes(
 
 
 def _estimate_live_bytes(readers: Sequence[SegmentReader], cell: bytes, bounds: Range) -> int:
-    """Returns the weight of the live data between the bounds; after many rows, dead data counts, too."""
+    """Returns the approximate bytes of live data between two subkeys; after many rows, dead data counts, too."""
     start, end = bounds
     weight = 0
     for number, (subkey, weights) in enumerate(

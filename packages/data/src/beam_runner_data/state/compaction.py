@@ -1,11 +1,11 @@
-"""Compaction: selects the segments of a shard to merge, and merges them.
+"""Compaction of state: selects the segments of a shard to merge, and merges them.
 
 Segments belong to tiers by size, each eight times the tier below. A segment counts as part of the
-highest tier at or after it, so tiers only fall from the oldest to the newest. Eight neighbours of
-one tier are merged into one segment, usually of the next tier. So a byte is copied O(log(size of
-the shard)) times, three to six for 100 MB in commits of any sizes, and a tier has at most seven
-segments. If newer segments hide half of the data, all segments are merged. That merge pays for
-itself, and removes deleted data.
+highest tier at or after it, so tiers only fall from the oldest segment to the newest. When eight
+neighbours belong to one tier, they are merged into one segment, usually of the next tier. So a byte
+is copied O(log(size of the shard)) times, three to six for 100 MB in commits of any sizes, and a
+tier has at most seven segments. If newer segments hide half of the data, all segments are merged.
+The copied data is then at most as large as the removed data.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _LOWEST_TIER = 512
 
 @attrs.frozen
 class CompactionPlan:
-    """A merge that is due.
+    """A merge of segments that is due.
 
     Attributes:
         segments: neighbours in the shard's list, oldest first.
-        oldest: whether they begin the list. Only then may the merge omit entries that hide nothing
-            any more.
+        oldest: whether the segments are at the start of the list. Only then can the merge omit
+            marks that hide older data.
     """
 
     segments: tuple[Segment, ...]
@@ -42,21 +42,22 @@ class CompactionPlan:
 
 @attrs.frozen
 class CompactionResult:
-    """A completed merge, to be put into the shard's list.
+    """A completed merge, for insertion into the shard's list of segments.
 
     Attributes:
         plan: the merged segments.
-        merged: their replacement; None if nothing is left.
+        merged: the segment that replaces them; None if no data is left.
     """
 
     plan: CompactionPlan
     merged: Segment | None
 
     def apply_to(self, segments: Sequence[Segment]) -> StateCommit:
-        """Puts the merged segment into the list, which may have grown at its end.
+        """Replaces the merged segments in a list, which may have grown at its end, and returns the new
+        list.
 
         Raises:
-            ValueError: the list no longer contains the plan's segments. Delete the merged file.
+            ValueError: The list no longer contains the plan's segments. Delete the merged file.
         """
         old = self.plan.segments
         start = segments.index(old[0]) if old[0] in segments else 0
@@ -73,10 +74,10 @@ def compact_segments(folder: Path, plan: CompactionPlan, name: str) -> Compactio
     Args:
         folder: the job's folder.
         plan: a plan of `ShardStore.plan_compaction`.
-        name: the new file's path, relative to the folder; unique to the attempt.
+        name: path of the new file, relative to the folder; unique to the attempt.
 
     Raises:
-        SegmentError: a file is damaged or missing.
+        SegmentError: A file is damaged or missing.
     """
     with ExitStack() as stack:
         readers = [
@@ -100,27 +101,31 @@ def write_merged_segment(
     oldest: bool,
     level: int,
 ) -> Segment | None:
-    """Writes the merged content of the readers, oldest first; returns None if it is empty."""
+    """Writes the merged content of segments, given oldest first; returns None if the result is empty."""
     net = None if oldest else sum(reader.net for reader in readers)
     entries = merge_segments(readers, oldest=oldest)
     return write_segment(folder, name, entries, net=net, level=level)
 
 
 def compute_merged_level(segments: Sequence[Segment]) -> int:
-    """Returns the level of a merge of these segments."""
+    """Returns the level of a segment that results from merging these segments."""
     return 1 + max(segment.level for segment in segments)
 
 
 def is_mostly_hidden(readers: Sequence[SegmentReader]) -> bool:
-    """Returns whether at least half of the data of these segments, which are all of a shard's, is hidden."""
+    """Returns whether newer segments hide at least half of the data of these segments.
+
+    `segments` must be all segments of a shard.
+    """
     weight = sum(reader.weight for reader in readers)
     return 2 * sum(reader.net for reader in readers) <= weight
 
 
 def find_full_tier(sizes: Sequence[int], most: int | None = None) -> tuple[int, int] | None:
-    """Returns the range of segments of these sizes, oldest first, to merge; None if no merge is due.
+    """Returns the range of segments to merge, given their sizes, oldest first; None if no merge is
+    due.
 
-    If the result would fill the next tier, that tier is merged at once, up to `most` bytes in
+    If the result would fill the next tier, the range also includes that tier, up to `most` bytes in
     total.
     """
     found: tuple[int, int] | None = None

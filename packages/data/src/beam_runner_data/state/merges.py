@@ -1,4 +1,4 @@
-"""Larger merges of state in the background: started after one commit, adopted by a later one."""
+"""Background merges of large state segments: started after one commit, adopted by a later commit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class StateMergeRunner:
 
     Args:
         folder: the job's folder.
-        own: the subfolder of this process for uncommitted files, which is removed with the process.
+        own: the subfolder of this process for uncommitted files, which is removed when the process
+            exits.
     """
 
     def __init__(self, folder: Path, own: str) -> None:
@@ -46,7 +47,10 @@ class StateMergeRunner:
 
 
 class StateMerge:
-    """One merge of some of a shard's segments. Only the shard's thread may call the methods, except `run`."""
+    """One merge of some segments of a shard.
+
+    Only the thread of the shard may call the methods, except `run_merge`.
+    """
 
     def __init__(self, folder: Path, plan: CompactionPlan) -> None:
         self._folder = folder
@@ -54,7 +58,7 @@ class StateMerge:
         self._result: Future[CompactionResult] = Future()
 
     def run_merge(self, name: str) -> None:
-        """Merges into a file of this name, unless the merge was dropped."""
+        """Merges into a file of this name, unless the merge was discarded."""
         if not self._result.set_running_or_notify_cancel():
             return
         try:
@@ -73,14 +77,19 @@ class StateMerge:
         return self._result.done()
 
     def count_needed_segments(self, segments: Sequence[Segment]) -> int:
-        """Returns the number of the oldest segments that must stay for the merge; 0 if the merge will not be adopted."""
+        """Returns the number of the oldest segments that the shard must not merge until this merge is
+        adopted.
+
+        Returns 0 if the merge can no longer be adopted.
+        """
         return _find_end(self._plan.segments, segments)
 
     def adopt_result(self, commit: StateCommit, name: str) -> StateCommit:
-        """Returns a commit with the merged segment under this name; waits for nothing.
+        """Returns a commit in which the merged segment, under this name, replaces its parts; doesn't
+        wait.
 
-        The commit stays unchanged if the merge failed, or if the shard's state differs from the
-        merged one, because another process has merged it meanwhile.
+        The commit stays unchanged if the merge failed, or if the shard's segments have changed,
+        because another process has merged them meanwhile.
         """
         if self._result.exception() is not None:
             return commit
@@ -97,7 +106,7 @@ class StateMerge:
         return adopted
 
     def discard_merge(self) -> None:
-        """Drops the merge, and removes its file when it exists."""
+        """Cancels the merge, and removes its file."""
         if not self._result.cancel():
             self._result.add_done_callback(self._remove_merged_file)
 

@@ -1,4 +1,4 @@
-"""Segments on top of each other, oldest first: their live content, and their merge."""
+"""Reads of several state segments as one: their live content, and their merge."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ Fetch: TypeAlias = Callable[
 def fetch_row_data(
     reader: SegmentReader, cell: bytes, start: bytes, end: bytes | None
 ) -> Iterator[tuple[bytes, bool, bytes | None]]:
-    """Makes `scan_live_rows` return data."""
+    """Reads rows with their data; a reading mode of `scan_live_rows`."""
     return reader.read_rows(cell, start, end)
 
 
 def fetch_row_weights(
     reader: SegmentReader, cell: bytes, start: bytes, end: bytes | None
 ) -> Iterator[tuple[bytes, bool, int | None]]:
-    """Makes `scan_live_rows` return weights."""
+    """Reads rows with their weights (bytes) instead of their data; a reading mode of `scan_live_rows`."""
     return reader.read_weights(cell, start, end)
 
 
 def find_live_values(readers: Sequence[SegmentReader], cell: bytes, subkey: bytes) -> list[bytes]:
-    """Returns the values at a subkey that weren't replaced later, oldest first.
+    """Returns the live values at a subkey, oldest first; empty if the subkey is absent.
 
-    The list is empty if the subkey is absent.
+    Live values are those that no newer segment replaces.
     """
     found: list[bytes] = []
     for reader in reversed(readers):
@@ -95,7 +95,7 @@ def scan_live_rows(
 
 
 def merge_segments(readers: Sequence[SegmentReader], *, oldest: bool) -> Iterator[Entry]:
-    """Yields the entries of one segment that replaces these, given oldest first.
+    """Yields the entries of one segment that replaces the given segments, oldest first.
 
     If no older segment exists, the result omits entries that only hide data.
     """
@@ -125,7 +125,7 @@ def merge_segments(readers: Sequence[SegmentReader], *, oldest: bool) -> Iterato
 def _join_versions(
     subkey: bytes, versions: Iterator[tuple[Any, ...]], hides: Sequence[tuple[int, HiddenSubkeys]]
 ) -> tuple[bool, bytes | None]:
-    """Yields `replaces` and data of rows at one subkey, newest first, without those that newer segments hide."""
+    """Yields `replaces` and data of rows at one subkey, newest first, without the rows that newer segments hide."""
     last = min((age for age, one in hides if one.contains_subkey(subkey)), default=None)
     found: list[bytes] = []
     replaces = False

@@ -34,11 +34,11 @@ _ROW_OVERHEAD = 16
 
 @attrs.frozen
 class HiddenSubkeys:
-    """The parts of a cell that are hidden in older segments.
+    """Mark for the parts of a cell that a segment hides in older segments.
 
     Attributes:
         cleared: whether everything is hidden.
-        ranges: ranges of subkeys, ascending and disjoint, as `coalesce` returns them.
+        ranges: ranges of subkeys, ascending and disjoint, as `coalesce_ranges` returns them.
     """
 
     cleared: bool = False
@@ -49,7 +49,7 @@ class HiddenSubkeys:
         return self.cleared or self.skip_range(subkey) != subkey
 
     def skip_range(self, subkey: bytes) -> bytes | None:
-        """Returns the first subkey from this one on that is in no range; None if there is none."""
+        """Returns the first subkey at or after the given subkey that isn't hidden; None if all are hidden."""
         before = bisect_right(self.ranges, subkey, key=_get_start) - 1
         if before < 0:
             return subkey
@@ -66,7 +66,9 @@ class HiddenSubkeys:
 
 
 class SegmentReader(Protocol):
-    """Reader of one segment; `cell` is an encoded cell. Every method raises `SegmentError`.
+    """Reader of one state segment. Every method raises `SegmentError` if the file is damaged.
+
+    The parameter `cell` is an encoded cell ID.
 
     Attributes:
         weight: the approximate size in bytes of the rows with data.
@@ -77,7 +79,7 @@ class SegmentReader(Protocol):
     net: int
 
     def read_hidden_subkeys(self, cell: bytes) -> HiddenSubkeys | None:
-        """Returns the hidden parts of a cell; None for nothing."""
+        """Returns the parts of a cell that this segment hides in older segments; None for nothing."""
 
     def read_row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
         """Returns `replaces` and data of a row; None if the row doesn't exist."""
@@ -90,10 +92,12 @@ class SegmentReader(Protocol):
     def read_weights(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
-        """Yields the same as `rows`, with the weight of the row in place of its data, which isn't read."""
+        """Yields the rows as `read_rows` does, with the weight (bytes) of each row in place of its
+        data, which isn't read.
+        """
 
     def sum_weights(self, cell: bytes, start: bytes, end: bytes | None) -> int:
-        """Returns the sum of these weights."""
+        """Returns the total weight (bytes) of the rows that `read_weights` yields."""
 
     def read_entries(self) -> Iterator[Entry]:
         """Yields all entries in order."""
@@ -103,13 +107,13 @@ class SegmentReader(Protocol):
 
 
 def encode_cell(cell: CellId) -> bytes:
-    """Returns the cell as bytes, unique for each cell; cells of one key are adjacent."""
+    """Returns a cell ID as bytes, unique for each cell; the cells of one key sort together."""
     name = cell.name.encode()
     return b"".join((_LENGTHS.pack(len(cell.key), len(name)), cell.key, name, cell.window))
 
 
 def encode_values(values: Iterable[Any]) -> bytes:
-    """Returns the data of a row that adds these values."""
+    """Returns the encoded data of a row that adds these values."""
     encoded: bytes = msgpack.packb(tuple(values))
     return encoded
 
@@ -132,7 +136,7 @@ def estimate_weight(subkey: bytes, size: int) -> int:
 
 
 def coalesce_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """Returns the same subkeys as ascending and disjoint ranges, without empty ones."""
+    """Returns ascending and disjoint ranges of the same subkeys, without empty ranges."""
     merged: list[Range] = []
     for start, end in sorted(ranges, key=_get_start):
         if end is not None and end <= start:

@@ -1,6 +1,7 @@
 """Segments of state: immutable files of bundles' changes, each under a unique name.
 
-Small ones are loaded completely (`small`), large ones are read by cell and subkey (`table`).
+Small segments are loaded completely (`small`). Large segments are read by cell and subkey
+(`table`).
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ def write_segment(
     net: int | None,
     level: int,
 ) -> Segment | None:
-    """Writes sorted entries as a segment; returns None, and writes no file, if there are none.
+    """Writes sorted entries as a segment; returns None, and writes no file, if there are no entries.
 
     Args:
         folder: the job's folder.
         name: the file's path, relative to the folder; unique to the attempt.
-        entries: used once, and not held in memory completely if there are many.
-        net: `SegmentReader.net`; None if no other segment exists.
-        level: `Segment.level`.
+        entries: the entries, iterated once; a large segment is not completely in memory.
+        net: see `SegmentReader.net`; None if no other segment exists.
+        level: see `Segment.level`.
 
     Raises:
-        FileExistsError: the name is not unique.
+        FileExistsError: The name is not unique.
     """
     remaining = iter(entries)
     first, is_small = _take_small_entries(remaining)
@@ -67,7 +68,7 @@ def write_segment(
 
 
 def _take_small_entries(entries: Iterator[Entry]) -> tuple[list[Entry], bool]:
-    """Reads entries until they exceed a small segment; returns them, and whether all fit."""
+    """Reads entries until they exceed the size of a small segment; returns them, and whether all fit."""
     taken: list[Entry] = []
     size = 0
     for entry in entries:

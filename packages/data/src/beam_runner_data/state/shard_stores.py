@@ -1,4 +1,7 @@
-"""The stores of a process's key shards, which stay open; a loop also holds their changes in memory."""
+"""State stores of a process, one for each key shard, which stay open between bundles.
+
+The stores of a scheduler loop also hold the loop's changes in memory.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ _KEPT_STORES = 64
 
 
 class MergingStore:
-    """A shard's store whose commits also start and adopt the larger merges that are due.
+    """State store of a key shard whose commits also start and adopt background merges of large
+    segments.
 
     Args:
         folder: the job's folder.
@@ -37,12 +41,12 @@ class MergingStore:
         self.scan_subkeys = self._store.scan_subkeys
 
     def set_segments(self, segments: tuple[Segment, ...]) -> None:
-        """Reads these segments from now on; segments that stay in the list stay open."""
+        """Sets the segments to read; segments that stay in the list stay open."""
         if self._store.segments != segments:
             self._store.advance_to_commit(StateCommit(segments))
 
     def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit:
-        """Writes a bundle's changes, and adopts the merges since the last commit."""
+        """Writes a bundle's changes, and adopts the merges that finished since the last commit."""
         merge = self._merge
         keep = 0 if merge is None else merge.count_needed_segments(self._store.segments)
         commit = self._store.write_commit(deltas, name, keep=keep)
@@ -71,7 +75,7 @@ class MergingStore:
 
 
 class ShardStores:
-    """The stores of the key shards that this process has used recently.
+    """State stores of the key shards that this process has used recently.
 
     Args:
         folder: the job's folder.
@@ -84,7 +88,7 @@ class ShardStores:
         self._stores: dict[tuple[str, int], MergingStore] = {}
 
     def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> MergingStore:
-        """Returns the store of a shard with exactly these segments."""
+        """Returns the store of a shard, set to exactly these segments."""
         store = self._stores.pop((stage, shard), None)
         if store is None:
             store = MergingStore(self._folder, segments, self._merges)
@@ -96,11 +100,11 @@ class ShardStores:
 
 
 class LoopStores:
-    """The stores of one loop inside a task, which holds the changes of its bundles in memory for a
-    while.
+    """State stores of one scheduler loop inside a task.
 
-    Bundles open stores and read them. The loop decides about a bundle's changes, by `accept`,
-    `flush` and `write_last`, one at a time.
+    The loop holds the changes of its bundles in memory and writes them later, together. Bundles
+    open stores and read them. The loop decides about a bundle's changes, by `accept_changes`,
+    `flush_changes` and `write_last_changes`, one at a time.
 
     Args:
         folder: the job's folder.
@@ -128,15 +132,16 @@ class LoopStores:
         return (stage, shard) in self._stores
 
     def accept_changes(self, stage: str, shard: int) -> None:
-        """Makes the changes of a shard's last bundle part of the loop's state."""
+        """Accepts the changes of a shard's last bundle, so that later bundles see them."""
         self._stores[stage, shard].accept_changes()
 
     def flush_changes(self, name: str) -> dict[tuple[str, int], StateCommit]:
-        """Writes the accepted changes, to files with the prefix ``name``; returns them by stage and
-        shard.
+        """Writes the accepted changes to files with the prefix ``name``, and returns the commits by
+        stage and shard.
 
-        Bundles may run meanwhile and see no difference. If a file can't be written, nothing is
-        flushed, and the files so far are removed. The flush can be repeated under another name.
+        Bundles may run at the same time, and their view doesn't change. If a file can't be written,
+        nothing is flushed, and the method removes the files so far. The flush can be repeated under
+        another name.
         """
         changed = [(place, store) for place, store in self._stores.items() if store.accepted]
         try:
@@ -167,11 +172,11 @@ class LoopStores:
 
 
 class LoopStore:
-    """A shard's committed state with the changes of a loop's bundles on top.
+    """State store of a shard: its committed state with the changes of a loop's bundles on top.
 
     Attributes:
         segments: the committed state.
-        accepted: the changes of bundles since then.
+        accepted: the changes of bundles since the commit.
         pending: the changes of the last bundle, if the loop has not accepted them.
     """
 
@@ -199,12 +204,12 @@ class LoopStore:
         return base if delta is None else scan_with_layer(base, delta, start, end)
 
     def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit | None:
-        """Holds a bundle's changes separately, until the loop decides about them."""
+        """Holds a bundle's changes as pending, until the loop accepts or writes them."""
         self.pending = deltas
         return None
 
     def accept_changes(self) -> None:
-        """Makes the changes of the last bundle part of the state."""
+        """Accepts the pending changes of the last bundle."""
         for cell, delta in self.pending.items():
             before = self.accepted.get(cell)
             self.accepted[cell] = delta if before is None else before.combine_with(delta)

@@ -1,4 +1,4 @@
-"""Small segments: all entries in one piece with a checksum, loaded completely.
+"""Small state segments, which are loaded completely: all entries in one block with a checksum.
 
 Most commits are a few kilobytes, for which creating a database would cost ten times as much.
 """
@@ -39,7 +39,7 @@ class SmallSegment:
         self.net = net
 
     def read_hidden_subkeys(self, cell: bytes) -> HiddenSubkeys | None:
-        """Returns the hidden parts of a cell; None for nothing."""
+        """Returns the parts of a cell that this segment hides in older segments; None for nothing."""
         found = self._cells.get(cell)
         return HiddenSubkeys(found[0], found[1]) if found and (found[0] or found[1]) else None
 
@@ -69,12 +69,12 @@ class SmallSegment:
     def read_weights(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
-        """Yields the same as `rows`, with the size of the row in bytes in place of its data."""
+        """Yields the rows as `read_rows` does, with the weight (bytes) of each row in place of its data."""
         for subkey, replaces, data in self.read_rows(cell, start, end):
             yield subkey, replaces, None if data is None else estimate_weight(subkey, len(data))
 
     def sum_weights(self, cell: bytes, start: bytes, end: bytes | None) -> int:
-        """Returns the sum of these weights."""
+        """Returns the total weight (bytes) of the rows that `read_weights` yields."""
         return sum(weight or 0 for _, _, weight in self.read_weights(cell, start, end))
 
     def read_entries(self) -> Iterator[Entry]:
@@ -94,7 +94,7 @@ class SmallSegment:
         """Does nothing, because no file is open."""
 
     def encode_segment(self) -> bytes:
-        """Returns the file's content."""
+        """Returns the segment as the content of its file."""
         cells = [
             (cell, cleared, ranges, [(subkey, *row) for subkey, row in rows.items()])
             for cell, (cleared, ranges, rows) in self._cells.items()
@@ -103,7 +103,7 @@ class SmallSegment:
 
 
 def build_small_segment(entries: Iterable[Entry], net: int | None) -> SmallSegment:
-    """Returns a segment of these entries; see `SegmentReader.net`, None if no other segment exists."""
+    """Returns a segment of these entries; `net` is `SegmentReader.net`, or None if no other segment exists."""
     cells: dict[bytes, _Cell] = {}
     weight = 0
     for cell, kind, subkey, flag, payload in entries:
@@ -118,7 +118,7 @@ def build_small_segment(entries: Iterable[Entry], net: int | None) -> SmallSegme
 
 
 def load_small_segment(path: Path, contents: bytes, checksum: int) -> SmallSegment:
-    """Reads the result of `SmallSegment.encode_segment` with this checksum, or raises `SegmentError`."""
+    """Decodes the result of `SmallSegment.encode_segment`; raises `SegmentError` if the checksum differs."""
     if xxhash.xxh3_64_intdigest(contents) != checksum:
         raise SegmentError.create_damage_error(path, "the checksum doesn't match")
     found, weight, net = msgpack.unpackb(memoryview(contents)[len(MAGIC) :], use_list=False)

@@ -30,29 +30,29 @@ MERGED_IN_COMMIT = 512 << 10
 
 
 class ShardStore:
-    """A `CellStore` of committed segments, which it opens when it first reads them.
+    """State store of one key shard: a `CellStore` of committed segments, opened at the first read.
 
-    It serves one bundle after the other, if each begins with `advance`. A store for a single bundle
-    also works, and is a few milliseconds slower. One thread at a time may use it. Close it after
-    use.
+    The store serves one bundle after the other, if each begins with `advance_to_commit`. A store
+    for a single bundle also works, and is a few milliseconds slower. One thread at a time may use
+    it. Close it after use.
 
     Merges happen at these times:
 
     - A commit writes one file: the bundle's changes, merged with the newest segments if they fill a
       tier, or with all segments if most of their data is now hidden, up to `MERGED_IN_COMMIT`
       bytes.
-    - Larger merges are due after a commit, see `compaction_due`. `compact` runs them while the next
-      bundles of the shard run, one at a time. These bundles must pass the number of segments up to
-      the last of the plan to `write_commit` as `keep`. `Compaction.apply_to` puts the result into
-      the list, between two bundles, because the commit of a bundle that was opened before would
-      restore the old list.
+    - Larger merges are due after a commit, see `plan_compaction`. `compact_segments` runs them, one
+      at a time, while the next bundles of the shard run. These bundles must pass the number of
+      segments up to the last segment of the plan to `write_commit` as `keep`.
+      `CompactionResult.apply_to` puts the result into the list between two bundles. A bundle that
+      was opened before would restore the old list by its commit.
 
     Files that are no longer in the list may be deleted when no bundle or compaction that was opened
     with them is left.
     """
 
     def __init__(self, folder: Path, segments: Sequence[Segment]) -> None:
-        """Creates the store, and opens nothing yet.
+        """Creates the store without opening any file.
 
         Args:
             folder: the job's folder, to which all paths are relative.
@@ -65,11 +65,11 @@ class ShardStore:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The committed segments that are read, oldest first."""
+        """The committed segments that reads use, oldest first."""
         return self._segments
 
     def advance_to_commit(self, commit: StateCommit) -> None:
-        """Reads these segments from now on; segments that stay in the list stay open."""
+        """Sets the committed segments to read; segments that stay in the list stay open."""
         self._segments = commit.segments
         self._scanned.clear()
         for path in self._opened.keys() - {segment.path for segment in commit.segments}:
@@ -84,7 +84,7 @@ class ShardStore:
         """Returns the values at a subkey, None if absent; costs at most one lookup per segment.
 
         Raises:
-            SegmentError: a file is damaged or missing; other methods raise it, too.
+            SegmentError: A file is damaged or missing; other methods raise it, too.
         """
         data = find_live_values(self._open_readers(), encode_cell(cell), subkey)
         return decode_values(data) if data else None
@@ -101,17 +101,18 @@ class ShardStore:
     def write_commit(
         self, deltas: Mapping[CellId, CellDelta], name: str, *, keep: int = 0
     ) -> StateCommit:
-        """Writes a bundle's changes, which are read only after `advance`.
+        """Writes a bundle's changes. Reads see them only after `advance_to_commit`.
 
         The cost depends on the changes, not on the size of the state.
 
         Args:
             deltas: the engine's changes; if they change nothing, no file is written.
             name: the file's path, relative to the folder; unique to the attempt.
-            keep: how many of the oldest segments must stay unchanged, for a compaction in progress.
+            keep: number of the oldest segments that must not change, because a compaction reads
+                them.
 
         Raises:
-            FileExistsError: the name is not unique.
+            FileExistsError: The name is not unique.
         """
         readers = self._open_readers()
         draft = draft_segment(readers, deltas, self._scanned)
@@ -131,7 +132,7 @@ class ShardStore:
         return StateCommit((*self._segments[:start], *new))
 
     def plan_compaction(self) -> CompactionPlan | None:
-        """Returns the merge that these segments need and that no commit does; None if none is due."""
+        """Returns the merge that is due and too large for a commit; None if no merge is due."""
         if not self._segments:
             return None
         sizes = [segment.size for segment in self._segments]
@@ -142,7 +143,7 @@ class ShardStore:
         return CompactionPlan(self._segments[slice(*run)], oldest=not run[0])
 
     def _find_merge_start(self, readers: Sequence[SegmentReader], size: int, keep: int) -> int:
-        """Returns the number of the first segment to merge with a new one, which the readers include."""
+        """Returns the index of the first segment to merge with a new segment, which is the last of `readers`."""
         sizes = [*(segment.size for segment in self._segments), size]
         if not keep and sum(sizes) <= MERGED_IN_COMMIT and is_mostly_hidden(readers):
             return 0

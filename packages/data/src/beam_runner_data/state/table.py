@@ -1,10 +1,10 @@
-"""Large segments: a sorted table in blocks, written once and read by cell and subkey.
+"""Large state segments: a sorted table in blocks, written once and read by cell and subkey.
 
 Entries are in order, so a merge reads and writes sequentially. A block has two parts: the positions
 of its entries with their weights, and their data. So the size of hidden data can be estimated
 without reading data. An index at the end has the position, the first key and the checksums of each
-block. The checksum of each part is checked whenever it is read. The index's own checksum is in the
-reference to the segment.
+block. The reader verifies the checksum of each part whenever it reads the part. The index's own
+checksum is in the reference to the segment.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _END = struct.Struct(">QQ")
 """The offset and the length of the index."""
 
 _Key: TypeAlias = tuple[bytes, int, bytes]
-"""Cell, kind and subkey."""
+"""Sort key of an entry: cell, kind and subkey."""
 
 
 class _BlockFacts(NamedTuple):
@@ -56,9 +56,9 @@ class _BlockEntries:
     keys: Sequence[_Key]
     flags: Sequence[bool]
     sizes: Sequence[int | None]
-    """The sizes of their data; None for a row without data."""
+    """Size of each entry's data; None for a row without data."""
     starts: Sequence[int]
-    """The offsets of their data in the block's data."""
+    """Offset of each entry's data in the block's data."""
 
     def estimate_weight(self, number: int) -> int | None:
         """Returns the weight of a row."""
@@ -97,7 +97,7 @@ class TableSegment:
         self._data: OrderedDict[int, bytes] = OrderedDict()
 
     def read_hidden_subkeys(self, cell: bytes) -> HiddenSubkeys | None:
-        """Returns the hidden parts of a cell; None for nothing."""
+        """Returns the parts of a cell that this segment hides in older segments; None for nothing."""
         found = self._find_entry((cell, HIDES, b"")) if self._hides_something else None
         if found is None:
             return None
@@ -123,13 +123,13 @@ class TableSegment:
     def read_weights(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
-        """Yields the same as `rows`, with the weight of the row in place of its data."""
+        """Yields the rows as `read_rows` does, with the weight (bytes) of each row in place of its data."""
         for block, number in self._find_rows_between(cell, start, end):
             places = self._read_block_entries(block)
             yield places.keys[number][2], places.flags[number], places.estimate_weight(number)
 
     def sum_weights(self, cell: bytes, start: bytes, end: bytes | None) -> int:
-        """Returns the sum of these weights; reads only the first and the last block."""
+        """Returns the total weight (bytes) of the rows in a range; reads only the first and the last block."""
         low, high = (cell, ROW, start), _compute_upper_bound(cell, end)
         first = max(0, bisect_right(self._firsts, low) - 1)
         last = bisect_left(self._firsts, high)
@@ -158,7 +158,7 @@ class TableSegment:
         self._file.close()
 
     def _find_entry(self, key: _Key) -> tuple[int, int] | None:
-        """Returns the block of an entry, and its number in the block."""
+        """Returns the block of an entry, and the entry's index in the block."""
         block = bisect_right(self._firsts, key) - 1
         if block < 0:
             return None
@@ -224,7 +224,7 @@ class TableSegment:
 
 
 class _TableWriter:
-    """A table under construction."""
+    """Writer of a table to a file, block by block."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -242,7 +242,7 @@ class _TableWriter:
         self._size = self._weight = 0
 
     def add_entry(self, entry: Entry) -> None:
-        """Adds the next entry."""
+        """Adds the next entry in sorted order."""
         cell, kind, subkey, flag, payload = entry
         if kind == HIDES:
             self.hides_something = True

@@ -319,17 +319,17 @@ class LocalBundle:
         source = self._work.input_buffer
         assert source is not None
         fits = weight <= budget or not source.whole
-        dealing = create_key_rules(budget, self._spilled, self._work.shards)
+        rules = create_key_rules(budget, self._spilled, self._work.shards)
         if isinstance(keyed, StatefulBundle):
             if fits or not source.bulk:
                 return keyed.read_chunks(self._read_batches(self._inputs))
             return keyed.read_chunks(
                 self._read_batches(self._inputs),
-                lambda batches: sort_large_shard_by_key(batches, weight, dealing),
+                lambda batches: sort_large_shard_by_key(batches, weight, rules),
             )
         if fits:
             return keyed.read_chunks([self._read_batches(self._inputs)])
-        runs = partition_to_fit(dealing, self._read_batches(self._inputs), weight)
+        runs = partition_to_fit(rules, self._read_batches(self._inputs), weight)
         return keyed.read_chunks(run.read_batches() for run in runs)
 
     def _estimate_input_size(self) -> int:
