@@ -23,6 +23,7 @@ from beam_spark_executor import BeamSparkRunner
 
 def sleep(seconds):
     time.sleep(seconds)
+    print("slept", seconds)
     return seconds
 
 options = PipelineOptions(sys.argv[2:])
@@ -35,7 +36,7 @@ def start(folder: Path, address: str, *arguments: str) -> subprocess.Popen[str]:
     file = folder / "sleeps.py"
     file.write_text(PROGRAM)
     command = [sys.executable, str(file), *arguments, f"--job_endpoint={address}"]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_program_reports_start_and_end_of_job(embedded: Pipelines, tmp_path: Path) -> None:
@@ -44,6 +45,12 @@ def test_program_reports_start_and_end_of_job(embedded: Pipelines, tmp_path: Pat
     assert re.search(
         r"^job sleeps-\S+ is DONE after \S+ s: (\d+) of \1 stages", shown, re.MULTILINE
     )
+
+
+def test_program_prints_lines_of_user_code_with_step(embedded: Pipelines, tmp_path: Path) -> None:
+    program = start(tmp_path, embedded.address, "0.25")
+    printed, _ = program.communicate(timeout=SECONDS)
+    assert printed == "[Sleep] slept 0.25\n"
 
 
 def test_program_without_progress_prints_nothing(embedded: Pipelines, tmp_path: Path) -> None:

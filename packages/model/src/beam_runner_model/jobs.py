@@ -97,6 +97,10 @@ class JobMessage:
         return self.text.removeprefix(f"[{self.transform}] ") if self.transform else self.text
 
 
+PRINT_PREFIX = "print: "
+"""The start of the text of a message with a line that user code printed."""
+
+
 class MessageLine(NamedTuple):
     """Line that a job logs, before the server assigns an ID and a time.
 

@@ -11,6 +11,7 @@ from apache_beam.runners.runner import PipelineState
 
 from beam_spark_executor.client.error_texts import format_failure
 from beam_spark_executor.client.following import JobAddress
+from beam_spark_executor.client.printed_lines import read_printed_line
 from beam_spark_executor.client.progress import JobProgress
 
 if TYPE_CHECKING:
@@ -163,7 +164,11 @@ class _Listener:
 
     def _log(self, message: JobMessage) -> None:
         with self._progress.pause():
-            logging.log(MESSAGE_LOG_LEVELS[message.importance.value], "%s", message.text)
+            printed = read_printed_line(message)
+            if printed is None:
+                logging.log(MESSAGE_LOG_LEVELS[message.importance.value], "%s", message.text)
+            else:
+                print(printed, flush=True)
 
 
 def _name_state(event: StateEvent) -> str:

@@ -28,7 +28,8 @@ class EmbeddedHarness:
     Args:
         job: the job; its environments' artifacts are staged to a private folder.
         artifacts: reads the staged files.
-        logs: receives all records that this process logs through Python's ``logging``.
+        logs: receives all records that this process logs through Python's ``logging``, and the lines
+            that user code prints.
         table_bytes: the memory limit of a lifted combine's table.
         stages: returns all stages of the job. They are needed if an element's class is defined in
             the user's script, and no function of the running stages contains the class.
@@ -64,7 +65,7 @@ class EmbeddedHarness:
         """
         stage = self._stages.get(spec.stage_id)
         if stage is None:
-            flush = self._setup.log_handler.flush
+            flush = self._setup.flush_output
             stage = EmbeddedStage(spec, side_inputs, flush, self._sampler, self._table_bytes)
             self._stages[spec.stage_id] = stage
         return stage

@@ -45,7 +45,10 @@ class LogSinkHandler(logging.Handler):
         """Queues a record for the background thread; never waits for the sink."""
         if getattr(self._in_sink, "active", False):
             return
-        entry = self._convert_record(record)
+        self.queue_record(self._convert_record(record))
+
+    def queue_record(self, entry: LogRecord) -> None:
+        """Queues a converted record for the background thread; never waits for the sink."""
         with self._arrived:
             if len(self._pending) >= _MAX_PENDING:
                 self._dropped += 1

@@ -30,6 +30,7 @@ from beam_runner_worker.embedded.beam_versions import STAGED_DIRECTORY
 from beam_runner_worker.embedded.failures import describe_exception
 from beam_runner_worker.embedded.logs import LogSinkHandler
 from beam_runner_worker.embedded.main_module import MainModule
+from beam_runner_worker.embedded.prints import PrintCapture
 from beam_runner_worker.errors import BundleError, HarnessError
 from beam_runner_worker.missing_modules import add_missing_module_advice
 from beam_runner_worker.ports import ArtifactReader, LogSink
@@ -59,10 +60,13 @@ class ProcessSetup:
     ) -> None:
         self.log_handler = LogSinkHandler(logs)
         root = logging.getLogger()
+        self._prints = PrintCapture(sys.stdout, self.log_handler.queue_record)
+        self._stdout_before = sys.stdout
         self._level_before = root.level
         self._main_before = sys.modules["__main__"]
         self._directory = ""
         root.addHandler(self.log_handler)
+        sys.stdout = self._prints
         try:
             self.options = self._apply_options(job.options_json)
             self._stage_files(job, artifacts)
@@ -74,10 +78,14 @@ class ProcessSetup:
             raise
 
     def close(self) -> None:
-        """Undoes the set-up: removes the log handler and the staged files, and restores ``__main__``; idempotent."""
+        """Undoes the set-up: removes the log handler and the staged files, and restores ``__main__`` and
+        ``sys.stdout``; idempotent.
+        """
         root = logging.getLogger()
         root.removeHandler(self.log_handler)
         root.setLevel(self._level_before)
+        if sys.stdout is self._prints:
+            sys.stdout = self._stdout_before
         self.log_handler.close()
         sys.modules["__main__"] = self._main_before
         if self._directory:
@@ -86,6 +94,11 @@ class ProcessSetup:
                 sys.path.remove(staged)
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = ""
+
+    def flush_output(self) -> None:
+        """Sends everything that this thread has printed, and that this process has logged."""
+        self._prints.end_line()
+        self.log_handler.flush()
 
     def _apply_options(self, options_json: str) -> PipelineOptions:
         values = sdk_worker_main._load_pipeline_options(options_json or None)

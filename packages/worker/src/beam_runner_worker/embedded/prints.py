@@ -1,0 +1,128 @@
+"""Lines that user code prints, as log records with the running transform."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from beam_runner_model.jobs import PRINT_PREFIX
+
+from beam_runner_worker.embedded.logs import get_current_transform_id
+from beam_runner_worker.log_records import LogRecord, Severity
+
+LINES_PER_SECOND = 100
+_BURST = 500
+_LONGEST_LINE = 8_192
+
+
+class PrintCapture(io.TextIOBase):
+    """A replacement of ``sys.stdout`` that sends lines of user code to the host. Thread-safe.
+
+    Output of code outside of transforms goes to the original stream. Above `LINES_PER_SECOND` in the
+    long run, lines of user code go to the original stream too, and one record has their number.
+
+    Args:
+        original: the stream that the capture replaces.
+        add: queues a record for the host.
+        clock: returns a time in seconds.
+    """
+
+    def __init__(
+        self,
+        original: TextIO,
+        add: Callable[[LogRecord], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._original = original
+        self._add = add
+        self._clock = clock
+        self._partial = threading.local()
+        self._lock = threading.Lock()
+        self._room = float(_BURST)
+        self._refilled = clock()
+        self._excess = 0
+
+    def write(self, text: str) -> int:
+        """Writes a text; sends each complete line."""
+        transform = get_current_transform_id()
+        if not transform:
+            return self._original.write(text)
+        if getattr(self._partial, "transform", transform) != transform:
+            self.end_line()
+        *lines, rest = (getattr(self._partial, "text", "") + text).split("\n")
+        if len(rest) > _LONGEST_LINE:
+            lines, rest = [*lines, rest], ""
+        self._partial.text, self._partial.transform = rest, transform
+        for line in lines:
+            self._send(line, transform)
+        return len(text)
+
+    def end_line(self) -> None:
+        """Sends the incomplete line of this thread."""
+        text = getattr(self._partial, "text", "")
+        if text:
+            self._partial.text = ""
+            self._send(text, self._partial.transform)
+
+    def flush(self) -> None:
+        """Flushes the original stream. The host gets complete lines without a flush."""
+        self._original.flush()
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return False
+
+    def fileno(self) -> int:
+        return self._original.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The encoding of the original stream."""
+        return self._original.encoding
+
+    @property
+    def buffer(self) -> Any:
+        """The binary stream below the original stream, for code that writes bytes."""
+        return self._original.buffer
+
+    def _send(self, line: str, transform: str) -> None:
+        with self._lock:
+            now = self._clock()
+            self._room = min(_BURST, self._room + (now - self._refilled) * LINES_PER_SECOND)
+            self._refilled = now
+            fits = self._room >= 1
+            excess = 0
+            if fits:
+                self._room -= 1
+                excess, self._excess = self._excess, 0
+            else:
+                self._excess += 1
+        if not fits:
+            self._original.write(f"{line}\n")
+            return
+        if excess:
+            self._add(_make_record(_describe_excess(excess), transform))
+        self._add(_make_record(line, transform))
+
+
+def _describe_excess(count: int) -> str:
+    return (
+        f"({count} printed lines are only in the output of the worker process, because user code"
+        f" prints more than {LINES_PER_SECOND} lines per second)"
+    )
+
+
+def _make_record(line: str, transform: str) -> LogRecord:
+    return LogRecord(
+        severity=Severity.INFO,
+        time_ms=int(time.time() * 1000),
+        message=f"{PRINT_PREFIX}{line}",
+        transform_id=transform,
+        location="print",
+    )

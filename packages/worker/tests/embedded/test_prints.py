@@ -1,0 +1,123 @@
+"""Tests that lines of user code reach the host with their transform, and that a flood is limited."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+
+import apache_beam as beam
+import pytest
+from beam_runner_model.jobs import PRINT_PREFIX
+from mini_runner import MiniRunner
+
+from beam_runner_worker.embedded import prints
+from beam_runner_worker.embedded.prints import LINES_PER_SECOND, PrintCapture
+from beam_runner_worker.log_records import LogRecord, Severity
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Printer:
+    """A capture whose running transform, clock and records a test sets and reads."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.transform = "Step"
+        monkeypatch.setattr(prints, "get_current_transform_id", lambda: self.transform)
+        self.records: list[LogRecord] = []
+        self.original = io.StringIO()
+        self.clock = Clock()
+        self.capture = PrintCapture(self.original, self.records.append, self.clock)
+
+    def print(self, *words: object, end: str = "\n") -> None:
+        print(*words, end=end, file=self.capture)
+
+    def lines(self) -> list[tuple[str, str]]:
+        return [(one.transform_id, one.message.removeprefix(PRINT_PREFIX)) for one in self.records]
+
+
+@pytest.fixture
+def printer(monkeypatch: pytest.MonkeyPatch) -> Printer:
+    return Printer(monkeypatch)
+
+
+def test_complete_lines_are_sent_with_transform(printer: Printer) -> None:
+    printer.print("a", 1, end="")
+    assert printer.records == []
+    printer.print("\nb")
+    assert printer.lines() == [("Step", "a 1"), ("Step", "b")]
+    assert printer.records[0].severity is Severity.INFO
+    assert printer.records[0].message == f"{PRINT_PREFIX}a 1"
+    assert printer.original.getvalue() == ""
+
+
+def test_incomplete_line_is_sent_at_end_or_by_next_transform(printer: Printer) -> None:
+    printer.print("first", end="")
+    printer.transform = "Other"
+    printer.print("second", end="")
+    printer.capture.end_line()
+    printer.capture.end_line()
+    assert printer.lines() == [("Step", "first"), ("Other", "second")]
+
+
+def test_output_outside_of_transforms_is_passed_on(printer: Printer) -> None:
+    printer.transform = ""
+    printer.print("from a library")
+    assert printer.records == []
+    assert printer.original.getvalue() == "from a library\n"
+
+
+def test_flood_of_lines_is_limited_and_counted(printer: Printer) -> None:
+    for number in range(10_000):
+        printer.print(number)
+    sent = len(printer.records)
+    assert sent < 1_000
+    assert printer.original.getvalue().splitlines()[-1] == "9999"
+    printer.clock.now += 10 / LINES_PER_SECOND
+    printer.print("later")
+    note, last = printer.lines()[sent:]
+    assert str(10_000 - sent) in note[1]
+    assert last == ("Step", "later")
+
+
+def print_it(element: bytes) -> bytes:
+    print("in process", element)
+    return element
+
+
+class PrintEverywhere(beam.DoFn):
+    def setup(self) -> None:
+        print("in setup")
+
+    def process(self, element: bytes) -> Iterator[bytes]:
+        yield element
+
+    def finish_bundle(self) -> None:
+        print("in finish", end="")
+
+
+def test_prints_name_running_transform() -> None:
+    before = sys.stdout
+    pipeline = beam.Pipeline()
+    _ = (
+        pipeline
+        | beam.Impulse()
+        | "First" >> beam.Map(print_it)
+        | "Second" >> beam.ParDo(PrintEverywhere())
+    )
+    runner = MiniRunner(pipeline).run()
+    seen = {
+        record.message.removeprefix(PRINT_PREFIX): record.transform_id
+        for record in runner.logs.records
+        if record.message.startswith(PRINT_PREFIX)
+    }
+    assert set(seen) == {"in process b''", "in setup", "in finish"}
+    assert "First" in seen["in process b''"]
+    assert "Second" in seen["in setup"]
+    assert "Second" in seen["in finish"]
+    assert sys.stdout is before
