@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +14,12 @@ SKIPPED_FOLDERS = {"build", "dist", "__pycache__"}
 
 
 def find_python_files(root: Path) -> Iterator[Path]:
-    for path in sorted(root.rglob("*.py")):
-        folders = path.relative_to(root).parts[:-1]
-        if not any(name.startswith(".") or name in SKIPPED_FOLDERS for name in folders):
-            yield path
+    for folder, subfolders, files in os.walk(root):
+        # Don't enter hidden folders: another session can build its environment in them.
+        subfolders[:] = sorted(
+            name for name in subfolders if name[0] != "." and name not in SKIPPED_FOLDERS
+        )
+        yield from (Path(folder, name) for name in sorted(files) if name.endswith(".py"))
 
 
 def find_size_excesses(path: Path) -> Iterator[str]:

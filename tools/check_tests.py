@@ -8,6 +8,7 @@ or Python.
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -30,11 +31,13 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def find_test_files(root: Path) -> Iterator[Path]:
     """Yields every Python file below a folder called ``tests``, or ``testing``, which contains helpers."""
-    for path in sorted(root.rglob("*.py")):
-        folders = path.relative_to(root).parts[:-1]
-        hidden = any(name.startswith(".") or name in SKIPPED_FOLDERS for name in folders)
-        if not hidden and {"tests", "testing"} & set(folders):
-            yield path
+    for folder, subfolders, files in os.walk(root):
+        # Don't enter hidden folders: another session can build its environment in them.
+        subfolders[:] = sorted(
+            name for name in subfolders if name[0] != "." and name not in SKIPPED_FOLDERS
+        )
+        if {"tests", "testing"} & set(Path(folder).relative_to(root).parts):
+            yield from (Path(folder, name) for name in sorted(files) if name.endswith(".py"))
 
 
 def find_functions(tree: ast.AST) -> Iterator[Function]:

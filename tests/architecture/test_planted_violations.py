@@ -322,7 +322,7 @@ def test_dynamic_import_is_found_by_the_purity_check(
     sources = [str(one) for one in sorted(repository.root.glob("packages/*/src"))]
     search = (
         "import sys; package, *sources = sys.argv[1:]; sys.path[:0] = sources;"
-        " from tools.check_purity import *; print('brought', *sorted(modules_brought_along(package)))"
+        " from tools.check_purity import *; print('brought', *sorted(find_forbidden_modules(package)))"
     )
     assert repository.run("-c", search, package, *sources).text.endswith("brought")
     repository.write(file.format(0), f'{HEAD}__import__("{module}")\n')

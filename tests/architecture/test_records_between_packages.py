@@ -16,7 +16,7 @@ REASONS: Mapping[str, str] = {
     "web/html/job_list.py": "the ids that Prism gives to jobs",
     "web/watch/masking.py": "the names and values of options that may be secret",
     "web/html/rendering.py": "the templates of this package",
-    "web/texts.py": "control characters that would harm a page",
+    "jobservices/figures/texts.py": "control characters that would harm a page",
 }
 """Module -> origin of the texts that its regular expressions read."""
 

@@ -114,7 +114,7 @@ def _plain(described: _Description) -> dict[str, Any]:
         ],
         "counters": [
             {
-                "step": tree.label_of(one.step),
+                "step": tree.get_full_name(one.step),
                 "namespace": one.namespace,
                 "name": one.name,
                 "attempted": _value(one.attempted),
@@ -236,7 +236,7 @@ def _counter_table(described: _Description) -> Iterator[str]:
     for one in described.figures.user:
         value = one.committed if one.committed is not None else one.attempted
         name = f"{one.namespace}.{one.name}"
-        rows.append((name, described.tree.label_of(one.step), str(_value(value))))
+        rows.append((name, described.tree.get_full_name(one.step), str(_value(value))))
     return format_table(("COUNTER", "STEP", "VALUE"), rows, flexible=1)
 
 

@@ -136,7 +136,7 @@ def _followed(
     query = LogQuery(found.step, found.severity.upper())
     for entry in client.messages(job.job_id, timeout, reconnect_seconds):
         if isinstance(entry, JobMessage):
-            step, rest = names.step_of(entry.text)
+            step, rest = names.split_step_name(entry.text)
             name = entry.text.removesuffix(f"] {rest}")[1:] if step else ""
             message = attrs.evolve(_with_number(entry), transform=name)
             yield from select_logs((message,), query).lines
