@@ -6,15 +6,18 @@ import gzip
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import apache_beam as beam
+import pytest
 from apache_beam.io import ReadFromText, WriteToText, fileio
 from apache_beam.io.textio import WriteToJson
+from apache_beam.runners.runner import PipelineState
 from apache_beam.testing.util import assert_that, equal_to
 from beam_runner_model.jobs import Importance, JobState
-from jobs import Pipelines
+from beam_spark_executor import BeamSparkRunner
+from jobs import Job, Pipelines
 
 
 class ReportProcess(beam.DoFn):
@@ -43,12 +46,48 @@ def test_read_without_a_match_succeeds_with_a_warning(embedded: Pipelines, tmp_p
     job = embedded.job(p)
     assert job.wait() is JobState.DONE
     texts = [m.text for m in job.messages() if m.importance is Importance.WARNING]
+    (misplaced,) = (text for text in texts if "sent no working directory" in text)
+    assert "'astray/Read' reads './in-no-folder.txt'" in misplaced
+    texts.remove(misplaced)
     assert len(texts) == 3, texts
     (absent,) = (text for text in texts if "'absent/Read'" in text)
     assert f"'{tmp_path}/*.txt' matches no files" in absent
     (astray,) = (text for text in texts if "'astray/Read'" in text)
-    assert "in-no-folder.txt" in astray and "relative to the working directory" in astray
+    assert "in-no-folder.txt" in astray
+    assert f"relative to the working directory of the workers, {os.getcwd()}" in astray
     assert any("'match/MatchAll/" in text and "matched no files" in text for text in texts)
+
+
+@pytest.mark.parametrize("environment", ["embedded", "PROCESS"])
+def test_relative_paths_refer_to_folder_of_each_client(
+    environment: str,
+    pipelines_in: Callable[[str], Pipelines],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Jobs of two programs run at the same time, each in the folder of its program."""
+    pipelines = pipelines_in(environment)
+    results = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        Path("in.txt").write_text(f"{name}\n")
+        p = pipelines.new(runner=BeamSparkRunner())
+        _ = (
+            p
+            | ReadFromText("in.txt")
+            | beam.Reshuffle()
+            | beam.Map(lambda line: f"{line} {os.getcwd()}")
+            | WriteToText("out")
+        )
+        results.append(p.run())
+    monkeypatch.chdir(tmp_path)
+    for name, result in zip(("one", "two"), results, strict=True):
+        assert result.wait_until_finish() == PipelineState.DONE
+        (written,) = (tmp_path / name).glob("out-*")
+        assert written.read_text() == f"{name} {tmp_path / name}\n"
+        messages = Job(pipelines.address, result.job_id, result).messages()
+        assert not any("working directory" in message.text for message in messages)
 
 
 def test_big_file_is_read_by_several_processes(embedded: Pipelines, tmp_path: Path) -> None:

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-import os
-
 import attrs
 import pytest
 from beam_runner_model.jobs import Importance, JobMetrics, JobState, MetricCell
-from beam_runner_planner.file_reads import FileRead
+from beam_runner_planner.file_steps import FileStep
 from beam_runner_urns import metrics as urns
 from servers import Reporter
 
 from beam_runner_server.empty_reads import EmptyReadsReporter, describe_empty_reads
 
-READ = FileRead("R/Read", "in/*.txt", False, frozenset({"source"}), frozenset({"lines"}))
+READ = FileStep("R/Read", "in/*.txt", False, frozenset({"source"}), frozenset({"lines"}))
 
 
 def counted(**elements: int) -> JobMetrics:
@@ -28,10 +26,10 @@ def counted(**elements: int) -> JobMetrics:
 
 @pytest.mark.parametrize("metrics", [counted(source=1), counted(source=1, lines=0)])
 def test_read_without_elements_is_named_with_pattern_and_folder(metrics: JobMetrics) -> None:
-    (text,) = describe_empty_reads([READ], metrics)
+    (text,) = describe_empty_reads([READ], metrics, "/home/me")
 
     assert text.startswith("The step 'R/Read' read nothing: 'in/*.txt' matches no files")
-    assert os.getcwd() in text
+    assert "/home/me" in text
 
 
 @pytest.mark.parametrize(
@@ -42,28 +40,28 @@ def test_read_without_elements_is_named_with_pattern_and_folder(metrics: JobMetr
         attrs.evolve(READ, elsewhere=True),
     ],
 )
-def test_read_outside_server_folders_names_no_folder(read: FileRead) -> None:
-    (text,) = describe_empty_reads([read], counted(source=1))
+def test_read_outside_server_folders_names_no_folder(read: FileStep) -> None:
+    (text,) = describe_empty_reads([read], counted(source=1), "/home/me")
 
     assert read.pattern in text
-    assert os.getcwd() not in text
+    assert "/home/me" not in text
 
 
 def test_match_without_elements_is_named() -> None:
-    assert describe_empty_reads([attrs.evolve(READ, pattern="")], counted(source=1)) == [
+    assert describe_empty_reads([attrs.evolve(READ, pattern="")], counted(source=1), "/") == [
         "The step 'R/Read' matched no files, or only empty files"
     ]
 
 
 @pytest.mark.parametrize("metrics", [counted(source=1, lines=2), counted(lines=0), counted()])
 def test_read_with_elements_or_without_input_is_not_named(metrics: JobMetrics) -> None:
-    assert describe_empty_reads([READ], metrics) == []
+    assert describe_empty_reads([READ], metrics, "/home/me") == []
 
 
 @pytest.mark.parametrize("state", JobState)
 def test_warning_precedes_state_done_only(state: JobState) -> None:
     reporter = Reporter()
-    EmptyReadsReporter(reporter, [READ], lambda: counted(source=1)).state(state, "reason")
+    EmptyReadsReporter(reporter, [READ], lambda: counted(source=1), "/").state(state, "reason")
 
     assert reporter.states == [(state, "reason")]
     assert [importance for importance, _, _ in reporter.messages] == (

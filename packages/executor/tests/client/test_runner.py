@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -10,10 +11,12 @@ from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.portability.stager import Stager
 from apache_beam.runners.runner import create_runner
+from beam_runner_runtime.client_folder import ClientFolder
 
 import beam_spark_executor
 from beam_spark_executor.client import runner as runner_module
 from beam_spark_executor.client.runner import BeamSparkRunner
+from beam_spark_executor.client.submission import Submission
 
 
 @pytest.fixture
@@ -77,3 +80,16 @@ def test_installed_packages_are_listed_only_for_environments_that_need_list(
         options.view_as(DebugOptions).experiments
         == PipelineOptions(flags).view_as(DebugOptions).experiments
     )
+
+
+def test_submitted_options_name_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    service = Mock(**{"DescribePipelineOptions.return_value.options": []})
+    sent = Submission(service, PipelineOptions([]), own_server=False).get_pipeline_options()
+
+    folder = ClientFolder.of_job(dict(sent))
+    assert folder is not None
+    assert folder.path == str(tmp_path)
+    assert folder.is_reachable(resumed=False)

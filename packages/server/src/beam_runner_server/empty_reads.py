@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 
 from beam_runner_jobservices.ports import JobReporter
 from beam_runner_model.jobs import Importance, JobMetrics, JobState, MessageLine, MessageRecord
 from beam_runner_model.texts import truncate_text
-from beam_runner_planner.file_reads import FileRead
+from beam_runner_planner.file_steps import FileStep
 from beam_runner_urns import metrics as metric_urns
 
 _LONGEST = 500
@@ -25,20 +24,26 @@ class EmptyReadsReporter:
         reporter: the reporter that receives all reports.
         reads: the steps to check.
         metrics: returns the metrics of the job.
+        folder: the working directory of the workers.
     """
 
     def __init__(
-        self, reporter: JobReporter, reads: Sequence[FileRead], metrics: Callable[[], JobMetrics]
+        self,
+        reporter: JobReporter,
+        reads: Sequence[FileStep],
+        metrics: Callable[[], JobMetrics],
+        folder: str,
     ) -> None:
         self._reporter = reporter
         self._reads = reads
         self._metrics = metrics
+        self._folder = folder
 
     def state(
         self, state: JobState, reason: str | None = None, record: MessageRecord = None
     ) -> bool:
         if state is JobState.DONE and self._reads:
-            for text in describe_empty_reads(self._reads, self._metrics()):
+            for text in describe_empty_reads(self._reads, self._metrics(), self._folder):
                 self._reporter.message(Importance.WARNING, text)
         return self._reporter.state(state, reason, record)
 
@@ -55,7 +60,7 @@ class EmptyReadsReporter:
         self._reporter.log(lines)
 
 
-def describe_empty_reads(reads: Sequence[FileRead], metrics: JobMetrics) -> list[str]:
+def describe_empty_reads(reads: Iterable[FileStep], metrics: JobMetrics, folder: str) -> list[str]:
     """Returns a warning for each step that ran and emitted no element."""
     counted = {
         info.labels.get(metric_urns.LABEL_PCOLLECTION)
@@ -63,13 +68,13 @@ def describe_empty_reads(reads: Sequence[FileRead], metrics: JobMetrics) -> list
         if info.urn == metric_urns.ELEMENT_COUNT and info.payload != _ZERO
     }
     return [
-        _describe_empty_read(read)
+        _describe_empty_read(read, folder)
         for read in reads
         if read.inputs & counted and not read.outputs & counted
     ]
 
 
-def _describe_empty_read(read: FileRead) -> str:
+def _describe_empty_read(read: FileStep, folder: str) -> str:
     if not read.pattern:
         return f"The step '{read.name}' matched no files, or only empty files"
     text = (
@@ -78,8 +83,4 @@ def _describe_empty_read(read: FileRead) -> str:
     )
     if not read.is_relative or read.elsewhere:
         return text
-    return (
-        f"{text}. The path is relative to the working directory of the workers, on this"
-        f" server's machine {os.getcwd()}, and not to the directory of the program that"
-        " submits the pipeline: use an absolute path or a URL"
-    )
+    return f"{text}. The path is relative to the working directory of the workers, {folder}"

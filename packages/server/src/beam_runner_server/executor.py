@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from beam_runner_jobservices.ports import JobHandle, JobReporter
 from beam_runner_jobservices.wire.pipelines import check_pipeline
 from beam_runner_model.jobs import Importance, JobSpec
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
-from beam_runner_planner.file_reads import find_file_reads
+from beam_runner_planner.file_steps import find_file_steps
 from beam_runner_planner.ignored_options import describe_ignored_options
 from beam_runner_planner.plan import JobPlan
 from beam_runner_planner.translate import plan_job
@@ -49,6 +50,7 @@ from beam_runner_server.crash_loop_guard import count_job_start, report_unavaila
 from beam_runner_server.empty_reads import EmptyReadsReporter
 from beam_runner_server.job_folders import JobFolders
 from beam_runner_server.loopback_check import find_loopback_address
+from beam_runner_server.relative_paths import describe_relative_paths, find_reachable_folder
 
 _PIECE = 1 << 20
 _LOGGER = logging.getLogger(__name__)
@@ -135,8 +137,10 @@ class PlacedJobExecutor:
             raise JobRejected(unreachable, unsupported=False)
         journal = self._store.get_journal(job.job_id)
         files = self._settings.folders.folder_of_job(job.job_id)
+        on_cluster = self._settings.on_cluster
+        client_folder = find_reachable_folder(job, on_cluster=on_cluster)
         with count_job_start(files.folder):
-            settings = self._job_settings(files)
+            settings = self._job_settings(files, client_folder)
             ledger = self._open_ledger(job, journal, files)
         self._check_tables(ledger.plan)
         if settings.checks_watermarks:
@@ -147,11 +151,18 @@ class PlacedJobExecutor:
         if unused:
             reporter.message(Importance.WARNING, unused)
         paths = {a.sha256: a.path for artifacts in job.artifacts.values() for a in artifacts}
-        reads = find_file_reads(job.pipeline)
+        steps = find_file_steps(job.pipeline)
+        if not client_folder:
+            misplaced = describe_relative_paths(job, steps, on_cluster=on_cluster)
+            if misplaced:
+                reporter.message(Importance.WARNING, misplaced)
+        reads = [step for step in steps if not step.is_write]
         running = RunningJob(
             ledger,
             journal,
-            EmptyReadsReporter(reporter, reads, lambda: running.metrics()),
+            EmptyReadsReporter(
+                reporter, reads, lambda: running.metrics(), client_folder or os.getcwd()
+            ),
             self._placement.job(job.job_id, job.job_name),
             JobSlots(self._slots, job.job_id),
             settings,
@@ -193,7 +204,7 @@ class PlacedJobExecutor:
         self._placement.stand_down()
         self._channel.stop()
 
-    def _job_settings(self, files: JobFolder) -> JobSettings:
+    def _job_settings(self, files: JobFolder, client_folder: str) -> JobSettings:
         return JobSettings(
             files,
             self._store.epoch,
@@ -205,6 +216,7 @@ class PlacedJobExecutor:
             hides_elements=self._settings.hides_elements,
             checks_watermarks=self._settings.checks_watermarks,
             keep_seconds=self._settings.keep_seconds,
+            client_folder=client_folder,
         )
 
     def _open_ledger(self, job: JobSpec, journal: Journal, files: JobFolder) -> JobLedger:

@@ -11,3 +11,5 @@ JOB_NAME = "beam:option:job_name:v1"
 STREAMING = "beam:option:streaming:v1"
 # Names of the experimental SDK and runner features that the user enables.
 EXPERIMENTS = "beam:option:experiments:v1"
+# Working directory of the program that submits the job; `BeamSparkRunner` sends it.
+CLIENT_FOLDER = "beam:option:beam_spark_client_folder:v1"

@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
+from beam_runner_runtime.client_folder import ClientFolder
 from beam_runner_urns import options as option_urns
 
 from beam_spark_executor._protos import PrepareJobRequest, RunJobRequest
@@ -52,8 +53,12 @@ class Submission(JobServiceHandle):
         return self.job_service.Prepare(request, timeout=self.timeout)
 
     def get_pipeline_options(self) -> Any:
-        """Returns the job's options, without those of its client and its server."""
+        """Returns the job's options, without those of its client and its server, and with the working
+        directory of this program.
+        """
         options = super().get_pipeline_options()
+        if folder := ClientFolder.of_this_process():
+            options.fields[option_urns.CLIENT_FOLDER].string_value = folder.encode()
         for name in (*OF_THE_CLIENT, *(MADE_THE_SERVER if self._own_server else ())):
             options.fields.pop(f"{option_urns.PREFIX}{name}{option_urns.SUFFIX}", None)
         return options

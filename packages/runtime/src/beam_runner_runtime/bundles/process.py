@@ -62,6 +62,7 @@ from beam_runner_runtime.channel.messages import (
     WorkerHello,
 )
 from beam_runner_runtime.channel.process_identity import read_process_identity
+from beam_runner_runtime.client_folder import enter_client_folder
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.job_options import is_loopback
 from beam_runner_runtime.shutdown.limits import LIMITS
@@ -103,6 +104,8 @@ class WorkerProcess:
         )
         self.channel.attach(hello, self._handle_command, self._handle_lost_server)
         self.work = self.channel.job_work()
+        if self.work.client_folder:
+            enter_client_folder(self.work.client_folder)
         self.clock = ProcessingClock.synchronized_with(self.work.now)
         streaming = self.work.plan.streaming
         self._wait = NeighbourRetry(

@@ -373,9 +373,6 @@ FromServer = (
 )
 
 
-# Data that worker processes request.
-
-
 @attrs.frozen
 class JobWork:
     """Plan and settings of a job, requested once by each process when it starts to work for the job.
@@ -388,6 +385,7 @@ class JobWork:
         now: processing time of the job (ms).
         folder: folder of the job on the server's machine.
         checks_watermarks: whether a bundle fails if a watermark overtakes data.
+        client_folder: working directory of the client, which the process enters; empty if it can't.
     """
 
     plan: JobPlan
@@ -397,3 +395,4 @@ class JobWork:
     now: int = attrs.field(factory=lambda: ProcessingClock().now())
     folder: str = ""
     checks_watermarks: bool = False
+    client_folder: str = ""

@@ -25,6 +25,8 @@ class JobSettings:
         checks_watermarks: whether the job fails if a watermark overtakes data.
         keep_seconds: retention time in seconds for the state of failed or cancelled streams; 0
             disables retention.
+        client_folder: working directory of the client, which worker processes enter; empty if they
+            can't.
     """
 
     files: JobFolder
@@ -36,6 +38,7 @@ class JobSettings:
     hides_elements: bool = False
     checks_watermarks: bool = False
     keep_seconds: float = 0.0
+    client_folder: str = ""
 
     def make_job_work(self, plan: JobPlan, shards: int, now: int) -> JobWork:
         """Returns the plan and settings for a worker process, at processing time `now` (ms)."""
@@ -47,4 +50,5 @@ class JobSettings:
             now=now,
             folder=str(self.files.folder),
             checks_watermarks=self.checks_watermarks,
+            client_folder=self.client_folder,
         )

@@ -6,7 +6,7 @@ import samples
 from apache_beam.io import ReadAllFromText, ReadFromText, WriteToText, fileio
 
 from beam_runner_planner import _protos
-from beam_runner_planner.file_reads import find_file_reads
+from beam_runner_planner.file_steps import find_file_steps
 
 
 def everything(p: beam.Pipeline) -> None:
@@ -18,35 +18,36 @@ def everything(p: beam.Pipeline) -> None:
 @pytest.mark.parametrize(
     ("flags", "elsewhere"), [(samples.EMBEDDED, False), (samples.EXTERNAL, True)]
 )
-def test_file_reads_of_pipeline_are_sources_and_matches(
+def test_file_steps_of_pipeline_are_sources_matches_and_sinks(
     flags: tuple[str, ...], elsewhere: bool
 ) -> None:
-    found = {read.name: read for read in find_file_reads(_serialized(flags))}
+    found = {step.name: step for step in find_file_steps(_serialized(flags))}
 
-    assert {name: read.pattern for name, read in found.items()} == {
-        "source/Read": "./in.txt",
-        "match/MatchAll/ParDo(_MatchAllFn)": "",
-        "all/ReadAllFiles/ExpandIntoRanges": "",
+    assert {name: (step.pattern, step.is_write) for name, step in found.items()} == {
+        "source/Read": ("./in.txt", False),
+        "match/MatchAll/ParDo(_MatchAllFn)": ("", False),
+        "all/ReadAllFiles/ExpandIntoRanges": ("", False),
+        "sink/Write": ("out-*-of-*", True),
     }
-    assert {read.elsewhere for read in found.values()} == {elsewhere}
-    assert all(read.inputs and read.outputs for read in found.values())
+    assert {step.elsewhere for step in found.values()} == {elsewhere}
+    assert all(step.inputs and step.outputs for step in found.values())
 
 
 @pytest.mark.parametrize(
     ("pattern", "relative"), [("in/*", True), ("/in/*", False), ("s3://bucket/in", False)]
 )
 def test_pattern_without_root_or_scheme_is_relative(pattern: str, relative: bool) -> None:
-    reads = find_file_reads(_serialized(samples.EMBEDDED, "./in.txt", pattern))
+    reads = find_file_steps(_serialized(samples.EMBEDDED, "./in.txt", pattern))
 
-    assert [read.is_relative for read in reads if read.pattern] == [relative]
+    assert [read.is_relative for read in reads if read.pattern and not read.is_write] == [relative]
 
 
-def test_file_reads_are_sorted_by_name() -> None:
+def test_file_steps_are_sorted_by_name() -> None:
     def matches(p: beam.Pipeline) -> None:
         for number in range(20):
             _ = p | f"match {number:02}" >> fileio.MatchFiles("*.csv")
 
-    names = [read.name for read in find_file_reads(samples.built(matches).SerializeToString())]
+    names = [read.name for read in find_file_steps(samples.built(matches).SerializeToString())]
 
     assert len(names) == 20
     assert names == sorted(names)
@@ -58,7 +59,7 @@ def test_damaged_display_data_is_ignored() -> None:
         for item in node.display_data:
             item.payload = b"\xff"
 
-    assert find_file_reads(pipeline.SerializeToString()) == ()
+    assert find_file_steps(pipeline.SerializeToString()) == ()
 
 
 def _serialized(flags: tuple[str, ...], old: str = "", new: str = "") -> bytes:

@@ -1,8 +1,9 @@
-"""Search for steps that read or match files by a pattern, by the display data of Beam's Python SDK."""
+"""Search for steps that read, match or write files, by the display data of Beam's Python SDK."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 
@@ -13,18 +14,21 @@ from beam_runner_urns import transforms as transform_urns
 from beam_runner_planner import _protos
 
 _LABELLED = "beam:display_data:labelled:v1"
+_PATTERN = "file_pattern"
 _SOURCE = "apache_beam.io.iobase.SDFBoundedSourceDoFn"
 _MATCHERS = frozenset(
     {"apache_beam.io.fileio._MatchAllFn", "apache_beam.io.filebasedsource._ExpandIntoRanges"}
 )
 """The DoFns whose elements are patterns."""
-_INNER = "/SDFBoundedSourceReader"
-"""The part of a step's name at which Beam's expansion of a source begins."""
+_INNER = re.compile("/(SDFBoundedSourceReader|WriteImpl)(/.*)?$")
+"""The part of a step's name at which Beam's expansion of a source or a sink begins."""
+_SHARD_FIELD = re.compile(r"%\(\w+\)\d*d")
+"""The number in a file name that a sink replaces for each shard."""
 
 
 @attrs.frozen
-class FileRead:
-    """A step that reads or matches files.
+class FileStep:
+    """A step that reads, matches or writes files.
 
     Attributes:
         name: the full name of the step.
@@ -32,6 +36,7 @@ class FileRead:
         elsewhere: whether user code runs in the environment of the program that submits the job.
         inputs: the ids of the step's input PCollections.
         outputs: the ids of the step's output PCollections.
+        is_write: whether the step writes files.
     """
 
     name: str
@@ -39,10 +44,11 @@ class FileRead:
     elsewhere: bool
     inputs: frozenset[str]
     outputs: frozenset[str]
+    is_write: bool = False
 
     @property
     def is_relative(self) -> bool:
-        """Whether the pattern is a path that depends on the working directory of the reader."""
+        """Whether the pattern is a path that depends on the working directory of the worker."""
         return (
             bool(self.pattern)
             and "://" not in self.pattern
@@ -50,30 +56,32 @@ class FileRead:
         )
 
 
-def find_file_reads(pipeline: bytes) -> tuple[FileRead, ...]:
-    """Returns the steps of a serialized pipeline that read or match files, in the order of their
-    names.
+def find_file_steps(pipeline: bytes) -> tuple[FileStep, ...]:
+    """Returns the steps of a serialized pipeline that read, match or write files, in the order of
+    their names.
 
     The function leaves out steps without display data, which SDKs may omit.
     """
     components = _protos.Pipeline.FromString(pipeline).components
-    return tuple(sorted(_find_file_reads(components), key=lambda read: read.name))
+    return tuple(sorted(_find_file_steps(components), key=lambda step: step.name))
 
 
-def _find_file_reads(components: _protos.Components) -> Iterator[FileRead]:
+def _find_file_steps(components: _protos.Components) -> Iterator[FileStep]:
     for node in components.transforms.values():
         if node.spec.urn != transform_urns.PAR_DO:
             continue
         shown = _display_data(node)
-        pattern = shown.get((_SOURCE, "file_pattern"), "")
-        if pattern or _MATCHERS & set(shown.values()):
+        source = shown.get((_SOURCE, _PATTERN), "")
+        sinks = [text for (_, key), text in shown.items() if key == _PATTERN and text != source]
+        if source or sinks or _MATCHERS & set(shown.values()):
             environment = components.environments[node.environment_id]
-            yield FileRead(
-                node.unique_name.partition(_INNER)[0],
-                pattern,
+            yield FileStep(
+                _INNER.sub("", node.unique_name),
+                source or _SHARD_FIELD.sub("*", "".join(sinks[:1])),
                 environment.urn == environment_urns.EXTERNAL,
                 frozenset(node.inputs.values()),
                 frozenset(node.outputs.values()),
+                bool(sinks),
             )
 
 
