@@ -49,7 +49,7 @@ class ColumnsGrouper:
     merger: WindowMerger | None = None
     group: Callable[..., Iterator[GroupChunk]] = group_into_chunks
 
-    def add(
+    def add_elements(
         self,
         keys: Sequence[bytes],
         windows: Sequence[bytes],
@@ -60,7 +60,7 @@ class ColumnsGrouper:
             framed = [len(v).to_bytes(_HEADER, "big") + v for v in values]
             self.batches.append(keyed(keys, windows, timestamps, framed))
 
-    def groups(self) -> Iterator[WindowPane]:
+    def build_groups(self) -> Iterator[WindowPane]:
         for chunk in self.group(self.batches, self.strategy, self.merger):
             assert chunk.pane == encode_pane(ONLY_FIRING)
             for index, key in enumerate(chunk.keys):

@@ -63,9 +63,9 @@ def test_windows_merged_only_by_sdk_are_grouped(combiner: TimestampCombiner, win
 def test_unmergeable_windows_are_refused() -> None:
     strategy = WindowingStrategy(OpaqueWindows("odd"), merge_status=MergeStatus.NEEDS_MERGE)
     grouper = ColumnsGrouper(strategy)
-    grouper.add([b"k"], [encode_window(OpaqueWindow(b"w", 0))], [0], [b"v"])
+    grouper.add_elements([b"k"], [encode_window(OpaqueWindow(b"w", 0))], [0], [b"v"])
     with pytest.raises(ValueError, match="Only the SDK can merge"):
-        list(grouper.groups())
+        list(grouper.build_groups())
 
 
 def test_chunks_are_small_and_large_groups_are_split_into_pieces() -> None:

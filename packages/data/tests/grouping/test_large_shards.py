@@ -99,13 +99,13 @@ def test_spilling_grouper_returns_groups_of_memory_grouper(
     for grouper in groupers:
         for begin in range(0, len(rows), cut):
             part = rows[begin : begin + cut]
-            grouper.add(
+            grouper.add_elements(
                 [key for key, _ in part],
                 [_window(strategy, time) for _, time in part],
                 [time for _, time in part],
                 [b"value %d" % number for number in range(begin, begin + len(part))],
             )
-    in_memory, in_files = (sorted(map(_comparable, grouper.groups())) for grouper in groupers)
+    in_memory, in_files = (sorted(map(_comparable, grouper.build_groups())) for grouper in groupers)
     assert in_files == in_memory
 
 

@@ -1,1 +1,1 @@
-"""Object stores, a journal of jobs, and crash-safe SQLite databases."""
+"""Object stores, job journals, and crash-safe SQLite databases."""

@@ -1,4 +1,4 @@
-"""Base class of errors of unusable files and logs."""
+"""Base class of the errors for unusable folders, databases and logs."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from beam_runner_model.errors import RunnerError
 
 
 class StorageError(RunnerError):
-    """Raised if a folder, a database or a log can't be used; the text names it, and says why."""
+    """Raised if a folder, a database or a log can't be used; the message has its name and the reason."""

@@ -1,8 +1,8 @@
-"""Temporary folders that are removed soon after their server: the next server removes those of killed
+"""Temporary folders that a server removes at its end; the next server removes the folders of killed
 servers.
 
 Next to each folder is a lock file that the running server holds. If no process holds the lock, the
-folder is unused, however the server ended. A folder without such a file is never touched.
+folder is unused, even if its server was killed. A folder without such a file is never touched.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RANDOM_BYTES = 4
 _LOCK = ".lock"
 _LOCKS = re.compile(rf"{_PREFIX}([a-z]+-)?[0-9a-f]{{{2 * _RANDOM_BYTES},}}{re.escape(_LOCK)}")
 _SWEEPS = 3
-"""How often to clean a folder in which an exiting process may still write."""
+"""Number of attempts to empty a folder, because an exiting process may still write to it."""
 
 log = logging.getLogger(__name__)
 
@@ -34,19 +34,20 @@ class TemporaryFolder:
 
         folder = TemporaryFolder("jobs-")
         folder.path.joinpath("scratch").touch()
-        folder.remove()
+        folder.remove_folder()
 
     The constructor removes the folders of killed servers.
 
     Args:
-        kind: the purpose, a word of small letters and a hyphen; part of the folder's name.
+        kind: purpose of the folder, a word of small letters and a hyphen; part of the folder's
+            name.
         shared: the parent folder, in place of the system's folder for temporary files.
 
     Attributes:
         path: the folder.
 
     Raises:
-        OSError: the folder can't be created.
+        OSError: The folder can't be created.
     """
 
     def __init__(self, kind: str = "", shared: Path | None = None) -> None:
@@ -59,15 +60,16 @@ class TemporaryFolder:
         self._locks = [made[1]]
 
     def remove_folder(self) -> None:
-        """Removes the folder with its content. May be called again, and from any thread."""
+        """Removes the folder with its content. Idempotent, and callable from any thread."""
         if _remove_folder(self.path):
             with contextlib.suppress(IndexError):
                 os.close(self._locks.pop())
 
 
 class SharedTemporaryFolder:
-    """A temporary folder that processes on this machine share by its name; the last one to leave
-    removes it.
+    """A temporary folder that processes on this machine share by its name.
+
+    The last process that leaves the folder removes it.
 
     Args:
         kind: see `TemporaryFolder`.
@@ -78,7 +80,7 @@ class SharedTemporaryFolder:
         path: the folder.
 
     Raises:
-        OSError: the folder can't be created, or files can't be locked there.
+        OSError: The folder can't be created, or files can't be locked in it.
     """
 
     def __init__(self, kind: str, name: str, shared: Path | None = None) -> None:
@@ -88,9 +90,9 @@ class SharedTemporaryFolder:
         self._lock = _join_folder(self.path)
 
     def leave_folder(self) -> None:
-        """Ends the use of the folder by this process."""
+        """Releases this process's lock on the folder, and removes the folder if no other process uses it."""
         try:
-            with contextlib.suppress(OSError):  # other processes still use it
+            with contextlib.suppress(OSError):  # other processes still use the folder
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if _is_same_file(self._lock, _get_lock_path(self.path)):
                     _remove_folder(self.path)
@@ -99,7 +101,7 @@ class SharedTemporaryFolder:
 
 
 def remove_stale_folders(shared: Path | None = None) -> None:
-    """Removes the folders of killed servers, for programs that don't create a folder."""
+    """Removes the temporary folders of killed servers, for programs that don't create a folder."""
     _remove_stale_folders(_get_parent_folder(shared))
 
 
@@ -127,7 +129,7 @@ def _create_folder(folder: Path) -> tuple[Path, int] | None:
                 return None
         if _is_same_file(
             lock, path
-        ):  # otherwise another server has just removed it, because no process held the lock yet
+        ):  # otherwise another server has just removed the folder, because no process held the lock yet
             folder.mkdir(mode=0o700)
             return folder, lock
     except FileExistsError:
@@ -146,7 +148,7 @@ def _join_folder(folder: Path) -> int:
     while True:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
-            # A process that holds the lock exclusively is about to remove the folder.
+            # If a process holds the lock exclusively, it is about to remove the folder.
             fcntl.flock(lock, fcntl.LOCK_SH)
             if os.fstat(lock).st_uid != os.geteuid():
                 raise PermissionError(f"{path} belongs to another user")
@@ -198,7 +200,7 @@ def _hold_lock(path: Path) -> Iterator[None]:
 
 
 def _is_same_file(lock: int, path: Path) -> bool:
-    """Returns whether an open file is still the one at a path."""
+    """Returns whether an open file is still the file at a path."""
     try:
         return os.path.samestat(os.fstat(lock), path.lstat())
     except OSError:
@@ -206,7 +208,7 @@ def _is_same_file(lock: int, path: Path) -> bool:
 
 
 def _remove_folder(folder: Path) -> bool:
-    """Removes a folder whose lock is held, then its lock file; returns False if something remains."""
+    """Removes a folder whose lock is held, then its lock file; returns False if the folder can't be removed."""
     for _ in range(_SWEEPS):
         if _is_own_folder(folder):
             shutil.rmtree(folder, ignore_errors=True)

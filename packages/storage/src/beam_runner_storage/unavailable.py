@@ -1,4 +1,4 @@
-"""Errors for unreachable systems that the server or a bundle depends on."""
+"""Errors for unreachable external systems that the server or a bundle depends on."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 
 
 class NeighbourUnavailable(Exception):
-    """Raised if a neighbour of the runner is unavailable now, and may work later without any change.
+    """Raised if an external system, a neighbour of the runner, is unavailable now and may work later.
 
     Neighbours are stores, disks, Spark, brokers and sinks. A bundle that ends with this error is
     not at fault: the attempt doesn't count, and the bundle runs again after a pause. Raise it from
     the original error. Don't raise it for missing or damaged data, because waiting doesn't help.
 
     Attributes:
-        neighbour: the neighbour and its location, such as "the data store at s3://bucket/data" or
-            "the disk of /var/lib/beam".
-        reason: the cause in the words of the neighbour, its client or the operating system.
+        neighbour: the name and location of the external system, such as "the data store at
+            s3://bucket/data" or "the disk of /var/lib/beam".
+        reason: the cause, as reported by the external system, its client or the operating system.
     """
 
     def __init__(self, neighbour: str, reason: str) -> None:
@@ -33,12 +33,12 @@ class NeighbourUnavailable(Exception):
 _DISK_ERRORS = frozenset(
     {
         *(errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS),
-        # Network file systems:
+        # Errors of network file systems:
         *(errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH),
         *(errno.ENETDOWN, errno.ENETUNREACH, errno.ECONNRESET, errno.ECONNABORTED),
     }
 )
-"""Error numbers of a full or unavailable file system: the same call may succeed later."""
+"""Error numbers of a full or unavailable file system, for which a retry may succeed later."""
 
 
 def is_disk_unavailable(error: OSError) -> bool:
@@ -51,7 +51,7 @@ def build_disk_error(error: OSError, folder: Path) -> NeighbourUnavailable:
 
     Args:
         error: the error of the operating system.
-        folder: a folder of the file system, named if `error` doesn't name a file.
+        folder: a folder of the file system, for the message if `error` doesn't name a file.
     """
     place = Path(error.filename).parent if isinstance(error.filename, str) else folder
     return NeighbourUnavailable(f"the disk of {place}", error.strerror or str(error))
@@ -59,13 +59,13 @@ def build_disk_error(error: OSError, folder: Path) -> NeighbourUnavailable:
 
 @contextmanager
 def convert_disk_errors(folder: Path) -> Iterator[None]:
-    """Runs its `with` block; raises `NeighbourUnavailable` if the file system is full or unavailable.
+    """Runs the `with` block, and converts errors of a full or unavailable file system.
 
     Args:
-        folder: a folder of the file system, named if an error doesn't name a file.
+        folder: a folder of the file system, for the message if an error doesn't name a file.
 
     Raises:
-        NeighbourUnavailable: the file system is full or unavailable.
+        NeighbourUnavailable: The file system is full or unavailable.
     """
     try:
         yield

@@ -1,6 +1,6 @@
 """Group commit: one thread commits the writes of many threads in one transaction.
 
-So a hundred jobs that start together wait for the disk a few times, and not one after the other.
+A hundred jobs that start together then wait for a few disk syncs instead of a hundred.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _AGAIN_SECONDS = 0.5
 _LOGGER = logging.getLogger(__name__)
 
 Write = Callable[[sqlite3.Connection, Change], _Result]
-"""Writes with the connection, within a shared transaction, and reports the items of the seal that change."""
+"""Function that writes with the connection, within a shared transaction, and reports changed items of the seal."""
 
 
 @attrs.define(eq=False)
 class _PendingWrite(Generic[_Result]):
-    """A requested write until it is committed or has failed."""
+    """A requested write, queued until it is committed or has failed."""
 
     write: Write[_Result]
     durable: bool
@@ -41,7 +41,7 @@ class _PendingWrite(Generic[_Result]):
 
 
 class GroupCommitter:
-    """Writer of one database. Thread-safe.
+    """Writer of one database, which commits queued writes together. Thread-safe.
 
     Every user of the connection holds `mutex`.
     """
@@ -58,15 +58,16 @@ class GroupCommitter:
         self._hurried = threading.Event()
 
     def stop_retries(self) -> None:
-        """Ends the waits of `patient`."""
+        """Ends all retries of `commit_with_retries`, because the server stops."""
         self._hurried.set()
 
     def commit_with_retries(self, write: Write[_Result]) -> _Result:
-        """Writes as `durable` does, but tries again while the disk is full or unavailable, until
-        `hurry`.
+        """Writes as `commit_durably` does, and retries while the disk is full or unavailable.
+
+        The retries end with `stop_retries`.
 
         Raises:
-            sqlite3.Error, OSError, LogFailed: see `durable`.
+            sqlite3.Error, OSError, LogFailed: see `commit_durably`.
         """
         told = False
         while True:
@@ -84,15 +85,15 @@ class GroupCommitter:
                 return result
 
     def commit_durably(self, write: Write[_Result]) -> _Result:
-        """Runs `write` and returns its result after its changes, and all changes before, are durable
+        """Runs `write` and returns its result after its changes, and all earlier changes, are durable
         and sealed.
 
         Durable means on the disk, or in the database's log.
 
         Raises:
-            sqlite3.Error, OSError: see `Seals.transaction`; or an error of `write`, whose changes
-                are rolled back.
-            LogFailed: the log doesn't accept the transaction.
+            sqlite3.Error, OSError: See `DatabaseSeal.begin_sealed_transaction`; or an error of
+                `write`, whose changes are rolled back.
+            LogFailed: The log doesn't accept the transaction.
         """
         result = self._queue_write(_PendingWrite(write, durable=True))
         if isinstance(self._connection, LoggedConnection):
@@ -100,11 +101,12 @@ class GroupCommitter:
         return result
 
     def commit_without_sync(self, write: Write[_Result]) -> _Result:
-        """Runs `write`, which changes no item, and returns its result after its changes survive the
-        end of the process.
+        """Runs `write`, which changes no sealed item, and returns its result after the commit.
+
+        The changes survive the end of the process, but not a crash of the machine.
 
         Raises:
-            sqlite3.Error: the database can't be written; or an error of `write`.
+            sqlite3.Error: The database can't be written; or an error of `write`.
         """
         return self._queue_write(_PendingWrite(write, durable=False))
 
@@ -129,9 +131,8 @@ class GroupCommitter:
                     group, self._waiting = self._waiting, []
                 self._commit_group(group)
         finally:
-            # Waiting threads wake up here, and need no lock that is held for long. Otherwise the
-            # leaving threads
-            # would delay the arriving ones, and groups would stay small.
+            # Waiting threads wake up here without the long-held mutex. Otherwise threads that leave
+            # would delay threads that arrive, and groups would stay small.
             with self._turn:
                 for one in group:
                     one.ended = True
@@ -156,7 +157,7 @@ class GroupCommitter:
                 one.error = one.error or error
 
     def _set_synchronous(self, how: str) -> None:
-        # The data in a log need not be on this disk.
+        # A LoggedConnection needs no disk sync, because the log makes its data durable.
         if not isinstance(self._connection, LoggedConnection):
             self._connection.execute(f"PRAGMA synchronous = {how}")
 

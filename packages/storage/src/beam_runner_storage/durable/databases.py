@@ -18,7 +18,7 @@ from beam_runner_storage.durable.logged import LoggedConnection, TransactionLog,
 from beam_runner_storage.errors import StorageError
 
 SEAL_SUFFIX = "-seal"
-"""The suffix of the name of a database's seal, see `seals`."""
+"""File name suffix of a database's seal, see `seals`."""
 
 _COMPANIONS = ("", "-wal", "-shm", SEAL_SUFFIX)
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -30,14 +30,17 @@ _BUSY_SECONDS = 10.0
 
 @attrs.frozen
 class DatabaseSchema:
-    """The tables of a kind of file: `statements` create them, and `version` is stored in the file."""
+    """The tables of a kind of database file.
+
+    `statements` create the tables, and `version` is stored in the file.
+    """
 
     version: int
     statements: str
 
 
 class DatabaseDamaged(StorageError):
-    """Raised if a file differs from the data that was written; the text says how."""
+    """Raised if a database file differs from the written data; the message names the difference."""
 
 
 def open_database(
@@ -47,19 +50,19 @@ def open_database(
     moved aside.
 
     A damaged file is renamed to `<name>.damaged-<n>`, together with its seal, and replaced by a new
-    one. The caller must hold the folder, see `folders`. Unused space of the file is returned to the
-    disk. One thread at a time may use the connection, and transactions begin explicitly, see
-    `transaction`. With `durable`, a commit waits for the disk. Without it, a commit survives the
-    end of the process, but not a crash of the machine. Opening reads the whole file, at about 1
-    GB/s.
+    file. The caller must hold the lock of the folder, see `folders`. Unused space of the file is
+    returned to the disk. One thread at a time may use the connection, and transactions begin
+    explicitly, see `begin_transaction`. With `durable`, a commit waits for the disk. Without it, a
+    commit survives the end of the process, but not a crash of the machine. Opening reads the whole
+    file, at about 1 GB/s.
 
-    With a log, the file must not exist. It is created from the log, and the connection is a
-    `LoggedConnection`, which has not begun yet.
+    With a log, the file must not exist. The function creates it from the log, and the connection is
+    a `LoggedConnection`, whose log has not started yet.
 
     Raises:
-        StorageError: another version wrote the file, or the file can't be read; or the log can't be
+        StorageError: Another version wrote the file, or the file can't be read; or the log can't be
             taken over, see `TransactionLog`.
-        OSError: the folder can't be written.
+        OSError: The folder can't be written.
     """
     damage = None
     if log is not None:
@@ -80,10 +83,10 @@ def open_database(
 
 @contextmanager
 def begin_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Runs its block as one transaction of a connection of `open_database`.
+    """Runs the `with` block as one transaction of a connection of `open_database`.
 
-    No other process writes to the file meanwhile. Raises sqlite3.Error if the transaction can't
-    begin or commit.
+    No other process can write to the file during the transaction. Raises sqlite3.Error if the
+    transaction can't begin or commit.
     """
     with connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -156,7 +159,7 @@ def _open_connection(
             check_same_thread=False,
             factory=LoggedConnection if is_logged else sqlite3.Connection,
         )
-        # Checksums must detect damaged text in the same way as all other damage.
+        # Decode damaged text without an error, so that the checksums detect its damage.
         connection.text_factory = _decode_text
         try:
             _check_database(connection, path, schema)
@@ -180,7 +183,10 @@ def _decode_text(data: bytes) -> str:
 
 
 def _check_database(connection: sqlite3.Connection, path: Path, schema: DatabaseSchema) -> None:
-    """Reads the file without changing it; raises the errors of `_open`."""
+    """Checks the content of a database file without changing it.
+
+    Raises the errors of `_open_connection`.
+    """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != schema.version:
         raise StorageError(

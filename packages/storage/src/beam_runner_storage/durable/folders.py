@@ -1,4 +1,4 @@
-"""Folders of a server: each has a marker file, is locked through a file, and is synced to the disk.
+"""Folders of a server: each has a marker file, and a lock file for the server that uses it.
 
 If a folder has files but no marker, it isn't a server's folder, and this module never changes it.
 """
@@ -19,7 +19,7 @@ from beam_runner_model.threads import run_concurrently
 from beam_runner_storage.errors import StorageError
 
 MARKER = "beam-runner-folder.json"
-"""Name of the marker file, which has the purpose and the format of a folder."""
+"""Name of the marker file, which contains the purpose and the format of a folder."""
 
 FORMAT = 1
 """The format of the folders that this version writes."""
@@ -28,7 +28,7 @@ ARTIFACTS = "artifacts"
 STATE = "state"
 
 _OF_NOBODY = {f"{MARKER}.new", "lost+found"}
-"""Names that may exist in an unmarked folder: an incomplete marker, and a new file system's folder."""
+"""Names that may exist in an unmarked folder: an incomplete marker, and the folder of a new file system."""
 
 _SYNCS_AT_ONCE = 8
 """Number of syncs at the same time. File systems combine the syncs of several threads."""
@@ -39,7 +39,7 @@ class FolderInUseError(StorageError):
 
 
 def lock_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
-    """Creates a folder if it doesn't exist, marks it, and locks a file in it. Doesn't wait.
+    """Creates and marks a folder if necessary, and locks a file in it without waiting.
 
     Args:
         folder: the folder.
@@ -47,14 +47,14 @@ def lock_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
         purpose: `ARTIFACTS` or `STATE`.
 
     Returns:
-        The locked file, open for reading and writing. The lock lasts until the file is closed or the
-        process ends.
+        The locked file, open for reading and writing. The lock lasts until the file is closed or
+        the process ends.
 
     Raises:
-        FolderInUseError: another server holds the lock.
-        StorageError: the folder can't be created or written; it has
-            files but no marker; it has another purpose or a newer format; or another user created
-            it, or a symbolic link on its path, in a shared folder.
+        FolderInUseError: Another server holds the lock.
+        StorageError: The folder can't be created or written; it has files but no marker; it has
+            another purpose or a newer format; or another user created it, or a symbolic link on its
+            path, in a shared folder.
     """
     try:
         _check_path_owners(folder, purpose)
@@ -83,11 +83,11 @@ def lock_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
 def wait_for_release(
     folder: Path, file_name: str, purpose: str, stopping: threading.Event, pause: float = 0.5
 ) -> bool:
-    """Waits until no other server holds a folder, and returns True; returns False after ``stopping`` is set.
+    """Waits until no other server holds the lock of a folder; returns False after ``stopping`` is set.
 
     Args:
         folder, file_name, purpose: see `lock_folder`.
-        stopping: ends the wait.
+        stopping: event that ends the wait.
         pause: time between two attempts in seconds.
 
     Raises:
@@ -104,12 +104,12 @@ def wait_for_release(
 
 
 def mark_folder(folder: Path, purpose: str) -> None:
-    """Marks an existing folder, unless it is marked, and removes the access of other users.
+    """Marks a folder as a server's folder, unless it is marked, and removes the access of other users.
 
     Call it only for a folder that was just created or is locked.
 
     Raises:
-        OSError: the folder can't be written.
+        OSError: The folder can't be written.
     """
     marker = folder / MARKER
     if marker.exists():
@@ -163,7 +163,7 @@ def _check_path_owners(folder: Path, purpose: str) -> None:
 
 
 def _check_is_server_folder(folder: Path, file_name: str, purpose: str) -> None:
-    """Raises an error if the folder isn't a job server's folder; changes nothing in it."""
+    """Raises an error if the folder isn't a folder of a job server; doesn't change the folder."""
     marker = folder / MARKER
     if marker.is_symlink() or marker.exists():
         _check_marker(folder, marker, purpose)
@@ -196,7 +196,7 @@ def _check_marker(folder: Path, marker: Path, purpose: str) -> None:
 
 
 def _open_private_file(path: Path) -> int:
-    """Opens a file for reading and writing, and creates it if needed. Only this user can access it."""
+    """Opens a file for reading and writing, and creates it, with access for this user only, if needed."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 

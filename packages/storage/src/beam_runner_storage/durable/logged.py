@@ -1,8 +1,8 @@
-"""Databases whose transactions also go to a remote log, so that the next server on another machine
-gets them.
+"""SQLite databases whose transactions also go to a remote log, from which a server on another machine
+can restore them.
 
-The log stores statements. A commit waits until the log has its transaction. So the database on this
-machine's disk is never behind the log, and may be lost with the machine.
+The log stores SQL statements. A commit waits until the log has its transaction. So the database on
+this machine's disk is never ahead of the log, and may be lost with the machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from beam_runner_storage.errors import StorageError
 
 Statement = tuple[str, bool, Sequence[Any]]
-"""SQL, whether it runs for many rows, and its parameters or rows of parameters."""
+"""A logged statement: SQL, whether it runs for many rows, and its parameters or rows of parameters."""
 
 Transaction = Sequence[Statement]
 
@@ -26,16 +26,17 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class LogFailed(StorageError):
-    """Raised if a log accepts nothing more. The server must stop, and the next server continues from
-    the log.
+    """Raised if a log can't accept any more transactions.
 
-    The last transaction may or may not be in the log.
+    The server must stop, and the next server continues from the log. The log may or may not contain
+    the last transaction.
     """
 
 
 class LogUnavailable(StorageError):
-    """Raised if a log has not stored a transaction yet, because its location is unavailable. It will
-    store it later.
+    """Raised if a transaction isn't in the log yet, because the log's store is unavailable.
+
+    The transaction stays queued, and the log stores it later.
 
     Attributes:
         place: the location of the log.
@@ -49,60 +50,65 @@ class LogUnavailable(StorageError):
 
 
 class LogFenced(LogFailed):
-    """Raised if another server has taken the log over."""
+    """Raised if another server has taken over the log."""
 
 
 class TransactionLog(Protocol):
-    """The transactions of one database, in order, stored where other machines find them. Thread-safe."""
+    """The transactions of one database, in order, in a store that other machines can read. Thread-safe."""
 
     def take_over_log(self, path: Path) -> Iterable[Transaction]:
         """Takes exclusive ownership of the log, and writes the last copy of the database to `path`, if
-        one exists.
+        a copy exists.
 
         Returns the transactions after the copy, oldest first. Must be called once, before the other
         methods.
 
         Raises:
-            LogFailed: the log is damaged, or can't be read.
+            LogFailed: The log is damaged, or can't be read.
         """
 
     def start_log(self, copy: Path) -> None:
-        """Stores a copy of the current database, and drops all earlier data; returns when that is
-        durable.
+        """Stores a copy of the current database, and deletes all earlier data of the log.
+
+        Returns when the copy is durable.
 
         Raises:
-            LogFailed: the copy can't be stored, or another server has taken over meanwhile.
+            LogFailed: The copy can't be stored, or another server has taken over the log.
         """
 
     def add_transaction(self, transaction: Transaction) -> bool:
-        """Queues the next transaction; returns at once, and says whether a copy of the database is due."""
+        """Queues the next transaction without waiting; returns whether a copy of the database is due."""
 
     def store_copy(self, copy: Path) -> None:
-        """Stores a copy with all transactions so far; returns at once, and removes the file after the upload."""
+        """Queues the upload of a database copy, which includes all transactions so far, without
+        waiting.
+
+        The file is removed after the upload.
+        """
 
     def wait_until_durable(self, seconds: float | None = None) -> None:
-        """Returns when all earlier transactions are durable.
+        """Waits until all earlier transactions are durable.
 
         Raises:
-            LogAway: the transactions weren't durable within the time limit. They stay in the queue, in
-                order.
-            LogFailed: it is unknown whether the transactions are durable.
+            LogUnavailable: The transactions weren't durable within the time limit. They stay in the
+                queue, in order.
+            LogFailed: It is unknown whether the transactions are durable.
         """
 
 
 class LoggedConnection(sqlite3.Connection):
-    """A connection that sends its commits to a log, from `begin` on. For one thread at a time."""
+    """A SQLite connection that sends its commits to a log, after `start_log`. For one thread at a time."""
 
     _log: TransactionLog | None = None
     _path: Path
     _statements: list[Statement]
 
     def start_log(self, log: TransactionLog, path: Path) -> None:
-        """Sends all later changes of the database, which is at `path`, to the log.
+        """Starts to send all later changes of the database, which is at `path`, to the log.
 
         Raises:
-            LogFailed: see `TransactionLog.start_log`.
-            sqlite3.Error, OSError: the database can't be copied.
+            LogFailed: See `TransactionLog.start_log`.
+            sqlite3.Error, OSError: The database can't be copied.
         """
         self._path = path
         self._statements = []
@@ -129,7 +135,7 @@ class LoggedConnection(sqlite3.Connection):
             assert sql.startswith(_OTHERS), f"unknown kind of SQL statement: {sql}"
 
     def __exit__(self, *raised: Any) -> Literal[False]:
-        """Commits or rolls back, see `sqlite3.Connection`; a commit goes to the log."""
+        """Commits or rolls back, see `sqlite3.Connection`, and sends a commit to the log."""
         try:
             super().__exit__(*raised)
         except BaseException:
@@ -154,10 +160,10 @@ class LoggedConnection(sqlite3.Connection):
                 )
 
     def wait_until_durable(self, seconds: float | None = None) -> None:
-        """Returns when all earlier commits are in the log; any thread may call it.
+        """Waits until all earlier commits are in the log; any thread may call this method.
 
         Raises:
-            LogAway, LogFailed: see `TransactionLog.wait_until_durable`.
+            LogUnavailable, LogFailed: See `TransactionLog.wait_until_durable`.
         """
         if self._log is not None:
             self._log.wait_until_durable(seconds)
@@ -201,11 +207,10 @@ def restore_database(log: TransactionLog, path: Path) -> None:
 def start_logging(
     connection: sqlite3.Connection, log: TransactionLog, path: Path, damage: Sequence[str]
 ) -> None:
-    """Starts the log of a connection of `open_database`. If there is damage, reports it and leaves the
-    log unchanged.
+    """Starts the log of a connection of `open_database`, unless data is damaged.
 
     Raises:
-        LogFailed: there is damage; or see `LoggedConnection.start_log`.
+        LogFailed: Data is damaged, so the log stays unchanged; or see `LoggedConnection.start_log`.
     """
     if damage:
         raise LogFailed(f"the stored data is unchanged: {'; '.join(damage)}")

@@ -1,5 +1,5 @@
-"""Seals: a summary of a database's content, stored in it and next to it, so that missing data is
-noticed.
+"""Seals: a summary of a database's content, stored in the database and in a file next to it, so that
+the server detects missing data.
 
 If SQLite's log is missing, damaged or outdated, SQLite opens the file as if the transactions in the
 log had never happened. If a page is zeroed, rows can be missing. So each sealed transaction writes
@@ -10,9 +10,10 @@ is the head of a chain, which covers all earlier data.
 The file has two lines. A transaction writes the second line before its commit, and the first line
 after its commit. A process that is killed during a commit leaves two lines that differ. If the
 database then has the earlier transaction, either the commit did not happen, or its part of SQLite's
-log is lost: `Seals.is_unfinished`. No caller was told that such a transaction is durable.
+log is lost: `DatabaseSeal.is_unfinished`. The database did not report such a transaction as durable
+to any caller.
 
-Two cases can't be noticed: a database and its seal that are both restored from a backup, or both
+Two cases can't be detected: a database and its seal that are both restored from a backup, or both
 removed. After a power failure the seal may be older than the database, which is not damage.
 """
 
@@ -37,20 +38,22 @@ SEAL_TABLE = """
         number INTEGER NOT NULL, items INTEGER NOT NULL, total INTEGER NOT NULL
     );
 """
-"""The statement that a `DatabaseSchema` with seals must include."""
+"""The SQL statement that creates the seal's table; part of each `DatabaseSchema` with seals."""
 
 _MODULUS = 1 << 62
 
 _FIRST, _SECOND = 0, 1
 
 Change = Callable[[int | None, int | None], None]
-"""Reports the old and the new checksum of an item; None if the item doesn't exist."""
+"""Function that reports the old and the new checksum of an item; None if the item doesn't exist."""
 
 
 @attrs.frozen
 class Seal:
-    """A summary: `number` transactions made the database `identity`, and the checksums of its `items`
-    items have the sum `total`, modulo 2**62.
+    """A summary of a database's content.
+
+    The database `identity` has had `number` transactions. It has `items` items, and their checksums
+    have the sum `total`, modulo 2**62.
     """
 
     identity: int
@@ -72,7 +75,7 @@ class Seal:
 
     @property
     def encoded_line(self) -> bytes:
-        """Returns a line of fixed length, which can overwrite the previous one in one write."""
+        """Returns the seal as a line of fixed length, which can overwrite the previous line in one write."""
         text = f"{self.identity:016x} {self.number:020d} {self.items:020d} {self.total:016x}"
         return f"{text} {zlib.crc32(text.encode()):08x}\n".encode()
 
@@ -86,10 +89,10 @@ class _SealPair:
 
 
 class DatabaseSeal:
-    """The seal of the open database at `path`, whose folder the caller holds, see `folders`.
+    """Seal of an open database, in the database and in the file next to `path`.
 
-    For one thread at a time. With `is_restored`, the database was just created from a complete log,
-    so no seal exists yet.
+    For one thread at a time. The caller must hold the lock of the folder, see `folders`. With
+    `is_restored`, the database was just created from a complete log, so no seal exists yet.
     """
 
     def __init__(self, path: Path, *, is_restored: bool = False) -> None:
@@ -98,18 +101,18 @@ class DatabaseSeal:
         self._descriptor: int | None = None
         self._seal: Seal | None = None
         self.was_readable = False
-        """Whether a seal to compare with existed when the database was opened."""
+        """Whether a valid seal file existed when the database was opened."""
         self.is_unfinished = False
-        """Whether a last transaction was begun that the database lacked when it was opened."""
+        """Whether the seal file names a last transaction that the database lacked when it was opened."""
 
     def check_content(self, connection: sqlite3.Connection, checksums: Iterable[int]) -> str | None:
         """Compares the seal with the checksums of the existing items.
 
         Returns a description of missing or wrong data, such as "the last 3 changes are missing", or
-        None. After damage, `renew` seals the existing data.
+        None. After damage, `renew_seal` seals the existing data.
 
         Raises:
-            sqlite3.Error, OSError: the database or the seal can't be read or written.
+            sqlite3.Error, OSError: The database or the seal can't be read or written.
         """
         row = connection.execute("SELECT identity, number, items, total FROM seal").fetchone()
         kept = None if row is None else Seal(*row)
@@ -137,15 +140,16 @@ class DatabaseSeal:
 
     @contextmanager
     def begin_sealed_transaction(self, connection: sqlite3.Connection) -> Iterator[Change]:
-        """Runs its block as one sealed transaction; it yields a function that must be called for each
-        changed item.
+        """Runs the `with` block as one sealed transaction, and yields a function that reports changed
+        items.
 
-        If a crash of the machine can lose the transaction but not the seal, the seal shows the
-        loss. Costs 20 µs more than an unsealed transaction.
+        The block must call the function for each changed item. If a crash of the machine can lose
+        the transaction but not the seal, the seal shows the loss. Costs 20 µs more than an unsealed
+        transaction.
 
         Raises:
-            sqlite3.Error: the transaction can't begin or commit, and nothing has changed.
-            OSError: the transaction is committed, but the seal can't be written.
+            sqlite3.Error: The transaction can't begin or commit, and nothing has changed.
+            OSError: The transaction is committed, but the seal can't be written.
         """
         before = self._seal
         assert before is not None, "open the seal before a transaction"
@@ -171,13 +175,13 @@ class DatabaseSeal:
         self._write_line(_FIRST, seal)
 
     def close(self) -> None:
-        """Closes the file; may be called again."""
+        """Closes the seal file; idempotent."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     def _write_both_lines(self, seal: Seal) -> None:
-        """Writes both lines to the file, which is created if it doesn't exist."""
+        """Writes the same seal to both lines of the seal file, which is created if it doesn't exist."""
         self._seal = seal
         if self._descriptor is None:
             new = not self._path.exists()
@@ -199,7 +203,7 @@ def _store_seal(connection: sqlite3.Connection, seal: Seal) -> None:
 
 
 def _read_seal_file(path: Path) -> _SealPair | str:
-    """Returns the seals (checksums) that are stored next to a database, or says why they are invalid.
+    """Reads the seal file of a database, and returns its seals, or a text that says why it is invalid.
 
     Early versions wrote one line, for the last completed transaction.
     """
@@ -224,7 +228,7 @@ def _parse_line(line: bytes) -> Seal | None:
 def _describe_damage(
     kept: Seal | None, beside: _SealPair | str, checksums: list[int]
 ) -> str | None:
-    """Returns what a database lacks, by its own seal and the one next to it, or None."""
+    """Returns a description of missing or wrong data in a database, or None if the seals match it."""
     if kept is None:
         return None if beside == "missing" and not checksums else "the database has no seal"
     if kept.items != len(checksums):

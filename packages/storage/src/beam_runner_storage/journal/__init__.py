@@ -1,1 +1,1 @@
-"""The committed entries of each job, stored so that they survive the server: entries, snapshots, epochs."""
+"""Journals: the committed entries of each job, with snapshots, stored so that they survive the server."""

@@ -24,15 +24,15 @@ import msgpack
 
 _REFERENCE, _LIST, _DICT, _ORDERED, _SET, _CLASS = range(6)
 _FIRST = 16
-"""The number of the first class; smaller numbers stand for other values."""
+"""Number of the first class; smaller numbers encode values of other types."""
 _CONTAINERS = ("list[", "List[", "dict[", "Dict[", "Mapping[")
 _DIGEST_BYTES = 8
 _TEXT = "surrogatepass"
-"""The error handler for texts, because names in user code may contain lone surrogates."""
+"""Error handler for the encoding of strings, because names in user code may contain lone surrogates."""
 
 
 class RecordFormatError(Exception):
-    """Raised for bytes with content that this version doesn't know."""
+    """Raised if encoded data contains a class, field or value that this version doesn't support."""
 
 
 @attrs.frozen
@@ -54,7 +54,7 @@ class RecordLayout:
 
     @classmethod
     def decode_layout(cls, data: bytes) -> RecordLayout:
-        """Returns the layout that `encoded` encoded."""
+        """Decodes a layout from the result of `encoded`."""
         try:
             return cls(msgpack.unpackb(data, use_list=False))
         except ValueError as error:
@@ -62,12 +62,13 @@ class RecordLayout:
 
 
 class RecordRegistry:
-    """The supported classes by their stored names, which stay the same if classes are renamed or
-    moved.
+    """Registry of the supported classes by their stored names.
+
+    A stored name stays the same if the class is renamed or moved.
 
     Args:
         classes: attrs classes, enums and classes that are stored as themselves, by name.
-        shared: the attrs classes of which one object may occur in several places, and stays one
+        shared: the attrs classes whose objects can occur in several parts of a value, and stay one
             object after decoding.
         constants: the only instances that code may compare by identity.
         removed: by class name, the fields that older versions wrote and that this version ignores.
@@ -122,10 +123,11 @@ class RecordRegistry:
         return encoded
 
     def decode(self, data: bytes, layout: RecordLayout) -> Any:
-        """Returns the value that was encoded with a layout.
+        """Decodes a value that was encoded with a layout.
 
         Raises:
-            FormError: this version doesn't know the content.
+            RecordFormatError: The data contains a class, field or value that this version doesn't
+                support.
         """
         readers = self._build_readers(layout)
         seen: dict[int, Any] = {}
@@ -228,7 +230,7 @@ def _list_fields(cls: type) -> tuple[str, ...]:
 
 
 def _wrap_containers(value: Any) -> Any:
-    """Returns lists and dictionaries in a form that differs from tuples and records."""
+    """Returns a value whose lists and dictionaries are marked, so that they differ from tuples and records."""
     kind = type(value)
     if kind is list:
         return {_LIST: [_wrap_containers(each) for each in value]}

@@ -1,4 +1,4 @@
-"""Errors of a journal, with texts for the operator of the server."""
+"""Errors of a journal, with messages for the operator of the server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from beam_runner_storage.unavailable import NeighbourUnavailable
 
 
 class JournalError(StorageError):
-    """Raised if the journal can't be written or read; the text says why.
+    """Raised if the journal can't be written or read; the message has the reason.
 
     After a failed append it is unknown whether the entries are stored, so nothing may depend on
     them. Either append the same entries again, or recover the job before it continues.
@@ -15,11 +15,12 @@ class JournalError(StorageError):
 
 
 class JournalUnavailable(JournalError):
-    """Raised if the journal's disk is full or unavailable. The same append may succeed later, and then
-    happens once.
+    """Raised if the journal's disk is full or unavailable.
+
+    A retry of the same append may succeed later, and stores the entries once.
 
     Attributes:
-        away: the disk, and the cause.
+        away: the error with the name of the disk, and the cause.
     """
 
     def __init__(self, away: NeighbourUnavailable) -> None:
@@ -28,8 +29,8 @@ class JournalUnavailable(JournalError):
 
 
 class JournalFenced(JournalError):
-    """Raised if another server has taken over the folder; this server must not commit anything more."""
+    """Raised if another server has taken over the folder, so that this server must not commit anything."""
 
 
 class JournalDamaged(JournalError):
-    """Raised if the stored data differs from the written data."""
+    """Raised if the stored data of a journal differs from the written data."""

@@ -19,7 +19,7 @@ from beam_runner_storage.durable.seals import Change
 from beam_runner_storage.journal.errors import JournalDamaged, JournalError
 
 _PLACES = 1 << 40
-"""The factor of the entry's key ``journal * _PLACES + number``, so that a journal is one range of keys."""
+"""Factor in the key of an entry, ``journal * _PLACES + number``, so that the keys of a journal are adjacent."""
 
 
 @attrs.frozen
@@ -60,7 +60,7 @@ class Journal:
     _writing: Callable[[], AbstractContextManager[tuple[sqlite3.Connection, Change]]]
     _end: _JournalEnd | None = attrs.field(init=False, default=None)
     _unsure: _JournalEnd | None = attrs.field(init=False, default=None)
-    """The end before an append whose outcome is unknown."""
+    """The journal's end before the latest append, if its outcome is unknown."""
 
     @property
     def exists(self) -> bool:
@@ -72,13 +72,13 @@ class Journal:
         """Commits all ``entries`` or none; returns when they are durable.
 
         Costs a write of about the entries' size, and an fsync if the store is durable. After
-        ``JournalUnavailable`` the same entries may be appended again, and are then stored once.
+        ``JournalUnavailable``, a retry with the same entries stores them once.
         """
         before = self._unsure
         known, self._end = (
             self._end,
             None,
-        )  # After a failure only the file shows the end of the journal.
+        )  # After a failure, the end of the journal is unknown until it is read from the file.
         with self._writing() as (connection, change):
             end = known or self._create_journal(connection)
             self._unsure = before or end
@@ -94,7 +94,7 @@ class Journal:
         self._end, self._unsure = end, None
 
     def store_snapshot(self, state: bytes) -> None:
-        """Stores ``state`` in place of the snapshot and the entries so far, in one transaction."""
+        """Replaces the snapshot and all entries by a new snapshot ``state``, in one transaction."""
         known, self._end = self._end, None
         with self._writing() as (connection, change):
             end = known or self._create_journal(connection)
@@ -110,10 +110,10 @@ class Journal:
         self._end, self._unsure = end, None
 
     def read_committed_data(self) -> RecoveredJournal:
-        """Returns the committed data. Reads all of it into memory.
+        """Reads the snapshot and all entries after it into memory, and verifies them.
 
         Raises:
-            JournalDamaged: the data differs from the written data.
+            JournalDamaged: The data differs from the written data.
         """
         with self._reading() as connection:
             end = _read_end(connection, self.job_id)
@@ -124,7 +124,7 @@ class Journal:
             return RecoveredJournal(state, entries, number)
 
     def mark_finished(self, now: int) -> None:
-        """Marks the journal of a finished job as kept, at `now` (seconds since 1970)."""
+        """Marks the journal as retained after the end of its job, at `now` (seconds since 1970)."""
         with self._writing() as (connection, _):
             connection.execute("INSERT OR REPLACE INTO kept VALUES (?, ?)", (self.job_id, now))
 
@@ -135,7 +135,7 @@ class Journal:
         self._end = self._unsure = None
 
     def _create_journal(self, connection: sqlite3.Connection) -> _JournalEnd:
-        """Returns the end of the journal; creates the key of a new journal."""
+        """Returns the end of the journal, after creating the key of a new journal."""
         end = self._end or _read_end(connection, self.job_id)
         if end is not None:
             return end
@@ -147,7 +147,7 @@ class Journal:
 def _build_rows(
     job_id: str, end: _JournalEnd, entries: Sequence[bytes]
 ) -> tuple[list[tuple[int, int, bytes]], _JournalEnd]:
-    """Returns the rows of new entries, and the end of the journal after them."""
+    """Returns the database rows of new entries, and the end of the journal after them."""
     head = _compute_seed(job_id) if end.head is None else end.head
     rows = []
     for number, entry in enumerate(entries, end.next):
@@ -157,7 +157,7 @@ def _build_rows(
 
 
 def list_heads(connection: sqlite3.Connection) -> list[int]:
-    """Returns the heads of all journals, which cover all their data."""
+    """Returns the heads of all journals: checksums that cover all data of each journal."""
     return [head for (head,) in connection.execute("SELECT head FROM journals")]
 
 
@@ -191,7 +191,7 @@ def remove_journal(
 
 
 def remove_orphaned_data(connection: sqlite3.Connection) -> None:
-    """Removes data of journals that don't exist, within the current transaction."""
+    """Removes entries and snapshots without a journal, within the current transaction."""
     known = "(SELECT journal FROM journals)"
     connection.execute(f"DELETE FROM snapshots WHERE journal NOT IN {known}")
     connection.execute(f"DELETE FROM entries WHERE place / {_PLACES} NOT IN {known}")
@@ -219,7 +219,7 @@ def _read_end(connection: sqlite3.Connection, job_id: str) -> _JournalEnd | None
 def _read_snapshot(
     connection: sqlite3.Connection, job_id: str, key: int
 ) -> tuple[bytes | None, int, int]:
-    """Returns the snapshot or None, the number of entries it replaces, and the head after it."""
+    """Returns the snapshot or None, the number of entries that it replaces, and the head after it."""
     row = connection.execute(
         "SELECT entries, checksum, state FROM snapshots WHERE journal = ?", (key,)
     ).fetchone()

@@ -49,7 +49,7 @@ from beam_runner_storage.unavailable import (
 FILE = "journal.sqlite"
 LOCK = "journal.lock"
 _LOG_SECONDS = 5.0
-"""The time in seconds that a commit waits for its log before the job reports the wait."""
+"""Maximum time in seconds that a commit waits for the remote log, before the journal counts as unavailable."""
 
 
 _SCHEMA = DatabaseSchema(
@@ -76,28 +76,29 @@ _SCHEMA = DatabaseSchema(
 _KEPT_TABLE = """
     CREATE TABLE IF NOT EXISTS kept (job_id TEXT PRIMARY KEY, since INTEGER NOT NULL)
 """
-"""The table of finished jobs whose journals are kept. It is not part of the schema, because files of
-earlier versions lack it.
+"""SQL statement for the table of finished jobs with retained journals. It is not part of the schema,
+because files of earlier versions lack it.
 """
 
 
 class JournalStore:
-    """The journals in ``folder``, opened as a new epoch. The folder is created if it doesn't exist.
+    """Journals of all jobs in ``folder``, opened as a new epoch; creates a missing folder.
 
     Thread-safe: each job appends from its own thread, one append after the other. With ``durable``,
-    appended data survives a crash of the machine, otherwise only the end of the process.
+    appended data survives a crash of the machine; otherwise, it survives only the end of the
+    process.
 
-    Opening reads and checks everything. Damaged data is moved aside: the whole file if SQLite can't
-    read it, otherwise a copy of the file, and the damaged jobs are removed.
+    The constructor reads and verifies all data. It moves damaged data aside: the whole file if
+    SQLite can't read it, otherwise a copy of the file, and removes the damaged jobs.
 
-    With ``log``, the journals are stored in the log, and ``folder``, which has none yet, is for the
-    lifetime of this server.
+    With ``log``, the journals are stored in a remote log. ``folder`` must be empty then, and is
+    needed only during the lifetime of this server.
 
     Raises:
-        StorageError: another server uses the folder, or another version wrote the file; or the log
+        StorageError: Another server uses the folder, or another version wrote the file; or the log
             is damaged or can't be read.
-        JournalError: the file can't be read or written.
-        OSError: the folder can't be created or written.
+        JournalError: The file can't be read or written.
+        OSError: The folder can't be created or written.
     """
 
     def __init__(self, folder: Path, durable: bool, log: TransactionLog | None = None) -> None:
@@ -116,7 +117,7 @@ class JournalStore:
             self._connection.execute(_KEPT_TABLE)
             self._remove_damaged_journals()
             self.epoch = self._begin_epoch()
-            """The number of this opening, larger than all earlier numbers of this folder."""
+            """Epoch: the number of this opening, larger than all earlier epochs of this folder."""
             if log is not None:
                 start_logging(self._connection, log, self._path, self._damage)
         except (sqlite3.Error, OSError) as error:
@@ -128,11 +129,11 @@ class JournalStore:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """Sentences that say what was damaged, and where the damaged data is stored."""
+        """Sentences for the operator about damaged data, with the path of the moved data."""
         return tuple(self._damage)
 
     def get_journal(self, job_id: str) -> Journal:
-        """Returns the journal of a job, which exists from the first append or snapshot on."""
+        """Returns the journal of a job. The first append or snapshot creates it in the file."""
         with self._mutex:
             found = self._journals.get(job_id)
             if found is None:
@@ -145,12 +146,12 @@ class JournalStore:
             return _list_job_ids(connection)
 
     def list_finished_jobs(self) -> dict[str, int]:
-        """Returns the finished jobs whose journals are kept, with the times of their ends (seconds since 1970)."""
+        """Returns the finished jobs with retained journals, and the end time of each (seconds since 1970)."""
         with self.begin_read() as connection:
             return dict(connection.execute("SELECT job_id, since FROM kept"))
 
     def close(self) -> None:
-        """Releases the folder; may be called more than once. Later appends raise an error."""
+        """Releases the folder; idempotent. Later appends raise an error."""
         with self._mutex:
             if self._connection is not None:
                 self._connection.close()
@@ -160,12 +161,12 @@ class JournalStore:
 
     @contextmanager
     def begin_read(self) -> Iterator[sqlite3.Connection]:
-        """Runs its block as one consistent read, in which this epoch still owns the folder.
+        """Runs the `with` block as one consistent read, while this epoch owns the folder.
 
         Raises:
-            JournalFenced: the epoch doesn't own the folder.
-            JournalDamaged: the file is damaged; opening it again moves it aside.
-            JournalError: the store is closed, or the file can't be read.
+            JournalFenced: The epoch doesn't own the folder.
+            JournalDamaged: The file is damaged; opening it again moves it aside.
+            JournalError: The store is closed, or the file can't be read.
         """
         with self._hold_connection() as connection, begin_transaction(connection):
             self._check_epoch(connection)
@@ -173,13 +174,13 @@ class JournalStore:
 
     @contextmanager
     def begin_write(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
-        """Runs its block as one transaction, with the reported changes of journals' heads.
+        """Runs the `with` block as one sealed transaction, while this epoch owns the folder.
 
         Raises:
-            JournalFenced: this epoch no longer owns the folder.
-            JournalDamaged: the file is damaged; opening it again moves it aside.
-            JournalUnavailable: the disk is full or unavailable.
-            JournalError: the store is closed, or the file can't be written.
+            JournalFenced: This epoch no longer owns the folder.
+            JournalDamaged: The file is damaged; opening it again moves it aside.
+            JournalUnavailable: The disk is full or unavailable.
+            JournalError: The store is closed, or the file can't be written.
         """
         with (
             self._hold_connection() as connection,
@@ -191,7 +192,7 @@ class JournalStore:
             self._wait_for_log(connection)
 
     def _wait_for_log(self, connection: LoggedConnection) -> None:
-        """Waits until the committed data is in the log. Other jobs may commit meanwhile."""
+        """Waits until the committed data is in the remote log. Other jobs may commit meanwhile."""
         try:
             connection.wait_until_durable(_LOG_SECONDS)
         except LogUnavailable as error:
@@ -240,7 +241,7 @@ class JournalStore:
         return connection
 
     def _remove_damaged_journals(self) -> None:
-        """Copies the file if something in it is damaged, and removes the damaged journals."""
+        """Removes damaged journals, after it has copied the database file for the operator."""
         assert self._connection is not None
         connection = self._connection
         damage = self._seals.check_content(connection, list_heads(connection))
@@ -251,7 +252,7 @@ class JournalStore:
         if damage is not None:
             self._damage.append(f"{self._path}: {damage}; a copy of the file is stored as {kept}")
             if self._seals.was_readable:
-                # The owner of these commits is unknown.
+                # The seal doesn't say which job made the missing commits, so no job can be resumed.
                 all_jobs = dict.fromkeys(
                     _list_job_ids(connection), "the file of the journal is damaged"
                 )
@@ -268,7 +269,7 @@ class JournalStore:
         self._seals.renew_seal(connection, list_heads(connection))
 
     def _find_damaged_journals(self) -> dict[str, str]:
-        """Returns by job why it can't be resumed."""
+        """Returns the damage of each damaged journal, by job ID."""
         assert self._connection is not None
         reasons = {}
         for job_id in _list_job_ids(self._connection):
@@ -279,7 +280,10 @@ class JournalStore:
         return reasons
 
     def _begin_epoch(self) -> int:
-        """Returns the next epoch, committed. The lock file also stores it, in case the database is moved aside."""
+        """Commits and returns the next epoch.
+
+        The lock file also stores the epoch, in case the database is moved aside.
+        """
         assert self._connection is not None
         with begin_transaction(self._connection) as connection:
             (before,) = connection.execute("SELECT epoch FROM epochs").fetchone()

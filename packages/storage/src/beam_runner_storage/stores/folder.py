@@ -1,4 +1,4 @@
-"""A store in a folder."""
+"""A file store in a local or shared folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FolderStore(FileStore):
     Args:
         folder: the folder, created with the first file.
         url: name of the store in errors.
-        durable: whether a file is on the disk when `put` or `create` returns.
+        durable: whether `put_file` and `create_file` return only after the file is on the disk.
     """
 
     def __init__(self, folder: Path, url: str, *, durable: bool) -> None:

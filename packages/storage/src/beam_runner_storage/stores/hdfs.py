@@ -115,7 +115,10 @@ class HdfsStore(FileStore):
         return f"{self._folder}/{name}"
 
     def _write_file(self, name: str, pieces: Iterable[bytes], *, first: bool) -> bool:
-        """Writes a file, and returns whether it got its name; with ``first``, the name must be free."""
+        """Writes a file, and returns True if the file got its final name.
+
+        With ``first``, the file doesn't replace an existing file.
+        """
         part = self._get_path(f"{_UNFINISHED}/{secrets.token_hex(8)}")
         writer = self._calls(Client.create, part, WriteOptions(create_parent=True))
         for piece in pieces:

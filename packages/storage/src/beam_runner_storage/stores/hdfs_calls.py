@@ -13,15 +13,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _ANSWER_SECONDS = 10.0
-"""Maximum seconds of one call, if the patience is longer."""
+"""Maximum seconds of one call, even if the patience is longer."""
 _FAILOVER = "dfs.client.failover"
 _SETTINGS = {
     f"{_FAILOVER}.max.attempts": "2",
     f"{_FAILOVER}.sleep.base.millis": "50",
     f"{_FAILOVER}.sleep.max.millis": "200",
 }
-"""Settings that shorten the client's own retries from three minutes, because the caller retries and
-must know the reason soon.
+"""HDFS client settings that shorten the client's own retries from three minutes. The caller retries,
+and must know the reason soon.
 """
 
 
@@ -51,7 +51,7 @@ class TimedHdfsClient:
         """Returns the result of a client method, or of a function that takes the client.
 
         Raises:
-            NoAnswerError: The call timed out.
+            NoResponseError: The call timed out.
         """
         client = self._client
         try:
@@ -62,10 +62,10 @@ class TimedHdfsClient:
             raise
 
     def call_with_timeout(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Returns the result of a file method.
+        """Calls a method of a file, and returns its result.
 
         Raises:
-            NoAnswerError: The call timed out.
+            NoResponseError: The call timed out.
         """
         answer: Future[T] = Future()
 
@@ -74,7 +74,7 @@ class TimedHdfsClient:
                 answer.set_result(call(*args, **kwargs))
             except Exception as error:
                 answer.set_exception(error)
-            except BaseException as error:  # a panic
+            except BaseException as error:  # the client's native code panicked
                 answer.set_exception(RuntimeError(f"the HDFS client failed: {error}"))
 
         start_helper_thread(run, "hdfs")

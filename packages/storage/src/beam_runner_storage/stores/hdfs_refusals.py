@@ -110,7 +110,7 @@ def explain_error(error: Exception) -> HdfsErrorReason:
     if isinstance(error, OSError) and error.errno is not None:
         return HdfsErrorReason(
             text, passes=False
-        )  # an error of this machine: errors of the HDFS client have no errno
+        )  # errors of the HDFS client have no errno, so this error comes from this machine
     if isinstance(error, OSError | NoResponseError):
         return HdfsErrorReason(f"{text}; {_UNREACHABLE}", passes=True)
     return HdfsErrorReason(text, passes=True)

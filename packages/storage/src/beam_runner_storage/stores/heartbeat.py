@@ -1,4 +1,4 @@
-"""Heartbeats of the active server in its state store, and the wait of a standby server for their end.
+"""Heartbeats of the active server in its state store, and the standby server's wait for their end.
 
 Each heartbeat is an empty file with the next number, and replaces the previous file. The standby
 server compares only names, and measures with its own clock, so clocks of machines may differ. A
@@ -86,7 +86,18 @@ class ServerHeartbeat:
                 self._store.delete_files(outdated)
                 outdated = {name}
             except StoreError as error:
-                # The log reports and retries an unavailable store, so this thread needn't warn.
+                # Waits until no server sends heartbeats, and returns True; returns False after
+                # ``stopping`` is set.
+                #
+                # Without any heartbeat in the store, no server is active, and the function returns
+                # immediately.
+                # The time while this server can't reach the store doesn't count as silence.
+                #
+                # Args:
+                #     store: see `heartbeat_store`.
+                #     stopping: event that ends the wait.
+                #     silence: time without a new heartbeat in seconds.
+                #     look: pause between two requests in seconds.
                 _LOGGER.debug("Can't send a heartbeat: %s", error)
                 outdated = {*(outdated or ()), name}
             number += 1

@@ -32,7 +32,7 @@ class LogPosition:
 
     @property
     def object_name(self) -> str:
-        """Name of the object."""
+        """Name of the log entry's object in the store."""
         return f"entries/{self.epoch:08d}/{self.number:012d}"
 
     @classmethod
@@ -44,7 +44,11 @@ class LogPosition:
 
 @attrs.frozen(order=True)
 class LogBase:
-    """Copy of the database: position of the next entry, checksum of the previous entry, and checksum of the copy."""
+    """Base of the log: a copy of the database.
+
+    `place` is the position of the next entry. `chain` is the checksum of the previous entry.
+    `checksum` is the checksum of the copy.
+    """
 
     place: LogPosition
     chain: int
@@ -52,7 +56,7 @@ class LogBase:
 
     @property
     def object_name(self) -> str:
-        """Name of the object."""
+        """Name of the base's object in the store."""
         place = f"{self.place.epoch:08d}-{self.place.number:012d}"
         return f"bases/{place}-{self.chain:016x}-{self.checksum:016x}"
 
@@ -73,20 +77,20 @@ def get_claim_name(epoch: int) -> str:
 
 @attrs.frozen
 class LogEntry:
-    """Entry that one server wrote at a position; ``transactions`` is ``None`` for a seal."""
+    """Entry that a server wrote to the log; ``transactions`` is ``None`` for a seal."""
 
     writer: bytes
     before: int
     transactions: Sequence[Transaction] | None
 
     def encode_entry(self) -> bytes:
-        """Returns the contents of the object, followed by their checksum."""
+        """Returns the entry as the contents of its object, with a checksum at the end."""
         body: bytes = msgpack.packb((_FORMAT, self.writer, self.before, self.transactions))
         return body + xxhash.xxh3_64_digest(body)
 
 
 def get_chain_checksum(contents: bytes) -> int:
-    """Returns the checksum of an entry, which the next entry contains."""
+    """Returns the checksum of an encoded entry, which the next entry contains."""
     return int.from_bytes(contents[-_CHECKSUM_BYTES:], "big")
 
 

@@ -1,4 +1,4 @@
-"""The store of machines without shared storage: it contains no file, and refuses each new file."""
+"""A store for machines without shared storage: it contains no files, and refuses each new file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from beam_runner_storage.stores.ports import FileStore, MissingFileError, NoStor
 
 
 class NullStore(FileStore):
-    """Store that refuses all files; small data travels inside of replies."""
+    """Store that refuses all files. Small data travels in the workers' replies instead."""
 
     def put_file(self, name: str, source: Path) -> None:
         raise _build_error(source.stat().st_size)

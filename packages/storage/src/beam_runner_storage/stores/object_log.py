@@ -1,4 +1,4 @@
-"""A log of transactions in a store, with one object per group of waiting transactions.
+"""A log of database transactions in a store, with one object per group of waiting transactions.
 
 Only one server at a time can continue the log (ADR 0026). While the store is unavailable, added
 transactions wait without a limit, so no transaction is lost.
@@ -30,7 +30,9 @@ from beam_runner_storage.stores.takeover import compute_checksum, take_over_log
 
 _AGAIN_SECONDS = 1.0
 _LOOK_SECONDS = 10.0
-"""Maximum time (s) until unrequested transactions are persisted, and interval of the checks of an idle log."""
+"""Maximum time (s) until a transaction is persisted if no caller waits for it, and interval of the
+checks of an idle log.
+"""
 _CLOSE_SECONDS = 15.0
 _BASE_BYTES = 8 << 20
 _BASE_ENTRIES = 1000
@@ -123,7 +125,8 @@ class ObjectLog:
                 if seconds is not None and waited > seconds:
                     reason = self._away or f"no response for {waited:.0f} s"
                     raise LogUnavailable(self._neighbour, reason)
-                # Wait with a timeout, because another log of this server can fail too.
+                # Wait with a timeout, because a failure of another log of this server doesn't
+                # notify this one.
                 self._changed.wait(_AGAIN_SECONDS)
 
     def limit_waits(self, seconds: float) -> None:
@@ -150,7 +153,7 @@ class ObjectLog:
             self._changed.notify_all()
 
     def _handle_writer_crash(self, error: BaseException) -> None:
-        """Stops this server's commits, so that the next server continues: see `Ownership.failure`."""
+        """Stops this server's commits, so that the next server continues: see `StateOwnership.failure`."""
         self._ownership.record_failure(LogFailed(f"the log in {self._url} failed: {error}"))
         with self._changed:
             self._changed.notify_all()
@@ -210,8 +213,9 @@ class ObjectLog:
             self._away = ""
 
     def _is_own_entry(self, contents: bytes) -> bool:
-        """Returns True if the existing entry is this server's own, because the response to its
-        creation was lost.
+        """Returns True if the existing entry is this server's own entry.
+
+        The case occurs if the response to the entry's creation was lost.
 
         Raises:
             LogFenced: Another server wrote the entry.

@@ -31,7 +31,7 @@ retries can take one second.
 """
 _PARTS_AT_ONCE = 12
 _METADATA_SERVICES = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
-"""Hosts from which clients request credentials, if no other source has any."""
+"""Hosts of cloud metadata services, from which clients request credentials if no other source has any."""
 _FOREIGN = "the credentials in the environment belong to another store"
 _REMEDIES = {
     "AccessDenied": (
@@ -43,7 +43,7 @@ _REMEDIES = {
     "RequestTimeTooSkewed": "set the clock of this machine",
     "SignatureDoesNotMatch": _FOREIGN,
 }
-"""Fixes by error code of stores with the S3 protocol."""
+"""Fixes for the user, by error code of stores with the S3 protocol."""
 
 
 class ObjectStore(FileStore):
@@ -158,7 +158,7 @@ class ObjectStore(FileStore):
             self._delete_objects(some)
 
     def _request_range(self, name: str, start: int, end: int | None) -> GetResult:
-        """Requests a range of bytes of a file."""
+        """Requests a range of bytes of a file; a negative start counts from the end of the file."""
         if start == 0 and end is None:
             return obstore.get(self._store, name)
         if start >= 0:
@@ -174,7 +174,9 @@ class ObjectStore(FileStore):
         try:
             obstore.delete(self._store, names)
         except FileNotFoundError:
-            # The store reports neither the missing file nor whether it removed the others.
+            # The store doesn't name the missing file, and may not have removed the others. Remove
+            # each
+            # file by a separate request.
             if len(names) > 1:
                 for name in names:
                     self._delete_objects([name])

@@ -1,4 +1,4 @@
-"""Ownership of the state in a store: whether this server can still continue it."""
+"""Ownership of the server state in a store: whether this server may still write to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from beam_runner_storage.durable.logged import LogFailed
 
 
 class StateOwnership:
-    """Ownership that all logs of a server share; thread-safe.
+    """Ownership of the server state, shared by all logs of a server; thread-safe.
 
     After one log fails, none of them continues.
 
@@ -24,20 +24,20 @@ class StateOwnership:
 
     @property
     def failure(self) -> LogFailed | None:
-        """Reason why this server no longer writes; None while it does."""
+        """Reason why this server no longer writes; None if it still writes."""
         return self._failure
 
     def record_failure(self, failure: LogFailed) -> None:
-        """Stops all further writes; retains the first of several reasons."""
+        """Stops all further writes of this server, and retains the reason unless an earlier reason exists."""
         with self._lock:
             self._failure = self._failure or failure
 
     def check_ownership(self) -> None:
-        """Returns if this server still owns the state, to its knowledge.
+        """Checks that this server still owns the state, without a request to the store.
 
         Raises:
             LogFailed: Another server owns the state, or a write failed.
         """
         if self._failure is not None:
-            # Raise a copy, because several threads raise the failure.
+            # Raise a copy, because several threads can raise the same failure.
             raise type(self._failure)(str(self._failure))

@@ -1,4 +1,4 @@
-"""The interface of stores, and their errors."""
+"""The interface of file stores, and the errors of stores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam_runner_storage.errors import StorageError
 
 
 class StoreError(StorageError):
-    """Error of a store that isn't usable now or at all; the text names the store, its response and the fix."""
+    """Error of an unusable store; the message has the name of the store, its response and the fix."""
 
 
 class MissingFileError(StoreError):
@@ -22,7 +22,7 @@ class NoStoreError(StoreError):
     """Error for a file that needs a store, if no store is configured; a retry fails too.
 
     Args:
-        need: reason why the file needs a store.
+        need: text that says why the file needs a store.
     """
 
     def __init__(self, need: str) -> None:

@@ -15,7 +15,7 @@ from beam_runner_storage.stores.spec import StoreSpec
 PROBE = "probe"
 """Prefix of the files that the checks create."""
 MARK = "mark"
-"""File by which workers recognize the store of their server."""
+"""Name of the mark file, by which workers recognize the store of their server."""
 _BYTES = 1024
 _PATIENCE_SECONDS = 5.0
 _RIVALS = 8

@@ -1,4 +1,4 @@
-"""Address of a store, which the server sends to the workers. Credentials stay on each machine."""
+"""Address of a file store, which the server sends to the workers. Credentials stay on each machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORMS = {
     "hdfs": "hdfs://NAMENODE:PORT/FOLDER or hdfs://NAMESERVICE/FOLDER",
     "viewfs": "viewfs://CLUSTER/FOLDER",
 }
-"""Forms of URLs without a bucket."""
+"""Expected forms of the URLs of schemes without a bucket, for error messages."""
 _NOTHING = "none"
 PATIENCE_SECONDS = 30.0
 """Time (s) that a bundle waits for its store, before the bundle itself is retried."""
@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 30.0
 
 @attrs.frozen
 class StoreSpec:
-    """Address of a store.
+    """Address of a file store.
 
     Attributes:
         url: URL with a scheme and without a trailing slash; or the path of a folder that machines

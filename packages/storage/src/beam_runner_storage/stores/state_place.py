@@ -24,8 +24,9 @@ _LOGGER = logging.getLogger(__name__)
 class RemoteState:
     """State of successive servers, below a prefix of a store.
 
-    The first open of a log takes it over. The log of jobs is taken over first. Then a job that
-    finishes on the previous server is either still on the list, or its journal isn't removed.
+    The first `open` of a log takes the log over. The server takes over the log of jobs first. Then
+    a job that finishes on the previous server is either still on the list, or its journal isn't
+    removed.
 
     Args:
         spec: address of the prefix.
@@ -67,7 +68,7 @@ class RemoteState:
         self.jobs.limit_waits(seconds)
 
     def close(self) -> None:
-        """Persists the pending transactions; idempotent."""
+        """Staged files of clients, in a store (`beam_runner_jobservices.store.RemoteFiles`)."""
         self.journal.close()
         self.jobs.close()
         self._heartbeat.stop()

@@ -1,9 +1,9 @@
-"""Takeover of a log from its previous server, whether that server still runs or not.
+"""Takeover of a log from its previous server, even if the previous server still runs.
 
 The next server writes a seal at the position of the previous server's next entry. The store accepts
-only one of the two. If the previous server's entry is there, the next server reads it, and tries
-the seal at the following position. If the seal is there, the previous server finds it and is
-fenced.
+only one object at that position: the seal or the entry. If the previous server's entry is there,
+the next server reads it, and tries the seal at the following position. If the seal is there, the
+previous server finds it and is fenced.
 
 A busy previous server could win every time. So the next server writes a claim, for which the
 previous server checks at intervals, and then stops. Seals and claims stay, so that a server that
@@ -37,8 +37,10 @@ _PIECE = 1 << 20
 
 @attrs.frozen
 class TakeoverResult:
-    """Result of a takeover: transactions after the last base, and the first position and chain
-    checksum of this server.
+    """Result of a takeover: the restored transactions, and this server's start in the log.
+
+    `transactions` are the transactions after the last base. `place` and `chain` are the position
+    and the chain checksum of this server's first entry.
     """
 
     transactions: tuple[Transaction, ...]
@@ -47,11 +49,12 @@ class TakeoverResult:
 
 
 class _MissingObjectError(Exception):
-    """Error for a listed object that is missing, because its server has stored a newer base and removed the object."""
+    """Error for a listed object that is missing, because its server has removed it after storing a newer base."""
 
 
 def take_over_log(store: FileStore, writer: bytes, path: Path) -> TakeoverResult:
-    """Fences previous servers and reads their log; downloads the last base to ``path``, if one exists.
+    """Fences previous servers, and reads their log; downloads the last base to ``path``, if a base
+    exists.
 
     Raises:
         LogFailed: An object is damaged or missing; the log is unchanged.
