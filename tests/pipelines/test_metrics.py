@@ -63,6 +63,27 @@ def test_metrics_of_every_kind_are_exact(everywhere: Pipelines) -> None:
         assert not any("progress" in info.type for info in infos)
 
 
+class CountSetUps(beam.DoFn):
+    def setup(self) -> None:
+        Metrics.counter("test", "set_ups").inc()
+
+    def process(self, element: int) -> Iterable[int]:
+        Metrics.counter("test", "seen").inc()
+        yield element
+
+
+def test_query_of_a_program_has_its_metrics_alone(everywhere: Pipelines) -> None:
+    pipeline = everywhere.new()
+    counted = pipeline | beam.Create(range(5)) | beam.Reshuffle() | beam.ParDo(CountSetUps())
+    counted | beam.Map(str)
+    job = everywhere.job(pipeline)
+    assert job.wait() is JobState.DONE
+    found = job.result.metrics().query()
+    counters = found.pop("counters")
+    assert [(one.key.metric.name, one.committed) for one in counters] == [("seen", 5)]
+    assert not any(found.values())
+
+
 class CountAndWait(beam.DoFn):
     """DoFn that counts its elements, then waits for a file."""
 

@@ -8,7 +8,12 @@ from apache_beam.runners.portability.portable_metrics import from_monitoring_inf
 from beam_runner_model.jobs import JobMetrics, MetricCell
 from beam_runner_urns import metrics as urns
 
-from beam_runner_jobservices.metrics_answer import LEFT_OUT, MOST_BYTES, select_fitting_metrics
+from beam_runner_jobservices.metrics_answer import (
+    LEFT_OUT,
+    MOST_BYTES,
+    select_fitting_metrics,
+    select_standard_metrics,
+)
 from beam_runner_jobservices.wire.jobs import encode_metrics
 
 
@@ -56,3 +61,32 @@ def test_single_metric_above_limit_is_omitted() -> None:
     told = select_fitting_metrics(JobMetrics((large,), (large,)))
     assert [info.labels["NAME"] for info in told.committed] == [LEFT_OUT[1]]
     assert told.committed[0].payload == b"\x01"
+
+
+def series_of(name: str) -> MetricCell:
+    labels = {"STAGE": "s", "PTRANSFORM": "a step"}
+    return MetricCell(f"beam_spark:stage:{name}:v1", urns.SUM_INT64_TYPE, b"\x01", labels)
+
+
+def time_of(step: str) -> MetricCell:
+    labels = {"PTRANSFORM": step}
+    return MetricCell(urns.TOTAL_MSECS, urns.SUM_INT64_TYPE, b"\x01", labels)
+
+
+def test_standard_metrics_are_those_of_users_and_pcollections() -> None:
+    infos = (series_of("began"), user(1), time_of("a step"), count_of(1))
+    standard = select_standard_metrics(JobMetrics(infos, infos))
+    assert standard == JobMetrics((user(1), count_of(1)), (user(1), count_of(1)))
+
+
+@pytest.mark.parametrize(
+    ("urn", "kind", "payload"),
+    [
+        (urns.USER_SUM_INT64, urns.SUM_INT64_TYPE, b"\x00"),
+        (urns.USER_SUM_DOUBLE, urns.SUM_DOUBLE_TYPE, bytes(8)),
+    ],
+)
+def test_counter_without_a_commit_has_committed_zero(urn: str, kind: str, payload: bytes) -> None:
+    running = attrs.evolve(user(1), urn=urn, type=kind)
+    standard = select_standard_metrics(JobMetrics((running,), ()))
+    assert standard == JobMetrics((running,), (attrs.evolve(running, payload=payload),))

@@ -26,6 +26,7 @@ from beam_runner_jobservices.error_log import JobErrors
 from beam_runner_jobservices.errors import JobApiError, JobServicesError
 from beam_runner_jobservices.history import Entry
 from beam_runner_jobservices.job_log import LogAnswer, LogQuery
+from beam_runner_jobservices.metrics_answer import ALL_METRICS
 from beam_runner_jobservices.observation_json import SERVICE, decode_json, encode_json, make_record
 from beam_runner_jobservices.resumed_streams import NewEntries, follow_with_reconnects
 from beam_runner_jobservices.staging import (
@@ -159,9 +160,10 @@ class JobClient:
         )
 
     def metrics(self, job_id: str) -> JobMetrics:
-        """Returns the job's current metrics."""
+        """Returns the job's current metrics, including the runner's own series."""
+        request = wire.metrics_request(job_id=job_id)
         return wire.decode_metrics(
-            self._call_server(self._jobs.GetJobMetrics, wire.metrics_request(job_id=job_id))
+            self._call_server(self._jobs.GetJobMetrics, request, metadata=(ALL_METRICS,))
         )
 
     def job_times(self) -> tuple[JobTimes, ...]:

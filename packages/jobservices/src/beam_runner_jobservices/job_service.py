@@ -17,7 +17,11 @@ from beam_runner_jobservices.errors import LimitExceeded
 from beam_runner_jobservices.finished_job import FinishedJob
 from beam_runner_jobservices.history import Entry, JobHistory
 from beam_runner_jobservices.job import Job
-from beam_runner_jobservices.metrics_answer import select_fitting_metrics
+from beam_runner_jobservices.metrics_answer import (
+    ALL_METRICS,
+    select_fitting_metrics,
+    select_standard_metrics,
+)
 from beam_runner_jobservices.preparations import ClientConnection, Preparations
 from beam_runner_jobservices.registry import JobRegistry
 from beam_runner_jobservices.wire import jobs as wire
@@ -77,9 +81,10 @@ class JobService(JobServicer):
 
     @answer_errors
     def GetJobMetrics(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.encode_metrics(
-            select_fitting_metrics(self._registry.get_job(request.job_id).metrics())
-        )
+        metrics = self._registry.get_job(request.job_id).metrics()
+        if ALL_METRICS not in context.invocation_metadata():
+            metrics = select_standard_metrics(metrics)
+        return wire.encode_metrics(select_fitting_metrics(metrics))
 
     @answer_errors
     def DescribePipelineOptions(self, request: Any, context: grpc.ServicerContext) -> Any:

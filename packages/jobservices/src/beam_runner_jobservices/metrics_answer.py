@@ -1,11 +1,15 @@
-"""The limit of metrics in one answer, because clients refuse answers above 4 MiB.
+"""The metrics in one answer of the Job API: those that the caller wants, within the limit of clients.
 
-The Job API has no pages for metrics. The server leaves out the metrics that don't fit, and a
-counter reports their number.
+Beam's SDKs list every metric of a transform beside the user's metrics. So an answer contains the
+runner's own series only if the call's metadata requests them.
+
+Clients refuse answers above 4 MiB, and the Job API has no pages for metrics. The server leaves out
+the metrics that don't fit, and a counter reports their number.
 """
 
 from __future__ import annotations
 
+import attrs
 from beam_runner_model.jobs import JobMetrics, MetricCell
 from beam_runner_model.varints import encode_varint
 from beam_runner_urns import metrics as urns
@@ -13,9 +17,32 @@ from beam_runner_urns import metrics as urns
 MOST_BYTES = 4 << 20
 LEFT_OUT = ("beam_runner", "metrics_left_out_of_this_answer")
 """The namespace and name of the counter of omitted metrics. The counter is missing if nothing was omitted."""
+ALL_METRICS = ("beam-runner-metrics", "all")
+"""The metadata of a call that requests the runner's own series, too. Other servers ignore it."""
 _FIELD_BYTES = 4
 """The size in bytes of a field header (number and length) for content of up to 2 MiB."""
 _USER = "beam:metric:user:"
+_COUNTERS = frozenset({urns.USER_SUM_INT64, urns.USER_SUM_DOUBLE})
+_ZEROS = {urns.SUM_INT64_TYPE: encode_varint(0), urns.SUM_DOUBLE_TYPE: bytes(8)}
+
+
+def select_standard_metrics(metrics: JobMetrics) -> JobMetrics:
+    """Returns the metrics for clients that don't request all of them.
+
+    These are the metrics of users and of PCollections. A counter without a committed value gets the
+    committed value 0, because programs add the committed values of all counters.
+    """
+    attempted, committed = (
+        tuple(filter(_is_standard_metric, infos))
+        for infos in (metrics.attempted, metrics.committed)
+    )
+    known = set(map(_get_metric_identity, committed))
+    missing = (
+        attrs.evolve(info, payload=_ZEROS[info.type])
+        for info in attempted
+        if info.urn in _COUNTERS and _get_metric_identity(info) not in known
+    )
+    return JobMetrics(attempted, (*committed, *missing))
 
 
 def select_fitting_metrics(metrics: JobMetrics, most: int = MOST_BYTES) -> JobMetrics:
@@ -48,6 +75,10 @@ def select_fitting_metrics(metrics: JobMetrics, most: int = MOST_BYTES) -> JobMe
 def _get_metric_identity(info: MetricCell) -> tuple[str, frozenset[tuple[str, str]]]:
     """Returns the subject of a metric, the same for its committed and attempted values."""
     return info.urn, frozenset(info.labels.items())
+
+
+def _is_standard_metric(info: MetricCell) -> bool:
+    return info.urn.startswith(_USER) or info.urn in (urns.ELEMENT_COUNT, urns.SAMPLED_BYTE_SIZE)
 
 
 def _is_system_metric(key: object) -> bool:

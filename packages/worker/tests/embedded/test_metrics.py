@@ -49,6 +49,33 @@ class Measure(beam.DoFn):
         yield element
 
 
+class CountSetUps(beam.DoFn):
+    def setup(self) -> None:
+        Metrics.counter("space", "set_ups").inc()
+        Metrics.counter("space", "both").inc()
+
+    def process(self, element: bytes) -> None:
+        Metrics.counter("space", "both").inc()
+
+
+def test_counter_of_setup_alone_is_not_reported() -> None:
+    pipeline = beam.Pipeline()
+    pipeline | beam.Impulse() | beam.ParDo(CountSetUps())
+    plan = Plan(pipeline)
+    (planned,) = plan.stages
+    harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
+    stage = harness.stage(planned.spec, Views(None, planned))
+    for _ in range(2):
+        result = stage.process_bundle("b", [ElementChunk(1, IMPULSE)], {})
+        counters = {
+            dict(info.labels)["NAME"]: value_of(info)
+            for info in result.metrics
+            if dict(info.labels).get("NAMESPACE") == "space"
+        }
+        assert counters == {"both": 1}
+    harness.close()
+
+
 def test_user_metrics_cover_one_bundle() -> None:
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Impulse() | beam.FlatMap(lambda _: range(1, 5))

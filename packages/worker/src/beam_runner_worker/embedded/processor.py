@@ -83,6 +83,8 @@ class StageProcessor(BundleProcessor):
             self.running = op
             op.setup(self.data_sampler)
             self._are_set_up.append(op)
+            # Metrics of `setup` belong to no bundle. Beam's own harness drops them.
+            op.metrics_container.metrics.clear()
         self.running = None
 
     def set_user_state(self, user_state: UserState | None) -> None:
