@@ -9,10 +9,11 @@ from beam_runner_model.jobs import JobMetrics, MetricCell
 from beam_runner_urns import metrics as urns
 
 from beam_runner_jobservices.metrics_answer import (
+    ALL_METRICS,
     LEFT_OUT,
     MOST_BYTES,
     select_fitting_metrics,
-    select_standard_metrics,
+    select_requested_metrics,
 )
 from beam_runner_jobservices.wire.jobs import encode_metrics
 
@@ -73,10 +74,26 @@ def time_of(step: str) -> MetricCell:
     return MetricCell(urns.TOTAL_MSECS, urns.SUM_INT64_TYPE, b"\x01", labels)
 
 
-def test_standard_metrics_are_those_of_users_and_pcollections() -> None:
+PYTHON = ("user-agent", "grpc-python/1.76.0 grpc-c/51.0.0")
+GO = ("user-agent", "grpc-go/1.70.0")
+
+
+@pytest.mark.parametrize(
+    ("agent", "expected"),
+    [(PYTHON, (user(1),)), (GO, (user(1), time_of("a step"), count_of(1)))],
+)
+def test_client_without_request_for_all_metrics_gets_those_that_its_sdk_separates(
+    agent: tuple[str, str], expected: tuple[MetricCell, ...]
+) -> None:
     infos = (series_of("began"), user(1), time_of("a step"), count_of(1))
-    standard = select_standard_metrics(JobMetrics(infos, infos))
-    assert standard == JobMetrics((user(1), count_of(1)), (user(1), count_of(1)))
+    assert select_requested_metrics(JobMetrics(infos, infos), [agent]) == JobMetrics(
+        expected, expected
+    )
+
+
+def test_client_that_requests_all_metrics_gets_the_series() -> None:
+    metrics = JobMetrics((series_of("began"), user(1)), ())
+    assert select_requested_metrics(metrics, [PYTHON, ALL_METRICS]) is metrics
 
 
 @pytest.mark.parametrize(
@@ -88,5 +105,5 @@ def test_standard_metrics_are_those_of_users_and_pcollections() -> None:
 )
 def test_counter_without_a_commit_has_committed_zero(urn: str, kind: str, payload: bytes) -> None:
     running = attrs.evolve(user(1), urn=urn, type=kind)
-    standard = select_standard_metrics(JobMetrics((running,), ()))
+    standard = select_requested_metrics(JobMetrics((running,), ()), [PYTHON])
     assert standard == JobMetrics((running,), (attrs.evolve(running, payload=payload),))

@@ -18,9 +18,8 @@ from beam_runner_jobservices.finished_job import FinishedJob
 from beam_runner_jobservices.history import Entry, JobHistory
 from beam_runner_jobservices.job import Job
 from beam_runner_jobservices.metrics_answer import (
-    ALL_METRICS,
     select_fitting_metrics,
-    select_standard_metrics,
+    select_requested_metrics,
 )
 from beam_runner_jobservices.preparations import ClientConnection, Preparations
 from beam_runner_jobservices.registry import JobRegistry
@@ -82,9 +81,8 @@ class JobService(JobServicer):
     @answer_errors
     def GetJobMetrics(self, request: Any, context: grpc.ServicerContext) -> Any:
         metrics = self._registry.get_job(request.job_id).metrics()
-        if ALL_METRICS not in context.invocation_metadata():
-            metrics = select_standard_metrics(metrics)
-        return wire.encode_metrics(select_fitting_metrics(metrics))
+        requested = select_requested_metrics(metrics, context.invocation_metadata())
+        return wire.encode_metrics(select_fitting_metrics(requested))
 
     @answer_errors
     def DescribePipelineOptions(self, request: Any, context: grpc.ServicerContext) -> Any:

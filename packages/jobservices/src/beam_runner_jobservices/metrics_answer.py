@@ -1,13 +1,16 @@
-"""The metrics in one answer of the Job API: those that the caller wants, within the limit of clients.
+"""The metrics in one answer of the Job API: those that the caller shows, within the limit of clients.
 
-Beam's SDKs list every metric of a transform beside the user's metrics. So an answer contains the
-runner's own series only if the call's metadata requests them.
+Only a call with `ALL_METRICS` gets the runner's own series. The query of Python's SDK lists every
+metric beside the user's metrics, so Python clients get the user's metrics alone. Other SDKs separate
+Beam's metrics, such as element counts, and get them, too.
 
 Clients refuse answers above 4 MiB, and the Job API has no pages for metrics. The server leaves out
 the metrics that don't fit, and a counter reports their number.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import attrs
 from beam_runner_model.jobs import JobMetrics, MetricCell
@@ -21,19 +24,26 @@ ALL_METRICS = ("beam-runner-metrics", "all")
 """The metadata of a call that requests the runner's own series, too. Other servers ignore it."""
 _FIELD_BYTES = 4
 """The size in bytes of a field header (number and length) for content of up to 2 MiB."""
+_BEAM = "beam:metric:"
 _USER = "beam:metric:user:"
 _COUNTERS = frozenset({urns.USER_SUM_INT64, urns.USER_SUM_DOUBLE})
 _ZEROS = {urns.SUM_INT64_TYPE: encode_varint(0), urns.SUM_DOUBLE_TYPE: bytes(8)}
 
 
-def select_standard_metrics(metrics: JobMetrics) -> JobMetrics:
-    """Returns the metrics for clients that don't request all of them.
+def select_requested_metrics(
+    metrics: JobMetrics, metadata: Collection[tuple[str, str | bytes]]
+) -> JobMetrics:
+    """Returns the metrics that a call with this metadata gets.
 
-    These are the metrics of users and of PCollections. A counter without a committed value gets the
-    committed value 0, because programs add the committed values of all counters.
+    Without `ALL_METRICS`, a user's counter without a committed value gets the committed value 0,
+    because programs add the committed values of all counters.
     """
+    if ALL_METRICS in metadata:
+        return metrics
+    agents = [str(value) for name, value in metadata if name == "user-agent"]
+    prefix = _USER if any("grpc-python" in agent for agent in agents) else _BEAM
     attempted, committed = (
-        tuple(filter(_is_standard_metric, infos))
+        tuple(info for info in infos if info.urn.startswith(prefix))
         for infos in (metrics.attempted, metrics.committed)
     )
     known = set(map(_get_metric_identity, committed))
@@ -75,10 +85,6 @@ def select_fitting_metrics(metrics: JobMetrics, most: int = MOST_BYTES) -> JobMe
 def _get_metric_identity(info: MetricCell) -> tuple[str, frozenset[tuple[str, str]]]:
     """Returns the subject of a metric, the same for its committed and attempted values."""
     return info.urn, frozenset(info.labels.items())
-
-
-def _is_standard_metric(info: MetricCell) -> bool:
-    return info.urn.startswith(_USER) or info.urn in (urns.ELEMENT_COUNT, urns.SAMPLED_BYTE_SIZE)
 
 
 def _is_system_metric(key: object) -> bool:
