@@ -49,7 +49,8 @@ def test_program_reports_start_and_end_of_job(embedded: Pipelines, tmp_path: Pat
 
 def test_program_prints_lines_of_user_code_with_step(embedded: Pipelines, tmp_path: Path) -> None:
     program = start(tmp_path, embedded.address, "0.25")
-    printed, _ = program.communicate(timeout=SECONDS)
+    printed, shown = program.communicate(timeout=SECONDS)
+    assert program.returncode == 0, shown
     assert printed == "[Sleep] slept 0.25\n"
 
 
