@@ -21,9 +21,9 @@ class JobAdmission:
         self._began: dict[str, float] = {}
 
     def try_start_job(self, job: str, now: float) -> bool:
-        """Returns whether a job can start now, and records its start.
+        """Starts a waiting job if it can start now; returns whether the job has started.
 
-        A job that can't start keeps its position in the queue and must ask again.
+        A job that can't start keeps its position in the queue, and its caller must try again.
         """
         if job not in self._began:
             self._waiting.setdefault(job)

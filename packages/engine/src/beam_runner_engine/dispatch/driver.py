@@ -28,8 +28,9 @@ Entry = TypeVar("Entry")
 
 
 class JobDriver(Generic[Entry]):
-    """Driver of a job through its host. Times are processing times in ms. `has_ended` is True after
-    the job ended.
+    """Driver of a job, which applies events and executes commands through a `Host`.
+
+    Times are processing times in ms. `has_ended` is True after the job ended.
     """
 
     def __init__(self, host: Host[Entry]) -> None:
@@ -38,8 +39,8 @@ class JobDriver(Generic[Entry]):
         self._told: Timestamp = 0
 
     def compute_wake_delay(self, now: Timestamp) -> Duration | None:
-        """Returns the time (ms) until the next `happened` call is needed without new entries, or
-        None if none is needed.
+        """Returns the time (ms) until `record_entries` must be called even without new entries; None
+        if no wake-up is pending.
         """
         wake = self._host.next_wake
         return None if wake is None else max(0, wake - now)
@@ -76,8 +77,9 @@ class JobDriver(Generic[Entry]):
                 case FinishJob() | FailJob():
                     self.has_ended = True
                 case _:
-                    # The host releases data and state when it records events, and callers with a
-                    # clock use `time_until_wake`.
+                    # Other commands need no action: the host releases data and state when it
+                    # records
+                    # events, and callers with a clock use `compute_wake_delay`.
                     pass
         if opened:
             self._host.open(tuple(opened.values()))

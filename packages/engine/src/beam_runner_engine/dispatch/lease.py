@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class SchedulerLease:
-    """Lease on the scheduler, with limits on when a new loop can start.
+    """Lease on a job's scheduler, with limits on when a new scheduler loop can start.
 
     Times are seconds on any monotonic clock. A loop that has too much work for one slot is
     "outgrown", and returns the scheduler. If this happens within `outgrown_pause` seconds of the
@@ -25,7 +25,7 @@ class SchedulerLease:
         self._began = 0.0
 
     def can_start_loop(self, now: float) -> bool:
-        """Returns whether no pause after an earlier loop is in effect."""
+        """Returns whether a new loop may start, because the pauses after earlier loops have ended."""
         return now >= self._not_before
 
     def begin_lease(self, now: float) -> None:
@@ -35,7 +35,7 @@ class SchedulerLease:
         self._began = now
 
     def is_held_by(self, loop: int) -> bool:
-        """Returns whether this loop holds the lease. False for a loop that was considered lost."""
+        """Returns whether this loop holds the lease; False for a loop that the host considers lost."""
         return self.is_out and loop == self.number
 
     def end_lease(self) -> None:

@@ -1,4 +1,4 @@
-"""Number of bundles that can run at once, and number of slots that a job should have.
+"""Number of bundles that can run at the same time, and number of slots that a job should have.
 
 The number equals the number of cores, plus one for each bundle that is blocked in user code, up to
 a limit. A slow call in user code therefore doesn't stop unrelated work. If all user code shares one

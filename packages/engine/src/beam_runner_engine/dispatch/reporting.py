@@ -16,7 +16,7 @@ class ReportTiming:
     output reports from `soonest` on. A bundle that is busy or has no output reports from `latest`
     on, because each checkpoint has a cost. `turn` is the minimum duration of a bundle on a busy
     machine. If the bundle still runs after a report, the split failed. The next report then comes
-    after `soonest`, and this pause doubles up to `latest`.
+    after `soonest`, and this pause doubles with each report up to `latest`.
     """
 
     def __init__(self, soonest: Duration, latest: Duration, turn: float) -> None:
@@ -37,8 +37,9 @@ class ReportTiming:
         return True
 
     def should_send_report(self, ran: float, turn: float, *, lingers: bool) -> bool:
-        """Returns whether to send the report. `lingers` means that the bundle waits and has
-        uncommitted output.
+        """Returns whether to send a progress report of the bundle now.
+
+        `lingers` means that the bundle waits and has uncommitted output.
         """
         told = lingers or self._is_report_overdue(ran, turn)
         self._again = ran + self._pause

@@ -1,5 +1,5 @@
-"""Limits of the scheduler loop in one slot, which runs small bundles faster than sending them to
-other slots.
+"""Limits of the scheduler loop in one slot. The loop runs small bundles faster than other slots could,
+because the server need not send them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Queue of bundles that wait for a slot.
 
 Bundles run in order of arrival, but bundles of sources run after other bundles that arrive shortly
-later. The output of a source is thus processed before the source emits more, and sources still get
-their turn.
+later. The output of a source is thus processed before the source emits more, and no source waits
+without limit.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Selection of sources that must yield their slot to waiting bundles. Otherwise, a source runs
-while it has data.
+"""Selection of sources that must yield their slots to waiting bundles.
+
+Otherwise, a source would run as long as it has data.
 """
 
 from __future__ import annotations

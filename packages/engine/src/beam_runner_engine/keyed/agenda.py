@@ -22,7 +22,7 @@ Entry: TypeAlias = tuple[Timestamp, Reference]
 
 
 class Agenda:
-    """Set of entries, each with a time (ms) and a reference, ordered by time and then by reference."""
+    """Ordered set of entries, each with a time (ms) and a reference, sorted by time and then by reference."""
 
     def __init__(self, cells: TentativeCells, name: str) -> None:
         self._cells = cells
@@ -31,7 +31,7 @@ class Agenda:
         self._heap: list[Entry] = []
         self._gone: set[Entry] = set()
         self._read: set[Entry] = set()
-        """Stored entries that are also in the heap, because the bundle passed over them."""
+        """Stored entries that are also in the heap, because the bundle skipped them."""
         self._passed: list[Entry] = []
         self._stored: Iterator[tuple[bytes, Sequence[Any]]] = cells.scan_subkeys(self._cell)
         self._next_stored: Entry | None = None
@@ -66,7 +66,7 @@ class Agenda:
             self._read.discard(entry)
 
     def hide_earliest_entry(self, time: Timestamp, reference: Reference) -> None:
-        """Hides an entry, which must be the earliest entry, until the next call of `restore_skipped`."""
+        """Hides an entry, which must be the earliest entry, until the next `restore_hidden_entries` call."""
         entry = (time, reference)
         while self._heap and self._heap[0] == entry:
             heapq.heappop(self._heap)
@@ -75,7 +75,7 @@ class Agenda:
         self._passed.append(entry)
 
     def restore_hidden_entries(self) -> None:
-        """Restores the entries that `skip` hid."""
+        """Restores the entries that `hide_earliest_entry` hid."""
         for entry in self._passed:
             heapq.heappush(self._heap, entry)
         self._passed.clear()

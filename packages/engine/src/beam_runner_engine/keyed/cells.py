@@ -1,6 +1,6 @@
 """Cells, in which all keyed state is stored, and deltas, which describe changes to cells.
 
-A cell is an ordered map from subkeys to lists of values. Every kind of state fits this shape: a bag
+A cell is an ordered map from subkeys to lists of values. Every kind of state fits this form: a bag
 has one subkey, a set has no values, and an ordered list uses its sort keys as subkeys. A store
 therefore needs to support cells only. The engine returns changes as deltas, so the cost of a bundle
 depends on its changes and not on the size of the state.

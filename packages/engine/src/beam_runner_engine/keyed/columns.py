@@ -33,7 +33,7 @@ def append_cells(
     windows: Sequence[bytes],
     column: Sequence[Any],
 ) -> None:
-    """Appends the entries of a column to `kept`, in one list per window and key."""
+    """Appends the entries of a column to the lists in `kept`, by window and then by key."""
     if not windows:
         return
     first = windows[0]

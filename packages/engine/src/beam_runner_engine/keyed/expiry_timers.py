@@ -3,8 +3,8 @@
 Before the state of an expired window is released, all pending timers of the window fire. Timers
 that these timers set also fire. A chain consists of a timer that fires past the end of its window,
 a timer that the first timer sets, and so on. To stop loops, each timer family occurs at most once
-in a chain. If the input has ended without a drain, a processing-time timer starts a new chain,
-because bounded input must run all its processing-time timers.
+in a chain. Exception: if the input has ended without a drain, a processing-time timer starts a new
+chain, because bounded input must run all its processing-time timers.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class WindowFiring:
         self._combine = get_reducer(strategy.timestamp_combiner)
 
     def get_trigger_time(self, window: OpenWindow) -> TriggerTime:
-        """Returns the current time as the window's trigger sees it."""
+        """Returns the watermark and processing-time state of a window, in the form that triggers use."""
         now = self.now
         return TriggerTime(now.watermark > window.max_timestamp, now.processing_time)
 

@@ -43,8 +43,8 @@ class TriggeredGrouper:
     """Grouper of one shard's elements by key and window, for one bundle.
 
     The grouper reads the state of keys only if they have elements or due windows. All elements of a
-    `process` call arrive together, and triggers are evaluated after all of them. The host's choice
-    of batches is therefore visible to users.
+    `process_elements` call arrive together, and triggers are evaluated after all of them. The
+    host's choice of batches is therefore visible to users.
 
     Raises:
         ValueError: If only the SDK can merge the windows and `merger` is None.
@@ -298,7 +298,8 @@ class TriggeredGrouper:
         if window.finished:
             return None
         if window.timestamp is not None:
-            # A timestamp can be after the end of its window, see `compute_hold_time` in `windowed_values`.
+            # A timestamp can be after the end of its window, see
+            # `windowed_values.compute_hold_time`.
             return min(window.timestamp, window.max_timestamp)
         if not window.ended and (window.fresh or self._awaits_end):
             return window.max_timestamp

@@ -1,4 +1,4 @@
-"""Groups: the panes that grouping by key and window emits."""
+"""Groups of values by key and window, in the form of the panes that fire."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class WindowPanes(Sequence[WindowPane]):
         return len(self.keys)
 
     def __iter__(self) -> Iterator[WindowPane]:
-        # `Group._make` is written in Python and takes twice as long.
+        # `WindowPane._make` is Python code, and takes twice as long as `tuple.__new__`.
         return map(
             partial(tuple.__new__, WindowPane),
             zip(self.keys, self.windows, self.timestamps, self.panes, self.values, strict=True),

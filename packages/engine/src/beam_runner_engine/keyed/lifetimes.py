@@ -75,9 +75,7 @@ class WindowLifetimes:
         return None if self._matters else self.compute_expiry_time(encode_window(GLOBAL_WINDOW))
 
     def has_silently_ended(self, watermark: Timestamp) -> bool:
-        """Returns whether the watermark has passed the end of the global window without an expiry
-        callback.
-        """
+        """Returns whether the global window has ended without an expiry callback."""
         end = self.get_silent_end_time()
         return end is not None and watermark > end
 

@@ -2,7 +2,7 @@
 
 A new element can merge any windows of its key, so the record holds all of them. When windows merge,
 their values stay in their bag cells, and the merged window records the addresses of these cells.
-`session_windows` handles sessions, which the engine merges without an SDK.
+`session_windows` handles session windows, which the engine merges without an SDK.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class MergingWindowTable(ABC):
         """
 
     def remove_window_before_extension(self, window: OpenWindow) -> None:
-        """Removes a window before the window grows; the caller must call `add_to_extended_window` afterwards."""
+        """Removes a window before the window grows; the caller must call `add_extended_window` afterwards."""
         self._leave(window)
         self._keys[window.key].remove_window(window)
 

@@ -1,4 +1,4 @@
-"""Current times of keyed work, as the scheduler provides them."""
+"""Current watermarks and processing time for keyed work, as the scheduler provides them."""
 
 from __future__ import annotations
 

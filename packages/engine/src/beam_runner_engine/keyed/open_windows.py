@@ -3,9 +3,9 @@
 | event | trigger evaluated | fires if | timing of the pane |
 |---|---|---|---|
 | elements arrive | yes | the trigger is ready | early before the window's end, later on time if held |
-| the watermark passes the end | yes | ready, and new elements or `FIRE_ALWAYS` | on time |
+| the watermark passes the end | yes | ready, and new elements or on-time behavior `FIRE_ALWAYS` | on time |
 | processing time advances | yes | ready, and new elements | as for elements |
-| the window closes | no | new elements or `EMIT_ALWAYS` | on time if held |
+| the window closes | no | new elements or closing behavior `EMIT_ALWAYS` | on time if held |
 
 A pane is *held* if it contains a pending element that arrived on time. A pane is late if the end of
 the window has passed and the pane is not held or follows a pane that is not early. If the end and
@@ -97,7 +97,7 @@ class OpenWindow:
         return _read_stored_values(self)
 
     def restore_attributes(self, kept: Sequence[Any]) -> None:
-        """Restores the attributes that `stored_values` returned."""
+        """Restores the attributes from the result of `list_stored_attributes`."""
         for name, value in zip(_STORED_NAMES, kept, strict=True):
             setattr(self, name, value)
 

@@ -20,9 +20,10 @@ class WindowMerger(Protocol):
     ) -> Sequence[Mapping[Window, Window]]:
         """Returns, for each key, a mapping from each of the key's windows to its merged window.
 
-        One call covers many keys, because each call can be a round trip to the SDK. Each collection
-        contains no duplicates, because Beam's `WindowFn.merge` removes merged windows from a list.
-        The result can omit windows that don't merge. The result must be deterministic.
+        One call covers many keys, because each call can be a round trip to the SDK. The collection
+        of a key's windows contains no duplicates, because Beam's `WindowFn.merge` removes merged
+        windows from a list. The result can omit windows that don't merge. The result must be
+        deterministic.
         """
 
 
@@ -51,8 +52,8 @@ class BulkGrouper(Protocol):
     def build_groups(self) -> Iterable[WindowPane]:
         """Returns one group for each key and window, in any order, with values in order of arrival.
 
-        The timestamp combiner of the strategy computes the group's timestamp. The window is the
-        merged window if windows merge. The pane is `ONLY_FIRING`.
+        The timestamp combiner of the strategy computes the group's timestamp. If windows merge, the
+        group has the merged window. The pane is `ONLY_FIRING`.
         """
 
 

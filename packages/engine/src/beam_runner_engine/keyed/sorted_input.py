@@ -25,7 +25,8 @@ class SortedInputBuffer:
 
     Elements are due when the watermark passes their timestamp plus the allowed lateness, because an
     earlier element can arrive until then. If this time is after the expiry of the window, elements
-    are due at the expiry. `expiry` returns the last time (ms) at which an encoded window is open.
+    are due at the expiry. The function `expiry` returns the last time (ms) at which an encoded
+    window is open.
     """
 
     def __init__(

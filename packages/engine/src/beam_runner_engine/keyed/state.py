@@ -16,7 +16,7 @@ from beam_runner_engine.keyed.tentative import TentativeCells
 
 
 class State:
-    """View of one cell. The kinds of state use different subkeys."""
+    """User state of one key and window, as a view of one cell. The kinds of state use different subkeys."""
 
     __slots__ = ("_cell", "_cells")
 

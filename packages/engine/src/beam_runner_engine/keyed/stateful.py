@@ -3,28 +3,29 @@
 The host runs user code. The shard returns the next work, and receives the user code's changes to
 state and timers::
 
-    admitted = shard.admit(keys, windows, timestamps, values, now)
-    ...  # User code processes the admitted elements with shard.state() and shard.set_timer().
-    while (due := shard.take_next_due(now)) is not None:
+    admitted = shard.admit_elements(keys, windows, timestamps, values, now)
+    ...  # User code processes the admitted elements with shard.get_state() and shard.set_timer().
+    while (due := shard.take_next_work(now)) is not None:
         ...  # User code runs the timer, the sorted elements or the window's expiration.
-    commit = shard.commit()
+    commit = shard.finish_bundle()
 
 These kinds of work become due, in this order:
 
 - Sorted elements: after the watermark has passed their timestamp plus lateness. Ordered by time.
-- Event-time timers: after the watermark has passed their time. Ordered by time, including new timers.
+- Event-time timers: after the watermark has passed their time. Ordered by time, including new
+  timers.
 - Window expirations: after the watermark has passed the expiry. Ordered by time.
 - Processing-time timers: after processing time has reached their time. Ordered by time.
 
-A watermark passes a time when it exceeds the time, see `get_passing_watermark`. Windows expire in event
-time only. Before a window expires, all its pending timers fire, including later timers and
+A watermark passes a time when it exceeds the time, see `get_passing_watermark`. Windows expire in
+event time only. Before a window expires, all its pending timers fire, including later timers and
 processing-time timers. Bounded input and drains therefore lose no timers and don't wait for
-processing time. `expiry_timers` specifies the rules. In a drain, the global window ends at the end of the
-input, because event-time timers that set themselves would otherwise continue up to the maximum
-timestamp.
+processing time. `expiry_timers` specifies the rules. In a drain, the global window ends at the end
+of the input, because event-time timers that set themselves would otherwise continue up to the
+maximum timestamp.
 
 The order applies to each key and window. User code for one key and window can't change the work of
-another. Therefore, the first work of each key and window can run together.
+another key and window. Therefore, the first work of each key and window can run together.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ from beam_runner_engine.keyed.timers import Timer, TimerTable
 AnyState = TypeVar("AnyState", bound=State)
 
 _MAX_SKIPPED_PER_ITEM = 10
-"""Maximum number of entries to pass over per returned entry, if passing over is cheaper than
-another turn.
+"""Maximum number of agenda entries to skip per returned entry, if skipping is cheaper than another
+call.
 """
 
 
@@ -186,7 +187,7 @@ class StatefulShard:
 
         A timer for a time after the expiry of its window fires when the window expires, and its
         hold is limited to the expiry. A timer that would repeat a family in a chain of timers past
-        the window's end is ignored, see `endings`.
+        the window's end is ignored, see `expiry_timers`.
 
         Raises:
             ValueError: If the window is expiring, so that the timer could never fire.
@@ -323,8 +324,9 @@ class StatefulShard:
                 return self._fire_timer(
                     timer, at_end=self._lifetimes.has_silently_ended(now.watermark)
                 )
-            # A timer after the end of its window gets here only in the global window without an
-            # expiration callback.
+            # Only in the global window without an expiration callback can a timer after the end of
+            # its
+            # window become due as a normal timer.
             expiry = self._lifetimes.compute_expiry_time(timer.window)
             drained = now.draining and _has_input_ended(now) and expiry >= END_OF_GLOBAL_WINDOW
             return self._fire_timer(timer, at_end=drained or timer.fire_time > expiry)

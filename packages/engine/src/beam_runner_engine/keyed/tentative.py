@@ -33,8 +33,9 @@ class _DeltaDraft:
 
 
 class TentativeCells:
-    """Cells of a store with uncommitted changes. `deltas` returns the changes; the store is never
-    written.
+    """Cells of a store with uncommitted changes.
+
+    `list_deltas` returns the changes; the object never writes to the store.
     """
 
     def __init__(self, store: CellStore) -> None:

@@ -66,8 +66,8 @@ class Timer:
 class TimerTable:
     """Timers of a shard's keys. Timers are read when user code accesses them or when they are due.
 
-    Changes stay in memory until `save`. Most timers of bounded input fire in the bundle that sets
-    them, and are therefore never encoded.
+    Changes stay in memory until `save_timers`. Most timers of bounded input fire in the bundle that
+    sets them, and are therefore never encoded.
     """
 
     def __init__(

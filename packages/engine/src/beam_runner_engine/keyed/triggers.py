@@ -1,18 +1,18 @@
 """State machines of simple triggers; the states are immutable plain values.
 
-All machines implement the protocol `TriggerMachine`, and `composite_triggers` combines them. An `TriggerTime`
-holds everything that a trigger knows about time. The members of a machine:
+All machines implement the protocol `TriggerMachine`, and `composite_triggers` combines them. A
+`TriggerTime` holds everything that a trigger knows about time. The members of a machine:
 
 - `initial`: the state before the first element.
-- `add(state, count, at)`: returns the state after `count` more elements.
-- `ready(state, at)`: returns whether the trigger fires now.
-- `fire(state, at)`: returns the state after a firing, and whether the trigger is finished.
-- `merge(states, at)`: returns the state of a merged window, from the states of the windows that
-  merge.
-- `reopened(at)`: returns the state, in a tuple, if the trigger was finished in windows that merge;
-  None if the trigger stays finished. A trigger that never finishes returns a state.
-- `wake(state)`: returns the next processing time (ms) at which the trigger can become ready; None
-  if there is no such time.
+- `add_elements(state, count, at)`: returns the state after `count` more elements.
+- `is_ready(state, at)`: returns whether the trigger fires now.
+- `fire_trigger(state, at)`: returns the state after a firing, and whether the trigger is finished.
+- `merge_states(states, at)`: returns the state of a merged window, from the states of the windows
+  that merge.
+- `reopen_trigger(at)`: returns the state, in a tuple, if the trigger was finished in windows that
+  merge; None if the trigger stays finished. A trigger that never finishes returns a state.
+- `get_next_wake(state)`: returns the next processing time (ms) at which the trigger can become
+  ready; None if no such time exists.
 - `watches_end`: whether the trigger can become ready at the end of the window.
 """
 
@@ -63,7 +63,7 @@ STATELESS_READINESS: dict[type, tuple[bool, bool]] = {
     AfterSynchronizedProcessingTime: (True, True),
     Never: (False, False),
 }
-"""Readiness of each stateless trigger before and after the end of the window."""
+"""Whether each stateless trigger is ready before the end of the window, and after it."""
 
 
 class StatelessTriggerMachine:

@@ -35,7 +35,7 @@ class WindowFactory:
         return self._decode_with_cache(data)[0]
 
     def open_window(self, key: bytes, data: bytes) -> OpenWindow:
-        """Returns a new open window of a key, without elements."""
+        """Returns a new open window of a key, which has no elements yet."""
         window, closes = self._decode_with_cache(data)
         return OpenWindow(key, window, data, closes, self._initial)
 

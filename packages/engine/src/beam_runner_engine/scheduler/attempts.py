@@ -17,7 +17,7 @@ from beam_runner_engine.scheduler.wakeups import set_wakes
 
 
 def open_bundle(state: SchedulerState, stage: StageState, opening: BundleOpening) -> Bundle:
-    """Opens a bundle for work that was taken from the queues, and returns its first attempt."""
+    """Opens a bundle for work that the caller took from the queues, and returns its first attempt."""
     draining = state.phase is Phase.DRAINING
     truncate = draining and stage.spec.splittable
     side_inputs, views = create_views(state, stage, opening.work)
@@ -87,8 +87,10 @@ def restart_attempts(state: SchedulerState) -> None:
 
 
 def build_inputs(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
-    """Yields the inputs of a bundle for the host: work on the same piece with the same estimator
-    state is joined, with the union of its windows.
+    """Yields the inputs of a bundle for the host.
+
+    Work on the same piece with the same estimator state becomes one input, with the union of the
+    windows.
     """
     joined: dict[int, list[Work]] = {}
     for item in work:

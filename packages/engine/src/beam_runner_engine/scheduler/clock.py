@@ -1,4 +1,4 @@
-"""Processing time, which advances only by `Tick` events and wakes due work."""
+"""Processing time of the scheduler, which advances only by `Tick` events and starts work that is due."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam_runner_engine.scheduler.state import BUNDLE, RETRY, SHARD, SchedulerSt
 
 
 def advance_clock(state: SchedulerState, now: Timestamp) -> None:
-    """Advances processing time to `now` (ms) and wakes all due work. An earlier time is ignored."""
+    """Advances processing time to `now` (ms), and starts all work that is due; ignores an earlier time."""
     if now <= state.now:
         return
     state.now = now

@@ -27,9 +27,9 @@ class Input:
             inputs and are in another bundle.
         truncate: whether the host must truncate the restrictions before processing.
         estimator_state: the watermark estimator state of a residual.
-        whole: whether no drain truncates the restrictions. True for truncated restrictions, and for
-            the first part of a split restriction. If the host splits such an input, all parts are
-            whole.
+        whole: whether a drain leaves the restrictions as they are. True for truncated restrictions,
+            and for the first part of a split restriction. If the host splits such an input, all
+            parts are whole.
     """
 
     data: Data

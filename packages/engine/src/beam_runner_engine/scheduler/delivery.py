@@ -81,7 +81,7 @@ def remove_work(state: SchedulerState, stage: StageState, work: Work) -> None:
 
 
 def get_shard(stage: StageState, work: Work) -> int | None:
-    """Returns the key shard of work in a keyed stage, or None if the stage is not keyed."""
+    """Returns the key shard of some work in a keyed stage, or None if the stage is not keyed."""
     return work.data.facts.shard if stage.spec.is_keyed else None
 
 
@@ -102,7 +102,7 @@ def queue_work(state: SchedulerState, stage: StageState, work: Work) -> None:
 def queue_unblocked_work(
     state: SchedulerState, stage: StageState, freed: Iterable[tuple[int | None, Work]]
 ) -> None:
-    """Queues work whose awaited side-input window is now readable. Each item has its shard."""
+    """Queues work that was waiting for a side-input window and can now run. Each item has its shard."""
     for shard, work in freed:
         stage.blocked -= 1
         stage.shards[shard].blocked.remove_time(work.input_hold_time)
@@ -124,6 +124,6 @@ def _queue_or_block(
 
 
 def mark_shard_as_candidate(state: SchedulerState, stage: StageState, shard: int | None) -> None:
-    """Marks a shard as a candidate for new bundles, to be checked at the end of the event."""
+    """Marks a shard as a candidate for new bundles; the scheduler checks candidates at the end of the event."""
     stage.candidates[shard] = None
     state.touched[stage.number] = None

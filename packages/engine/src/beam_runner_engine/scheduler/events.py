@@ -114,7 +114,8 @@ class BundleFailed:
         cause: a description for users.
         kind: the kind of failure.
         neighbour: the name of the unavailable external system, for the kind `UNAVAILABLE`.
-        detail: a record of the host, which the scheduler returns in `Retry.last` and never reads.
+        detail: a record of the host, which the scheduler returns in `RetryReport.last` and never
+            reads.
     """
 
     bundle: int

@@ -12,8 +12,9 @@ from beam_runner_engine.scheduler.state import Piece, SchedulerState
 
 
 def add_piece(state: SchedulerState, data: Data, origins: tuple[int, ...] = ()) -> int:
-    """Registers new data with a count of 1, and returns the number of the piece. The caller must
-    drop this use.
+    """Registers new data with a reference count of 1, and returns the number of the piece.
+
+    The caller must call `drop_use` when it no longer needs the piece.
     """
     number = state.next_piece
     state.next_piece += 1

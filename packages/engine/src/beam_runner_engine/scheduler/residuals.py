@@ -63,8 +63,10 @@ def map_own_pieces(record: BundleRecord) -> dict[Data, int]:
 def get_piece(
     state: SchedulerState, own: Mapping[Data, int], data: Data, origins: tuple[int, ...]
 ) -> int:
-    """Returns the piece of some data after adding a use. If the data is a complete input of the
-    bundle, the piece already exists.
+    """Returns the piece for some data, with one more use.
+
+    If the data is a complete input of the bundle, the piece already exists. Otherwise, the function
+    creates it.
     """
     piece = own.get(data)
     if piece is None:

@@ -57,9 +57,9 @@ from beam_runner_engine.scheduler.watermarks import set_producer_watermark
 class Scheduler:
     """State machine that decides when each stage of a job processes which data.
 
-    Only `handle` changes the scheduler. The scheduler uses no clock, threads or randomness, so the
-    same events always produce the same commands. The class is not thread-safe. A scheduler can be
-    pickled for another process with the same version; store its `state` for later versions.
+    Only `handle_event` changes the scheduler. The scheduler uses no clock, threads or randomness,
+    so the same events always produce the same commands. The class is not thread-safe. A scheduler
+    can be pickled for another process with the same version; store its `state` for later versions.
     """
 
     def __init__(

@@ -109,8 +109,10 @@ def _should_open(state: SchedulerState, section: SectionState) -> bool:
 def _compute_work(
     state: SchedulerState, ready: Iterable[tuple[StageState, DataFacts]]
 ) -> int | None:
-    """Returns the number of bytes that the input of a section represents, or None if the amount is
+    """Returns the number of bytes that the input of a section stands for, or None if the number is
     unknown.
+
+    The input stands for more bytes than its size if it contains restrictions.
     """
     roots = set(state.graph.roots)
     work = 0

@@ -1,4 +1,6 @@
-"""Detection of sections: trees of stages that pass all their output to each other."""
+"""Detection of sections: trees of stages that pass all their output to each other, and can therefore
+run as one bundle.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from beam_runner_engine.scheduler.specs import StageSpec
 
 @attrs.define(eq=False)
 class _Group:
-    """Stages that belong to the same section.
+    """Group of stages that belong to the same section.
 
-    If another group waits for a group, the awaited group has a lower `rank`. Therefore, no two
-    groups wait for each other.
+    If another group waits for this group, this group has the lower `rank`. Therefore, no two groups
+    wait for each other.
     """
 
     stages: list[int]

@@ -144,7 +144,7 @@ def add_side_data(
         _invalidate_view(state, side, window)
         if side.spec.readiness is SideInputReadiness.FIRST_PANE:
             free.extend(side.waiting.pop(window, ()))
-            # The window's entry in `ends` remains, and later finds no waiting work.
+            # Leave the window's entry in `ends`: later, it finds no waiting work.
     return free
 
 
@@ -219,7 +219,7 @@ def _create_views(
 
 
 def _find_original_window(data: Iterable[Data], window: Window) -> Window:
-    """Returns a side-input window as the data has it, which is the form that the SDK requests."""
+    """Returns the window of a side input in the form that its data and the SDK use."""
     if not isinstance(window, IntervalWindow) or window.start > MIN_TIMESTAMP:
         return window
     known = (one for each in data for one in sorted(each.facts.windows or (), key=window_sort_key))

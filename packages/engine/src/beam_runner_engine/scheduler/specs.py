@@ -60,7 +60,7 @@ class WindowMapping(Protocol):
 
 @attrs.frozen
 class SideWindowOf:
-    """Beam's default mapping: the earliest side-input window that ends at or after the last
+    """Beam's default window mapping: the earliest side-input window that ends at or after the last
     timestamp of the main window.
 
     This window contains the timestamp, unless the timestamp is in a gap between sliding windows.
@@ -176,9 +176,9 @@ TestStreamStep: TypeAlias = AddElements | AdvanceWatermark | AdvanceProcessingTi
 class TestStreamSpec:
     """Scripted source that takes a step only when no other work of the job can proceed.
 
-    The TestStreams of a job take steps in turn. After the last step, the watermarks of all outputs
-    advance to the maximum timestamp. If any TestStream advances processing time, the job ignores
-    the host's clock.
+    The TestStreams of a job alternate their steps. After the last step, the watermarks of all
+    outputs advance to the maximum timestamp. If any TestStream advances processing time, the job
+    ignores the host's clock.
     """
 
     __test__ = False

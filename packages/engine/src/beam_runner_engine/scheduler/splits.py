@@ -43,7 +43,7 @@ def record_progress(state: SchedulerState, event: Progress) -> None:
 
 
 def request_yield(state: SchedulerState, event: GiveWay) -> None:
-    """Requests a checkpoint of a bundle that has restrictions."""
+    """Requests a checkpoint of a bundle that has restrictions, so that its slot becomes free."""
     record = state.bundles[event.bundle]
     stage = state.stages[record.stage]
     if stage.spec.splittable and can_split(stage, record):
@@ -107,7 +107,7 @@ def must_checkpoint(state: SchedulerState, stage: StageState, record: BundleReco
 
 
 def are_exempt_from_drain(work: Sequence[Work]) -> bool:
-    """Returns whether there is work and no drain truncates any of it."""
+    """Returns whether a drain truncates none of the given work; False without any work."""
     return bool(work) and all(item.truncated for item in work)
 
 

@@ -182,7 +182,7 @@ class SectionPhase(enum.Enum):
 
 @attrs.define(eq=False)
 class SectionState:
-    """Section (stages that run in one bundle), and the phase that it is in."""
+    """Section (stages that run in one bundle), and its current phase."""
 
     node: Section
     phase: SectionPhase = SectionPhase.WAITING

@@ -18,7 +18,7 @@ def have_scripts_ended(state: SchedulerState) -> bool:
 
 
 def take_script_step(state: SchedulerState) -> bool:
-    """Takes one step of a TestStream, in turn, and returns False if no step remains.
+    """Takes one step of the next TestStream, and returns False if no step remains.
 
     If all TestStreams have finished and the clock is scripted, no event can advance the clock. The
     step then advances the clock to the next wake-up.

@@ -67,8 +67,9 @@ class Reaction(enum.Enum):
 
 @attrs.frozen
 class Transition:
-    """Reaction to an event and the possible next states. The current state is listed if the state
-    can stay the same.
+    """Reaction to an event, and the possible next states.
+
+    The next states include the current state if the state can stay the same.
     """
 
     reaction: Reaction
@@ -123,7 +124,7 @@ def _build_job_table() -> dict[tuple[Phase, type], Transition]:
 
 
 JOB_TABLE: dict[tuple[Phase, type], Transition] = _build_job_table()
-"""Transition for each event in each phase of a job. `Start` occurs once."""
+"""Transition for each event in each phase of a job. `Start` occurs once per job."""
 
 BUNDLE_TABLE: dict[tuple[BundleState, type], Transition] = {
     (BundleState.RUNNING, BundleDone): _accept_event(BundleState.CLOSED),

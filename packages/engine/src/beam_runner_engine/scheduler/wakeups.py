@@ -1,4 +1,4 @@
-"""Wake-ups: times at which shards and residuals have work without new data, in both time domains."""
+"""Wake-ups of shards and residuals: times in both time domains at which work is due without new data."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def delay_work(state: SchedulerState, stage: StageState, work: Work, delay: Dura
 
 
 def resume_delayed_work(state: SchedulerState, stage: StageState) -> None:
-    """Resumes the delayed residuals of a stage that a drain truncates."""
+    """Resumes delayed residuals of a stage immediately, because a drain truncates them."""
     for number, work in tuple(stage.delayed.items()):
         if not work.truncated:
             del stage.delayed[number]

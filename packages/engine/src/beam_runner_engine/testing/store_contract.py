@@ -6,7 +6,7 @@ An example::
     def test_my_store(check):
         check(MyStore())
 
-The store must have a method `commit(deltas)`.
+The store must have a method `commit_deltas(deltas)`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OTHER = CellId("state", b"key", b"")
 
 
 class CommittingCellStore(CellStore, Protocol):
-    """Store with a method to commit changes."""
+    """Cell store with a method that commits changes, for the contract tests."""
 
     def commit_deltas(self, deltas: Mapping[CellId, CellDelta]) -> None:
         """Commits the changes of a bundle."""

@@ -10,9 +10,7 @@ from beam_runner_engine.keyed.cells import CellDelta, CellId, apply_delta
 
 
 class MemoryCellStore:
-    """`CellStore` in dictionaries with a `commit` method. `reads` counts the subkeys that were
-    read.
-    """
+    """In-memory `CellStore` with a `commit_deltas` method. `reads` counts the subkeys that were read."""
 
     def __init__(self) -> None:
         self._cells: dict[CellId, dict[bytes, list[Any]]] = {}

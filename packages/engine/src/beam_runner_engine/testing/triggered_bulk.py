@@ -1,4 +1,4 @@
-"""The engine's grouping with triggers as a bulk grouper, to compare other bulk groupers with."""
+"""Bulk grouper on top of the engine's grouping with triggers, as a reference for other bulk groupers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from beam_runner_engine.testing.stores import MemoryCellStore
 
 
 class TriggeredBulkGrouper:
-    """Groups bounded data by the rules for all data: the watermark advances once all data is there.
+    """`BulkGrouper` that adds all data first and then advances the watermark to the end.
 
-    A `BulkGrouper`. `merger` merges the windows that the engine can't merge.
+    `merger` merges the windows that the engine can't merge.
     """
 
     def __init__(self, strategy: WindowingStrategy, merger: WindowMerger | None = None) -> None:

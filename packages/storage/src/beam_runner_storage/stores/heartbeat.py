@@ -86,18 +86,7 @@ class ServerHeartbeat:
                 self._store.delete_files(outdated)
                 outdated = {name}
             except StoreError as error:
-                # Waits until no server sends heartbeats, and returns True; returns False after
-                # ``stopping`` is set.
-                #
-                # Without any heartbeat in the store, no server is active, and the function returns
-                # immediately.
-                # The time while this server can't reach the store doesn't count as silence.
-                #
-                # Args:
-                #     store: see `heartbeat_store`.
-                #     stopping: event that ends the wait.
-                #     silence: time without a new heartbeat in seconds.
-                #     look: pause between two requests in seconds.
+                # The log reports and retries an unavailable store, so this thread needn't warn.
                 _LOGGER.debug("Can't send a heartbeat: %s", error)
                 outdated = {*(outdated or ()), name}
             number += 1
@@ -114,14 +103,15 @@ def wait_for_silence(
     silence: float = SILENCE_SECONDS,
     look: float = _LOOK_SECONDS,
 ) -> bool:
-    """Waits until no server sends heartbeats, and returns True; returns False after ``stopping`` is set.
+    """Waits until no server sends heartbeats, and returns True; returns False after ``stopping`` is
+    set.
 
     Without any heartbeat in the store, no server is active, and the function returns immediately.
     The time while this server can't reach the store doesn't count as silence.
 
     Args:
         store: see `heartbeat_store`.
-        stopping: ends the wait.
+        stopping: event that ends the wait.
         silence: time without a new heartbeat in seconds.
         look: pause between two requests in seconds.
     """

@@ -68,14 +68,14 @@ class RemoteState:
         self.jobs.limit_waits(seconds)
 
     def close(self) -> None:
-        """Staged files of clients, in a store (`beam_runner_jobservices.store.RemoteFiles`)."""
+        """Persists the pending transactions; idempotent."""
         self.journal.close()
         self.jobs.close()
         self._heartbeat.stop()
 
 
 class StagedFiles:
-    """Staged files of clients (`beam_runner_jobservices.store.FarFiles`)."""
+    """Staged files of clients, in a store (`beam_runner_jobservices.store.RemoteFiles`)."""
 
     def __init__(self, store: FileStore, ownership: StateOwnership) -> None:
         self._store = store
