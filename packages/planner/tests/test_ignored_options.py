@@ -39,6 +39,12 @@ def test_default_options_are_not_reported() -> None:
     [
         ("--sdk_worker_parallelism=4", "--sdk_worker_parallelism=4"),
         ("--update", "--update=True"),
+        ("--max_cache_memory_usage_mb=100", "--max_cache_memory_usage_mb=100"),
+        ("--profile_cpu", "--profile_cpu=True (set --environment_type=PROCESS or"),
+        ("--profile_memory", "--profile_memory=True (set --environment_type=PROCESS or"),
+        ("--flink_master=localhost:8081", "--flink_master=localhost:8081"),
+        ("--direct_num_workers=4", "--direct_num_workers=4"),
+        ("--worker_zone=europe-west1-b", "--worker_zone=europe-west1-b"),
         ("--spark_master_url=spark://host:7077", "--spark_master_url=spark://host:7077"),
         (
             "--experiments=use_loopback_proces_worker",
@@ -48,6 +54,23 @@ def test_default_options_are_not_reported() -> None:
 )
 def test_options_without_effect_are_reported(flag: str, text: str) -> None:
     assert text in told(flag)
+
+
+def test_options_of_harness_are_not_reported_with_harness() -> None:
+    assert told("--environment_type=PROCESS", "--profile_cpu", "--profile_location=/tmp") == ""
+
+
+def test_options_with_effect_are_not_reported() -> None:
+    assert (
+        told("--project=mine", "--temp_location=gs://mine", "--s3_region_name=eu", "--mine=7") == ""
+    )
+
+
+@pytest.mark.parametrize("value", [-1, -1.0, "-1"])
+def test_default_in_any_form_is_not_reported(value: object) -> None:
+    job = samples.job_of(samples.built(samples.map_only))
+    options = {"beam:option:parallelism:v1": value}
+    assert describe_ignored_options(attrs.evolve(job, options=options)) == ""
 
 
 def hinted(p: beam.Pipeline) -> None:

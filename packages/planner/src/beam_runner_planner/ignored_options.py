@@ -1,4 +1,4 @@
-"""Warnings about options of a job that other runners use, and that have no effect in this runner."""
+"""Warnings about Beam's options of a job that have no effect in this runner."""
 
 from __future__ import annotations
 
@@ -13,20 +13,13 @@ from beam_runner_urns import environments as environment_urns
 from beam_runner_urns import resource_hints
 
 from beam_runner_planner import _protos
+from beam_runner_planner.beam_options import (
+    EFFECTIVE_OPTIONS,
+    HARNESS_OPTIONS,
+    list_beam_options,
+)
 from beam_runner_planner.environments import option_value, requested_experiments
 
-# Each option has the default value that clients send if the user sets nothing.
-_OPTIONS: Mapping[str, Any] = {
-    "sdk_worker_parallelism": 1,
-    "parallelism": -1,
-    "spark_master_url": "local[4]",
-    "update": False,
-    "num_workers": None,
-    "max_num_workers": None,
-    "machine_type": None,
-    "disk_size_gb": None,
-    "autoscaling_algorithm": None,
-}
 # These are the experiments that Beam's Python SDK and this runner read. User code may read others.
 _EXPERIMENTS = (
     "beam_fn_api",
@@ -39,6 +32,8 @@ _EXPERIMENTS = (
     "state_cache_size",
     "use_loopback_process_worker",
 )
+_WITH_HARNESS = ("PROCESS", "DOCKER", "EXTERNAL")
+"""The environments whose user code runs in a separate process of an SDK harness."""
 _ALIKE = 0.85
 _MOST = 100
 """The maximum number of experiments to check, and of hints to report."""
@@ -74,15 +69,26 @@ def describe_ignored_options(job: JobSpec) -> str:
 
 
 def _ignored_options(options: Mapping[str, Any]) -> Iterator[str]:
-    for name, default in _OPTIONS.items():
+    in_harness = option_value(options, "environment_type") in _WITH_HARNESS
+    for name, default in list_beam_options().items():
         asked = option_value(options, name)
-        if asked is not None and str(asked).lower() != str(default).lower():
+        if name in EFFECTIVE_OPTIONS or asked is None or _normalize(asked) == _normalize(default):
+            continue
+        if name not in HARNESS_OPTIONS:
             yield f"--{name}={asked}"
+        elif not in_harness:
+            yield f"--{name}={asked} (set --environment_type={' or '.join(_WITH_HARNESS)} as well)"
     for experiment in requested_experiments(options)[:_MOST]:
         name = experiment.split("=", 1)[0]
         meant = difflib.get_close_matches(name, _EXPERIMENTS, 1, _ALIKE)
         if meant and meant[0] != name:
             yield f"the experiment {name!r} (did you mean {meant[0]!r}?)"
+
+
+def _normalize(value: Any) -> str:
+    """Returns the value as text. Clients send numbers as texts, or as floating-point numbers."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return str(int(value) if is_whole else value).lower()
 
 
 def _ignored_resource_hints(pipeline: bytes) -> Iterator[str]:
