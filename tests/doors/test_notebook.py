@@ -35,7 +35,7 @@ _ = (pipeline | beam.Create([Word("one"), Word("two")]) | beam.Map(lambda word: 
      | beam.io.WriteToText("out", num_shards=1, shard_name_template=""))
 result = pipeline.run()
 print(result.wait_until_finish())
-endpoints.append(result._endpoint)
+endpoints.append(result.endpoint)
 print(sorted(open("out").read().split()))
 """
 END = "print(len(set(endpoints)))"

@@ -44,7 +44,7 @@ def run(name):
 
 if __name__ == "__main__":
     first, second = run("first"), run("second")
-    print(json.dumps([first.job_id, second.job_id, first._endpoint, second._endpoint, second.state]))
+    print(json.dumps([first.job_id, second.job_id, first.endpoint, second.endpoint, second.state]))
 """
 STREAM = """
 import sys

@@ -43,7 +43,7 @@ if __name__ == "__main__":
     variables = udf(lambda x: ",".join(sorted(n for n in os.environ if n.startswith("BEAM_SPARK"))))
     [row] = mine.range(1).select(variables("id")).collect()
     print(json.dumps({
-        "endpoints": [first._endpoint, second._endpoint],
+        "endpoints": [first.endpoint, second.endpoint],
         "states": [first.state, second.state],
         "seen": row[0],
         "handled": signal.getsignal(signal.SIGTERM) == handled,

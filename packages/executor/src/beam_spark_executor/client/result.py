@@ -61,6 +61,11 @@ class BeamSparkResult(PipelineResult):
         return str(self._job_id)
 
     @property
+    def endpoint(self) -> str:
+        """The ``host:port`` of the job's server."""
+        return self._address.endpoint
+
+    @property
     def state(self) -> str:
         """The job's current state on its server."""
         return _name_state(self._address.call(lambda client: client.state(self.job_id)))
