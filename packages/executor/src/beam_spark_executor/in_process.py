@@ -40,7 +40,7 @@ class InProcessServer:
         endpoint: the ``host:port`` of the Job API, which answers clients.
 
     Raises:
-        NotStarted: for example, a flag is wrong.
+        InProcessServerNotStarted: for example, a flag is wrong.
     """
 
     def __init__(self, flags: Sequence[str], spark: SparkSettings) -> None:
@@ -102,7 +102,7 @@ def start_in_process_server(flags: Sequence[str], python_path: str) -> InProcess
         python_path: the import path for workers on this machine, in the form of ``PYTHONPATH``.
 
     Raises:
-        NotStarted: for example, the existing Spark can't be used, or a flag is wrong.
+        InProcessServerNotStarted: for example, the existing Spark can't be used, or a flag is wrong.
     """
     names_spark = any(flag.startswith(("--spark-master-url", "--spark-conf")) for flag in flags)
     session = find_session()

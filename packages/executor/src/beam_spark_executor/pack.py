@@ -85,7 +85,7 @@ def write_archive(target: Path) -> None:
     """Writes the archive atomically.
 
     Raises:
-        CannotPack: this environment lacks something that executors need.
+        PackError: this environment lacks something that executors need.
         OSError: the file can't be written.
     """
     _check_packages()

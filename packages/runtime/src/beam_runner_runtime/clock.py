@@ -1,8 +1,8 @@
 """Processing time: starts with the wall clock, and then advances with the machine's monotonic clock.
 
 A wall clock can be set forward and back. If it is set back, a job whose timers wait for it would
-stall. So the server reads the wall clock once per job, and never goes behind an earlier time of the
-job.
+stall. So the server reads the wall clock once per job, and the job's clock never goes behind an
+earlier time of the job.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class ProcessingClock:
     def synchronized_with(cls, now: Timestamp) -> ProcessingClock:
         """Returns a clock that is synchronized with a remote clock, which showed ``now`` a moment ago.
 
-        If the local wall clock shows the same time, it measures the transmission time. Without that
-        correction, this clock would be behind the remote clock, and the remote side would resume
-        deferred work too early.
+        If the local wall clock and the remote clock agree, the local clock measures the
+        transmission time. Without that correction, this clock would be behind the remote clock, and
+        the remote side would resume deferred work too early.
         """
         clock = cls()
         if not 0 <= _read_wall_clock() - now < _SAME_MS:

@@ -40,7 +40,8 @@ class CpuSlowdown:
         ran = sum(told.ran - before[n].ran for n, told in times.items() if n in before)
         waited = sum(told.waited - before[n].waited for n, told in times.items() if n in before)
         self._looked, self._times = time.monotonic(), times
-        # An idle process has too little CPU time for a measurement.
+        # Keep the previous factor while the process is idle, because little CPU time gives no
+        # useful measurement.
         if ran >= _LEAST_RAN:
             self._factor = min(MOST, 1.0 + waited / ran)
         return self._factor

@@ -1,8 +1,8 @@
 """Registry of serialized records: the records that the runner persists or workers send, with their
 names.
 
-Names stay the same after a class is renamed or moved, because other versions read persisted records
-by name.
+A stored name stays the same after a class is renamed or moved, because other versions read
+persisted records by their stored names.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ def is_loopback(options_json: str) -> bool:
         options_json: pipeline options of the job, as the client sent them.
     """
     options = json.loads(options_json or "{}")
-    # Python and Go use the first name, and Java uses the second.
+    # Python and Go clients use the option `environment_type`, and Java clients use
+    # `default_environment_type`.
     names = ("environment_type", "default_environment_type")
     urns = (f"{option_urns.PREFIX}{name}{option_urns.SUFFIX}" for name in names)
     return "LOOPBACK" in [options.get(name) for name in (*urns, *names)]
@@ -71,7 +72,8 @@ class NumericOption:
         if value is None:
             return None
         text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-        # Python refuses to parse numbers of thousands of digits.
+        # Check the number of digits first, because Python refuses to parse numbers of thousands of
+        # digits.
         is_short = text.isdecimal() and len(text) <= _DIGITS
         if not is_short or not self.least <= int(text) <= self.most:
             raise InvalidOptionError(

@@ -1,7 +1,8 @@
 """The server's log: lines on standard error, as text or as JSON.
 
-Clients choose the names of jobs and transforms, and the log contains these names. So a record is
-one line, and the lines of a traceback are indented. Then no client can forge a log record.
+Clients choose the names of jobs and transforms, and the log contains these names. So each record is
+one line, and the lines of a traceback are indented. This prevents a client from forging log
+records.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ class _JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         text = json.dumps(line, ensure_ascii=False)
-        # JSON has only 16-bit escapes, so printable text stays unescaped.
+        # Leave printable text unescaped, because JSON escapes characters beyond 16 bits as two
+        # escapes.
         return text if text.isprintable() else json.dumps(line)
 
 

@@ -79,7 +79,8 @@ class OutOfMemoryDetector:
         """Returns a hint for the report of a lost process; empty without an out-of-memory kill in the last 5 s."""
         killed = self._count_kills()
         if killed > self._before:
-            # Several processes can be lost together, and each loss is reported separately.
+            # Report the same kill for several processes: processes can be lost together, and each
+            # loss is reported separately.
             self._before, self._until = killed, time.monotonic() + _LATELY_SECONDS
         if time.monotonic() >= self._until:
             return ""

@@ -19,7 +19,7 @@ from beam_runner_runtime.channel.stand_by import LaneRef
 def serve_lane(ref: LaneRef) -> None:
     """Serves a lane until the server closes the lane.
 
-    The process must serve only lanes of this job, and must exit after the last lane.
+    The process must serve only lanes of this job, and must exit after its last lane.
 
     Raises:
         HarnessError: The process can't connect to the server.

@@ -1,7 +1,7 @@
 """Versions of Beam and Spark that this runner was tested with, and a warning for other versions.
 
-The runner accepts other versions, because most of the used interfaces seldom change. A user who
-overrides the package's metadata does so on purpose.
+The runner accepts other versions, because most of the interfaces that it uses seldom change. A user
+who overrides the package's dependencies selects such a version on purpose.
 """
 
 from __future__ import annotations

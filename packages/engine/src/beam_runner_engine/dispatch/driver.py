@@ -78,8 +78,7 @@ class JobDriver(Generic[Entry]):
                     self.has_ended = True
                 case _:
                     # Other commands need no action: the host releases data and state when it
-                    # records
-                    # events, and callers with a clock use `compute_wake_delay`.
+                    # records events, and callers with a clock use `compute_wake_delay`.
                     pass
         if opened:
             self._host.open(tuple(opened.values()))

@@ -325,8 +325,7 @@ class StatefulShard:
                     timer, at_end=self._lifetimes.has_silently_ended(now.watermark)
                 )
             # Only in the global window without an expiration callback can a timer after the end of
-            # its
-            # window become due as a normal timer.
+            # its window become due as a normal timer.
             expiry = self._lifetimes.compute_expiry_time(timer.window)
             drained = now.draining and _has_input_ended(now) and expiry >= END_OF_GLOBAL_WINDOW
             return self._fire_timer(timer, at_end=drained or timer.fire_time > expiry)

@@ -47,8 +47,7 @@ def commit_bundle(state: SchedulerState, event: BundleDone) -> None:
     stage.shards[shard].open -= 1
     if not stage.spec.joint_shards:
         # A bundle of joint shards can have returned its first shard as a residual. That shard has
-        # not
-        # reached this watermark.
+        # not reached this watermark.
         stage.shards[shard].watermark = record.bundle.end_watermark
     if shard is not None:
         assert event.summary is not None

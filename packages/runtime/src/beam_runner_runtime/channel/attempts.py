@@ -115,7 +115,7 @@ class BundleFailure:
     """Report of a failed attempt at a bundle. The server discards all results of the attempt.
 
     Attributes:
-        failure: exception from user code; None for any other cause.
+        failure: exception from user code; None if the attempt failed for another reason.
         reason: cause of the failure, if user code raised no exception.
         kind: category of the failure.
         neighbour: name of the unavailable external system, if the kind is `UNAVAILABLE`.

@@ -103,8 +103,8 @@ class ChannelClient:
             except grpc.RpcError:
                 pass
             finally:
-                # Also call `on_lost` if user code broke this thread: the process can't receive
-                # commands anymore.
+                # Also call `on_lost` if user code broke this thread, because the process can't
+                # receive commands anymore.
                 on_lost()
 
         start_essential_thread(listen, "channel")
@@ -129,7 +129,8 @@ def wait_for_lane(endpoint: Endpoint, number: int) -> LaneRef | EndStandBy:
     Raises:
         HarnessError: If the server is unreachable.
     """
-    # Keep the channel open: the job's own channel then reuses its connection.
+    # Keep this channel open after the call, so that the channel for the assigned job can reuse
+    # its TCP connection.
     channel = open_channel(endpoint)
     order: LaneRef | EndStandBy | None = None
     while order is None:

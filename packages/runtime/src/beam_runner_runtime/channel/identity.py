@@ -18,9 +18,8 @@ from cryptography.x509.oid import NameOID
 
 from beam_runner_runtime.channel.place import SERVER_NAME
 
-# A long validity is safe, because executors trust this certificate only while the server runs. The
-# margin before
-# the start time tolerates clock differences between machines.
+# The certificate can be valid for years, because executors trust it only while the server runs. The
+# margin before the start time tolerates clock differences between machines.
 _BEFORE = datetime.timedelta(days=365)
 _AFTER = datetime.timedelta(days=3650)
 

@@ -1,7 +1,8 @@
 """Messages of the channel between the server and its worker processes.
 
 The server reads no byte of a peer before the peer presents a valid token. Messages from workers
-aren't pickled, see ``channel.wire``. Messages to workers are, because both sides run this version.
+aren't pickled, see ``channel.wire``. Messages to workers are pickled, because both sides run the
+same version.
 """
 
 from __future__ import annotations
@@ -375,18 +376,7 @@ FromServer = (
 
 @attrs.frozen
 class JobWork:
-    """Plan and settings of a job, requested once by each process when it starts to work for the job.
-
-    Attributes:
-        plan: plan of the job.
-        shards: number of key shards.
-        store: location of the job's files.
-        hides_elements: whether errors must not show the processed element.
-        now: processing time of the job (ms).
-        folder: folder of the job on the server's machine.
-        checks_watermarks: whether a bundle fails if a watermark overtakes data.
-        client_folder: working directory of the client, which the process enters; empty if it can't.
-    """
+    """Data that worker processes request from the server."""
 
     plan: JobPlan
     shards: int

@@ -56,7 +56,8 @@ def _parse_threads(text: str) -> Iterator[tuple[str, tuple[StackFrame, ...]]]:
         elif found := _PYTHON_FRAME.match(line):
             frames.append(StackFrame(found["file"], int(found["line"]), found["function"]))
         elif turned and (found := _GO_FRAME.match(line)):
-            # A frame looks like `main.run(0x1, ...)`. The `created by` line has no arguments.
+            # In a Go stack, a frame looks like `main.run(0x1, ...)`. A `created by` line has no
+            # arguments.
             started = before.startswith("created by ")
             function = before.removeprefix("created by ") if started else before.rpartition("(")[0]
             frames.append(StackFrame(found["file"], int(found["line"]), function))

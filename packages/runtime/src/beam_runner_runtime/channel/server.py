@@ -44,7 +44,8 @@ from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.shutdown.states import WorkerState
 
 if TYPE_CHECKING:
-    # Workers import this module, and must not load the libraries that create certificates.
+    # Import ServerIdentity only for type checks: workers import this module, and must not load the
+    # libraries that create certificates.
     from beam_runner_runtime.channel.identity import ServerIdentity
 
 SERVICE = "beam_spark_executor.Channel"
@@ -52,7 +53,7 @@ _PING_MS = round(LIMITS.keepalive_answer_seconds * 1000)
 OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # A lost host closes no connection. Keepalive pings detect the loss.
+    # A machine that crashes doesn't close its connections. Keepalive pings detect its loss.
     ("grpc.keepalive_time_ms", round(LIMITS.keepalive_seconds * 1000)),
     ("grpc.keepalive_timeout_ms", _PING_MS),
     # Without `ping_timeout_ms`, gRPC waits one minute for the answer to a ping, despite
@@ -188,12 +189,13 @@ class ChannelServer:
         self._find_job = find_job
         self._stand_by_order = stand_by_order
         tokens = TokenIssuer()
-        # An open stream occupies a thread until its process exits.
+        # Use many threads, because each open stream occupies a thread until its worker process
+        # exits.
         self._threads = ThreadPoolExecutor(_MAX_STREAMS, thread_name_prefix="channel")
         self._server = grpc.server(
             self._threads,
             interceptors=(_TokenCheck(tokens),),
-            # With port reuse, two servers at one port would receive each other's calls.
+            # Disable port reuse, because two servers at one port would receive each other's calls.
             options=(*OPTIONS, ("grpc.so_reuseport", 0)),
         )
         self._server.add_generic_rpc_handlers((self._create_rpc_handlers(),))
@@ -308,7 +310,7 @@ class ChannelServer:
             link.handle_exit()
             job.handle_detached(link)
             link.close()
-            # Kill an unreachable process, because its file descriptors may be broken.
+            # Kill a worker process whose stream broke, because its file descriptors may be damaged.
             link.kill()
 
 
@@ -363,6 +365,6 @@ def _reject_call(requests: Any, context: grpc.ServicerContext) -> None:
     context.abort(grpc.StatusCode.UNAUTHENTICATED, "the channel's token is missing or wrong")
 
 
-# Reject all calls with a stream handler, because gRPC reads the request of a unary call before its
-# handler runs.
+# Reject each call with a handler for streams, because gRPC reads the request of a unary call before
+# the call's handler runs.
 _REFUSAL = grpc.stream_stream_rpc_method_handler(_reject_call)

@@ -20,7 +20,7 @@ _LONGEST_LINE = 300
 def list_thread_stacks() -> tuple[ThreadStack, ...]:
     """Returns the stacks of all threads except the calling thread, with the main thread first.
 
-    Reads source files, so call this function only on request, and never in performance-critical
+    The function reads source files. So call it only on request, and never in performance-critical
     code.
     """
     named = {thread.ident: thread.name for thread in threading.enumerate()}

@@ -42,13 +42,14 @@ class VitalsWriter:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         with (folder / _FILE).open("w+b") as file:
-            # Allocate the page on disk now: a write to an unallocated page fails if the disk is
-            # full later.
+            # Allocate the memory-mapped page on disk now. Otherwise a write to the page would fail
+            # if the disk is full later.
             file.write(bytes(_SIZE))
             file.flush()
             self._page = mmap.mmap(file.fileno(), _SIZE)
         self._beats = 0
-        # Bind the function now, because user code can replace it in its module later.
+        # Hold a reference to struct's function, because user code can replace the function in its
+        # module later.
         self._pack = _BEATS.pack_into
 
     def count_heartbeat(self) -> None:

@@ -1,8 +1,8 @@
 """Encoding of messages from worker processes. Decoding runs no code, even if user code manipulates its
 process.
 
-Both sides run the same version of this package. Therefore, a message doesn't contain its layout,
-unlike persisted data.
+Both sides run the same version of this package. Therefore, a message doesn't contain a description
+of its fields, unlike persisted records.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def decode_message(encoded: bytes) -> FromWorker:
     """Decodes a message from `encode_message`.
 
     Raises:
-        FormError: If the data isn't a message of a worker process.
+        RecordFormatError: If the data isn't a message of a worker process.
     """
     message = _REGISTRY.decode(encoded, _REGISTRY.layout)
     if not isinstance(message, FromWorker):
@@ -60,7 +60,7 @@ def decode_request(encoded: bytes, *types: type) -> tuple[Any, ...]:
         types: expected types of the arguments.
 
     Raises:
-        FormError: If the data isn't a request with arguments of these types.
+        RecordFormatError: If the data isn't a request with arguments of these types.
     """
     try:
         values = msgpack.unpackb(encoded, use_list=False)

@@ -23,12 +23,14 @@ def find_lost_bundles(coordinator: JobCoordinator) -> list[Bundle]:
 
 
 def check_bundle_placement(coordinator: JobCoordinator) -> None:
-    """Checks that each open bundle is in exactly one place, between two steps of the driver.
+    """Checks that each open bundle is in exactly one state: queued, running on a lane, or in a
+    section.
 
     Takes time linear in the number of open bundles.
 
     Raises:
-        Incoherent: If an open bundle is in no place, or an attempt is in two places.
+        DriverStateError: If an open bundle is in none of these states, or an attempt is in two of
+            them.
     """
     if not coordinator.is_settled or coordinator.ledger.end is not None:
         return

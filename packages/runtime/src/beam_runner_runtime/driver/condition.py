@@ -174,7 +174,8 @@ class JobMonitor:
             sections=dict(coordinator.sections.begun),
             broken_loops=coordinator.broken_loops,
         )
-        # Skip the failure that ends the job, because the end of the job reports it.
+        # Report no message for the failure that ends the job, because the end of the job reports
+        # it.
         if not isinstance(ledger.end, FailJob):
             for line in self._failures.make_new_messages(ledger, now, skips=first):
                 self._reporter.message(line.importance, line.text, record=line.record)

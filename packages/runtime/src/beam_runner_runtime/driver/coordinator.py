@@ -227,7 +227,7 @@ class JobCoordinator:
     def drain_job(self) -> None:
         """Drains the job: its sources end."""
         if self._loop.is_out and not self.lanes.request_loop_end():
-            # Queue the loop again, because it has the open bundles. The drain waits 1 s for its end.
+            # Queue the loop again if no lane runs it. The drain waits 1 s for the loop's end.
             self.lanes.queue_loop()
         self._waiting.append(Drain())
 
@@ -292,7 +292,7 @@ class JobCoordinator:
         _LOGGER.warning("job %s: loop failed, and its bundles run again: %s", self._job_id, reason)
         self._waiting.append(AttemptsLost())
 
-    # Methods that the engine's driver calls.
+    # Methods of the `Host` protocol, which the engine's driver calls.
 
     @property
     def next_wake(self) -> int | None:
@@ -332,7 +332,7 @@ class JobCoordinator:
         now = time.monotonic()
         if (
             are_small_bundles(bundles, self._settings.loop_bytes)
-            # The loop runs successive bundles before it commits the first of them.
+            # A loop can't provide stable input: it runs successive bundles before it commits.
             and not self.ledger.plan.needs_stable_input
             and not self.ledger.plan.has_tables
             and self.lanes.is_quiet
@@ -396,5 +396,5 @@ class JobCoordinator:
         bundle = None if running is None else self.ledger.get_open_bundle(running)
         self.lanes.handle_loop_end(link, bundle)
         self._driver.execute_commands(commands)
-        # Also start the bundles that the loop had queued but not started.
+        # Start all other open bundles, which the loop had queued but not started.
         self.open([b for b in self.ledger.open_bundles if Attempt(b.number, b.attempt) != running])

@@ -70,7 +70,7 @@ class FailureMessages:
             record = describe_failure(last, attempts=last.attempt)
         else:
             record = describe_failed_bundle(retry, self._plan, now)
-        # The full cause already contains the element and the traceback.
+        # Omit the element, because the full cause already contains the element and the traceback.
         text = render_record(attrs.evolve(record, error=last.cause, element=""))
         return MessageLine(Importance.WARNING, text, record=record)
 

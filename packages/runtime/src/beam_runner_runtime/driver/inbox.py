@@ -45,7 +45,7 @@ class EventQueue:
         """Waits for `seconds`. Returns False as soon as the queue contains a request to cancel or
         suspend the job.
 
-        All events stay in the queue, in order.
+        The method removes no events from the queue, and their order doesn't change.
         """
         until = time.monotonic() + seconds
         while not any(isinstance(item, CancelRequested | SuspendRequested) for item in self._seen):

@@ -176,7 +176,7 @@ class RunningJob:
         """Returns the current stacks of the worker processes."""
         return self._observing.collect_stacks()
 
-    # Methods that the channel server calls (``JobPeer``).
+    # Methods that the channel server calls (``JobPeer``), on any thread.
 
     def make_job_work(self) -> JobWork:
         """Returns the plan and settings of the job, for a worker process."""
@@ -213,7 +213,7 @@ class RunningJob:
     def _queue_lane_end(self, number: int, error: str) -> None:
         self._inbox.add_event(LaneEnded(number, error))
 
-    # Methods of the job's thread.
+    # Methods that only the job's thread calls.
 
     def _run_thread(self) -> None:
         try:
@@ -243,7 +243,7 @@ class RunningJob:
             self._reporter.state(JobState.RUNNING)
             self._run_rounds()
         except JournalFenced as fenced:
-            # Another server owns the job now: don't report its end, and don't remove its files.
+            # Don't report the job's end or remove its files, because another server owns the job.
             _LOGGER.warning(
                 "stopping job %s, which another server owns now: %s", self.job_id, fenced
             )
@@ -357,7 +357,7 @@ class RunningJob:
                 self._life.apply_cause(ShutdownEvent.SUSPEND_REQUESTED)
                 self._coordinator.suspend_job()
 
-    # Methods for the end of the job.
+    # Methods that end the job.
 
     def _finish_job(self) -> None:
         end = self._ledger.end
@@ -373,22 +373,22 @@ class RunningJob:
         if in_order:
             self._processes.request_tear_down()
         if self._placement.is_alive:
-            # Give processes time to stop remote SDK harnesses: a killed process can't stop them.
+            # Before a cancellation, give workers time to stop their remote SDK harnesses.
             grace = LIMITS.give_up_seconds if self._plan.needs_sdks else 0.0
             parts = (self._coordinator, self._placement, self._inbox)
             shut_down_job(*parts, LIMITS.abort_seconds, cancel=not in_order, grace=grace)
-        # Send this only now: the placement retries a process that exits before its lane.
+        # Wait for the lanes first: the placement retries a lane whose process exits before it.
         for link in busy:
             link.send(ExitProcess())
-        # Sum up now: later messages don't count, and processes tear down in parallel.
+        # Compute the totals before the teardown, because messages during the teardown don't count.
         totals = self._metrics.compute_totals()
         gone = end_processes(self._processes, self._life)
-        # Processes report their number of started bundles at exit, so add it after their end.
+        # Add the stages' metrics last: processes report their counts of bundles when they exit.
         self._last_metrics = self._add_stage_metrics(totals)
         self._placement.close(workers_gone=gone)
         self._slots.release_all_slots()
-        # A server shutdown records no end, so that the next server resumes the job from the
-        # journal.
+        # A server shutdown records no end of the job, so that the next server resumes the job from
+        # the journal.
         if end is not None:
             if kept := self._retention.mark_or_free_space(end):
                 self._reporter.message(Importance.BASIC, kept)

@@ -79,10 +79,10 @@ class JobFolder:
         starts or after it ends.
         """
         kept = set(needed)
-        # Run this before the job resumes: later, the folder also contains uncommitted files that
-        # aren't in `needed`.
+        # Delete unneeded files before the job resumes: later, the folder also contains uncommitted
+        # files that aren't in `needed`.
         self._delete_files(lambda: [name for name in self._list_files() if name not in kept])
-        # Delete the folders of worker processes, which exited with their server.
+        # Delete the folders of worker processes, because these processes exited with their server.
         for folder in self.folder.glob("*/") if self._in_place else (self.folder,):
             shutil.rmtree(folder, ignore_errors=True)
 

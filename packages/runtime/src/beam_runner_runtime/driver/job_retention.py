@@ -46,7 +46,8 @@ class JobRetention:
         if seconds and self._ledger.plan.is_endless and _has_ended_early(end):
             return self._mark_for_retention(seconds)
         if self._may_lack_disk_space(end) and self._owns_journal():
-            # Free the space first, because the disk can be too full for the report of the end.
+            # Free disk space before the end of the job is reported, because the disk can be too
+            # full for the report.
             self._settings.files.free_disk_space()
         return ""
 
@@ -94,7 +95,7 @@ class JobRetention:
         except JournalFenced:
             raise
         except JournalError as error:
-            # Without the snapshot, the journal contains equivalent entries.
+            # Continue without a snapshot, because the entries in the journal contain the same data.
             _LOGGER.warning(
                 "Can't write the last snapshot of job %s: %s", self._journal.job_id, error
             )
@@ -107,7 +108,8 @@ class JobRetention:
         except JournalFenced:
             raise
         except JournalError:
-            # The journal's disk can be full too. Free space on it: data uses most of the disk.
+            # The journal's disk can be full. Delete the job's data files first, because they use
+            # most of the disk.
             self._settings.files.delete_all_files()
             self._journal.delete_journal()
         self._settings.files.delete_all_files()

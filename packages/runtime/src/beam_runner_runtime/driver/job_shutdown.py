@@ -39,22 +39,24 @@ def shut_down_job(
         placement: placement of the job.
         inbox: events of the job.
         seconds: maximum wait in seconds.
-        cancel: whether to cancel all lanes at once; otherwise only lanes that don't end by
-            themselves.
+        cancel: whether to cancel all lanes immediately. Otherwise only lanes that don't end by
+            themselves are canceled.
         grace: seconds before the first cancellation.
     """
     lanes, sections = coordinator.lanes, coordinator.sections
     began = time.monotonic()
     again = began + grace
     while (lanes.alive or sections.has_sections) and time.monotonic() < began + seconds:
-        # A lane without a slot never opens, and therefore can't be closed.
+        # Also cancel lanes that are too slow to close: a lane that waits for a slot has not opened,
+        # and therefore can't be closed.
         stuck = lanes.has_only_busy_lanes or time.monotonic() > began + LIMITS.lane_close_seconds
         if (cancel or stuck or sections.has_sections) and time.monotonic() >= again:
             again = time.monotonic() + LIMITS.job_look_seconds
             try:
                 placement.cancel()
             except Exception as failure:
-                # The placement itself may be broken. Report the end of the job anyway.
+                # Give up the cancellation if the placement itself is broken, so that the job's end
+                # is reported anyway.
                 why = str(failure).partition("\n")[0]
                 _LOGGER.warning("Can't cancel the lanes of a job: %s", why)
                 return
@@ -72,8 +74,8 @@ def shut_down_job(
 def end_processes(processes: JobProcesses, life: StateMachine[JobPhase]) -> bool:
     """Ends all processes of a job, with an orderly teardown if required. Returns whether all processes exited."""
     if life.state is JobPhase.TEARING_DOWN:
-        # Tear down even if the job failed, because callbacks of committed bundles still have to
-        # run.
+        # Tear down in order even if the job failed, because callbacks of committed bundles still
+        # have to run.
         gone = processes.end_processes(abort=False, seconds=LIMITS.teardown_seconds)
         life.apply_cause(ShutdownEvent.ALL_GONE if gone else ShutdownEvent.LATE)
         if gone:

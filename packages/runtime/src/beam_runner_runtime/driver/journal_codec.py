@@ -95,7 +95,7 @@ def decode_entries(blob: bytes, layout: RecordLayout | None = None) -> tuple[Ent
     """Decodes entries from `encode_entries`. Expects the layout of this version by default.
 
     Raises:
-        FormError: If the entries have another layout, or if this version can't read them.
+        RecordFormatError: If the entries have another layout, or if this version can't read them.
     """
     layout = layout or REGISTRY.layout
     start = len(_ENTRY) + len(layout.digest)
@@ -121,7 +121,7 @@ class DecodedJournal:
         snapshot: snapshot from `encode_ledger`.
 
     Raises:
-        FormError: If this version can't read the snapshot.
+        RecordFormatError: If this version can't read the snapshot.
     """
 
     def __init__(self, snapshot: bytes) -> None:
@@ -143,6 +143,6 @@ class DecodedJournal:
         """Decodes entries that follow the snapshot.
 
         Raises:
-            FormError: If this version can't read the entries.
+            RecordFormatError: If this version can't read the entries.
         """
         return decode_entries(blob, self._layout)

@@ -17,7 +17,7 @@ class LaneFailures:
 
     Args:
         is_patient: whether the job retries without limit, with growing pauses. Otherwise, the job
-            retries at once, and fails after `TUNING.lane_failures` failures.
+            retries without pauses, and fails after `TUNING.lane_failures` failures.
 
     Attributes:
         outage: current outage of the placement; None after a successful start.

@@ -44,8 +44,8 @@ class LostWork:
     """Bundle or loop that was lost with its worker process or lane.
 
     Attributes:
-        bundle: bundle that ran there, if any.
-        loop: whether the loop inside a task ran there.
+        bundle: bundle that the lane ran, if any.
+        loop: whether the lane ran the loop inside a task.
     """
 
     bundle: Bundle | None = None
@@ -143,7 +143,8 @@ class LaneDispatcher:
         return self._send_to_loop(LeaveLoop())
 
     def handle_opened_lane(self, number: int, link: WorkerLink) -> LostWork:
-        """Handles a lane that opened in a process. Closes the lane at once if it isn't needed anymore.
+        """Handles a lane that opened in a process. Closes the lane immediately if the job no longer
+        needs the lane.
 
         Returns the work of the lane in an earlier process. The placement can retry a lane before
         the server notices the loss of its process.
@@ -164,8 +165,7 @@ class LaneDispatcher:
     ) -> bool:
         """Records the progress of a lane's bundle. Returns whether the bundle has advanced.
 
-        ``waits`` tells whether user code releases its interpreter to other threads; None if
-        unknown.
+        ``waits`` is whether user code releases its interpreter to other threads; None if unknown.
         """
         lane = self._find_lane(link, attempt)
         if lane is None:
@@ -187,8 +187,8 @@ class LaneDispatcher:
     def handle_process_exit(self, link: WorkerLink) -> LostWork:
         """Handles an exited or unreachable process: abandons its lane, and returns the lost work.
 
-        The placement retries the lane only if it notices the loss too. Therefore, another lane
-        opens if necessary, and a retried lane closes as soon as it opens.
+        The placement retries the lane only if the placement also notices the loss. Therefore, the
+        job opens another lane if necessary, and closes a retried lane as soon as it opens.
         """
         lane = self._by_link.get(link)
         if lane is None:
@@ -204,7 +204,7 @@ class LaneDispatcher:
     def handle_lane_end(self, number: int) -> LostWork:
         """Handles the end of a lane, on request or after too many failures, and returns the lost work.
 
-        This call can come before the server notices the loss of the process.
+        The call can come before the server notices the loss of the process.
         """
         self.alive.discard(number)
         self._slots.ended(number)

@@ -231,8 +231,8 @@ class JobLedger:
             return ()
         bundle = self._open.pop(done.bundle)
         if entry.state is not None and bundle.shard is not None:
-            # Replace the state before the event, because the last commit of a stage releases the
-            # stage's state.
+            # Replace the shard's state before the scheduler handles the event, because the last
+            # commit of a stage releases the stage's state.
             self._replace_state((bundle.stage, bundle.shard), entry.state.segments)
         self.metrics.add(entry.metrics)
         self._increment_tally(bundle, "committed")
@@ -242,14 +242,16 @@ class JobLedger:
         match event:
             case BundleFailed(number, attempt) if self.is_open(Attempt(number, attempt)):
                 self.last_failure = event
-                # A later command opens the next attempt, possibly after a pause.
+                # Remove the failed attempt only; a later command of the scheduler opens the next
+                # attempt, possibly after a pause.
                 bundle = self._open.pop(number)
                 away = event.kind is FailureKind.UNAVAILABLE
                 self._increment_tally(bundle, "interrupted" if away else "failed")
             case SectionRefused(number, attempt) if self.is_open(Attempt(number, attempt)):
                 section = self._open.pop(number)
                 if event.ran:
-                    # Discard this attempt's result: the section's stages run again as separate bundles.
+                    # Count the refused section as a failed attempt: its result is discarded, and
+                    # its stages run again as separate bundles.
                     cause = f"a section is run as bundles instead: {event.reason}"
                     self.last_failure = BundleFailed(number, attempt, cause, FailureKind.OUTSIDE)
                     self._increment_tally(section, "failed")

@@ -151,8 +151,8 @@ class JobSnapshots:
                 link.send(DumpStacks(self._request))
             self._answered.wait_for(lambda: len(self._stacks) == len(links), _STACKS_SECONDS)
             found = (stack for link in links for stack in self._stacks.get(link, ()))
-            # Workers can share one SDK process, and each of them reports the threads of that
-            # process.
+            # Remove duplicate stacks: workers can share one SDK process, and each worker reports
+            # the threads of that process.
             return tuple(dict.fromkeys(found))
 
     def handle_stacks(self, link: WorkerLink, stacks: StackDump) -> None:

@@ -35,10 +35,10 @@ class OrphanFiles:
         self._schedule_files(rf"(-loop\d+)?-{attempt.bundle}-{attempt.attempt}")
 
     def schedule_section_files(self, attempt: Attempt) -> None:
-        """Schedules the unused files of a committed section, because Spark can run a task more than
-        once.
+        """Schedules the deletion of the unused files of a committed section.
 
-        The ledger must apply the commit before the deletion.
+        Such files exist because Spark can run a task more than once. The ledger must apply the
+        commit before the deletion.
         """
         self._schedule_files(f"-{attempt.bundle}-{attempt.attempt}")
 

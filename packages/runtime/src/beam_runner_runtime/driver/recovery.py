@@ -26,7 +26,7 @@ def recover_ledger(
             limits.
 
     Raises:
-        FormError: If another version wrote the journal, and this version can't read it.
+        RecordFormatError: If another version wrote the journal, and this version can't read it.
     """
     recovered = journal.read_committed_data()
     kept = DecodedJournal(recovered.snapshot or b"")
@@ -35,7 +35,8 @@ def recover_ledger(
         for entry in kept.decode_entries(blob):
             ledger.apply_entry(entry)
     if limits is not None and not kept.is_of_this_version:
-        # Set the limits only after the replay, because the entries were written under the old limits.
+        # Set new limits only after the replay, because the entries were written under the old
+        # limits.
         ledger.limits = limits(ledger)
     ledger.apply_entry(AttemptsLost())
     journal.store_snapshot(ledger.encode_snapshot())

@@ -32,7 +32,8 @@ _IMPORTANCE = {
     Severity.ERROR: Importance.ERROR,
     Severity.CRITICAL: Importance.ERROR,
 }
-# Name of the dictionaries with Beam's registered transforms and coders.
+# Name of the dictionaries in which Beam's Python SDK registers transforms and coders, as it appears
+# in tracebacks.
 _REGISTRY = "_known_urns["
 _KEY_ERROR = re.compile(r"KeyError: '([^'\n]*)'")
 

@@ -1,7 +1,7 @@
 """Slots of the cluster and start permissions, shared by all jobs of a server. The engine decides which
 job gets them.
 
-Spark gives a free slot to the job with the fewest tasks. But a lane keeps its slot for many
+Spark gives a free slot to the job with the fewest tasks. But a lane occupies its slot for many
 bundles. Therefore, a job must release a slot if all slots are in use and another job waits.
 """
 

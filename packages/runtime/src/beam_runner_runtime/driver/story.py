@@ -44,7 +44,7 @@ def reconstruct_bundle_story(journal: Journal, bundle: int) -> BundleStory:
 
     Raises:
         JournalError: If the journal can't be read.
-        FormError: If another version wrote the journal, and this version can't read it.
+        RecordFormatError: If another version wrote the journal, and this version can't read it.
     """
     recovered = journal.read_committed_data()
     if recovered.snapshot is None:

@@ -96,8 +96,8 @@ def choose_job_tuning(
     if plan.streaming:
         policy = DefaultPolicy(checkpoint_after=_STREAMING_CHECKPOINT_MS, halves_restrictions=False)
     elif plan.shares_one_interpreter:
-        # The end of an SDK's bundle costs up to 0.2 s, because the harness joins its sampling
-        # thread.
+        # Don't spread work over small bundles if they share one interpreter: the end of each bundle
+        # costs up to 0.2 s, because the SDK harness joins its sampling thread.
         policy = DefaultPolicy(spreads=False)
         limits = attrs.evolve(limits, joint_bytes=_JOINT_BYTES_IN_TURNS)
     if wishes.checkpoint_interval is not None:
@@ -149,10 +149,11 @@ def _select_section_policy(
 def count_key_shards(cores: int, *, few: bool) -> int:
     """Returns the number of key shards of a job's stages.
 
-    Grouping of many small shards is faster, because a large shard exceeds the CPU caches or the
-    memory. Very small shards share a bundle. ``few`` selects the minimum number. The minimum
-    suffices for a stream, in which each shard has separate bundles. It also suffices for a single
-    interpreter, in which each bundle adds a cost. With many cores, the number is large anyway.
+    Grouping is faster with many small shards, because a large shard exceeds the CPU caches or the
+    memory. Very small shards share a bundle. ``few`` selects the minimum number. The minimum is
+    enough for a stream, in which each shard has separate bundles. The minimum is also enough for a
+    single interpreter, in which each bundle adds a cost. With many cores, the number is large
+    anyway.
     """
     least = cores * _LEAST_SHARDS_PER_CORE
     most = least if few else min(cores * _MOST_SHARDS_PER_CORE, _SHARDS_ENOUGH)

@@ -29,8 +29,10 @@ def find_job_waits(
     silent: Iterable[SilentProcess],
     waits: Iterable[Wait],
 ) -> tuple[Wait, ...]:
-    """Returns the conditions that a job waits for: first those of the cluster and its processes, then
-    those of the stages.
+    """Returns the conditions that a job waits for.
+
+    The conditions of the cluster and the job's processes come first, then the conditions of the
+    stages.
 
     Args:
         coordinator: coordinator of the job.

@@ -48,8 +48,8 @@ class JobWatchdog:
     def run_check_if_due(self, coordinator: JobCoordinator, taken: float) -> None:
         """Runs the check if it is due. Abandons and reruns bundles that no process works on.
 
-        The job's thread can block for minutes, for example during a journal outage. The messages of
-        that time aren't handled yet, so the time doesn't count.
+        The job's thread can block for minutes, for example during an outage of the journal. The
+        thread handles no messages then, so that time doesn't count.
 
         Args:
             coordinator: coordinator of the job.
@@ -76,7 +76,8 @@ class JobWatchdog:
                 "no process runs the loop of this job", "the server reruns its bundles"
             )
             coordinator.take_loop_back("no process ran it")
-        # Search for lost bundles only if the job makes no progress.
+        # Search for lost bundles only after half of the time limit without progress, because the
+        # search takes time linear in the number of open bundles.
         lost = find_lost_bundles(coordinator) if now - coordinator.moved > limit / 2 else []
         if self._bundles_are_lost.measure_seconds(is_so=bool(lost), now=listened) > limit:
             self._report_defect(

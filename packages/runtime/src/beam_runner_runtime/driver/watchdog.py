@@ -1,8 +1,8 @@
 """Rule of the watchdog: an assigned bundle that no process works on is a defect of the runner.
 
-A process reports its activity every 2 s. A bundle with an active process isn't a defect, even if it
-takes long. A process without reports isn't a defect either: it may be stopped, or C code may hold
-Python's GIL.
+A process reports its activity every 2 s. If a process works on a bundle, the bundle isn't a defect,
+even if it takes long. If a bundle's process is silent, the bundle isn't a defect
+either: the process may be stopped, or C code may hold Python's GIL.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def is_abandoned(claim: AssignedWork, moved: float, now: float) -> bool:
         case WorkerActivity.IDLE:
             return now - max(claim.since, claim.doing_since) > limit
         case WorkerActivity.LOOP | WorkerActivity.ORDER:
-            # With short bundles, each report can fall between two bundles.
+            # Count from the latest commit too: if bundles are short, each activity report can fall
+            # between two bundles.
             return now - max(claim.since, claim.doing_since, moved) > limit
         case _:
             return False

@@ -21,12 +21,13 @@ _CHOSEN = "ARROW_DEFAULT_MEMORY_POOL"
 
 
 def tune_allocator() -> None:
-    """Retains freed memory for later data, which passes through a dozen blocks of 1 MB.
+    """Configures glibc to retain freed memory for later data of the process.
 
-    Otherwise the system releases each block and clears it again, page by page. That took a third of
-    the CPU time of jobs with elements of 1,000 bytes. Arrow also allocates with ``malloc``, unless
-    its environment variable selects another pool. All threads share one arena, because bundles of
-    sections run in a second thread. The function does nothing if the C library isn't glibc.
+    Data passes through a dozen blocks of 1 MB. By default, the operating system releases each block
+    and clears the next block page by page. That took a third of the CPU time of jobs with elements
+    of 1,000 bytes. Arrow also allocates with ``malloc``, unless its environment variable selects
+    another pool. All threads share one arena, because bundles of sections run in a second thread.
+    The function does nothing if the C library isn't glibc.
     """
     import pyarrow as pa  # local import, because processes that never allocate Arrow data load this module too
 

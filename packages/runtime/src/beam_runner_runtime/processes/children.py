@@ -109,15 +109,16 @@ class WorkerProcesses:
     def _send_command(self, line: str, forks: int | None = None) -> None:
         """Sends a command line to the fork server.
 
-        ``forks`` is the number of the process that the command starts. Its exit is reported in any
-        case.
+        ``forks`` is the number of the process that the command starts. The exit of that process is
+        reported even if the command can't be sent.
         """
         with self._writing:
             assert self._parent is not None
             assert self._parent.stdin is not None
             if forks is not None:
                 self._numbers.add(forks)
-            # If the write fails, the fork server has exited, which `_watch_fork_server` notices.
+            # Ignore a failed write: the fork server has exited, and `_watch_fork_server` notices
+            # the exit.
             with contextlib.suppress(OSError, ValueError):
                 self._parent.stdin.write(f"{line}\n")
                 self._parent.stdin.flush()
@@ -137,10 +138,11 @@ class WorkerProcesses:
                 return
 
     def _restart_fork_server(self, how: str) -> bool:
-        """Starts another fork server, and reports the exit of all processes of the previous one.
+        """Starts another fork server, and reports the exit of all processes of the previous fork
+        server.
 
         Returns:
-            False if `stop` or `kill` ended the previous one.
+            False if `stop` or `kill` ended the previous fork server.
         """
         with self._writing:
             self._life.apply_cause(ShutdownEvent.EXITED)

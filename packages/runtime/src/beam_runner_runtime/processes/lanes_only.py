@@ -1,6 +1,6 @@
-"""Base class of job placements that run bundles only on lanes.
+"""Base classes of placements that run bundles only on lanes.
 
-They support no sections, no Spark tables and no stand-by process.
+These placements don't support sections, Spark tables or stand-by processes.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ class _ForkServer:
 
     def execute_command(self, order: str, number: int, told: str) -> None:
         """Executes one command of the server: forks or kills a worker."""
-        # Block SIGCHLD, so that the signal handler doesn't run while the table of workers changes.
+        # Block SIGCHLD, so that the handler for exited workers doesn't run while the table of
+        # workers changes.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         try:
             if order == "fork":
@@ -66,8 +67,8 @@ def _become_worker(told: str, number: int) -> NoReturn:
     try:
         if reaper.is_reaper_supported():
             reaper.exit_with_parent()
-            # Orphans of user code belong to this worker during its lifetime, and then to the
-            # reaper.
+            # Adopt orphaned processes of user code, until this worker exits and the reaper adopts
+            # them.
             reaper.adopt_orphans()
         for each in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
             signal.signal(each, signal.SIG_DFL)
@@ -92,7 +93,8 @@ def _write_report(line: str) -> None:
 
 def serve_commands() -> None:
     """Executes commands until the standard input ends; must be the first call of its process, or of a `Zygote`."""
-    # Import first. A direct import of Beam adds a log handler, which workers would inherit.
+    # Import the worker modules first, because a direct import of Beam would add a log handler that
+    # workers inherit.
     import_worker_modules()
     prefer_as_out_of_memory_victim()
     _write_report(READY)

@@ -93,7 +93,7 @@ class ProcessPlacement(SingleMachinePlacement):
     def kill(self) -> None:
         self._children.kill()
 
-    # Methods that `ProcessJob` calls.
+    # Methods that `ProcessJob`, the placement of one job, calls.
 
     def start_lane(self, lane: _RequestedLane) -> None:
         """Queues a lane for a job. The lane starts as soon as a slot is free."""
@@ -134,7 +134,8 @@ class ProcessPlacement(SingleMachinePlacement):
         for _ in range(min(len(self._waiting), self.slots - busy)):
             lane = self._waiting.popleft()
             idle = [worker for worker in self._workers.values() if worker.is_free(lane.job_id)]
-            # Prefer a process that has served the job to the stand-by process.
+            # Choose a process that has already served the job, if one is free, and otherwise the
+            # stand-by process.
             worker = max(idle, key=lambda worker: worker.job_id or "", default=None)
             (worker or self._fork_worker()).assign_lane(lane)
         if self._stands_by and not any(w.job_id is None for w in self._workers.values()):

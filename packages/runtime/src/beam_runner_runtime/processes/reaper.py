@@ -1,4 +1,4 @@
-"""A small process that kills the remaining processes of its descendants; it outlives them and adopts
+"""A small process that kills processes that its descendants leave behind; it outlives them and adopts
 all orphans.
 
 User code can fork, start separate sessions, and block in C, so that no Python signal handler runs.

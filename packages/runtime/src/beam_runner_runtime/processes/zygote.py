@@ -32,7 +32,7 @@ _LOOK_SECONDS = 0.02
 class Zygote:
     """Forked process with the interface of `subprocess.Popen`.
 
-    It requires `reaper.is_reaper_supported` and a server process of one thread.
+    The class requires `reaper.is_reaper_supported` and a server process of one thread.
 
     Args:
         serve: function of the forked process, which runs beneath a reaper; the process exits when

@@ -2,7 +2,7 @@
 
 All stages of a level run in the same Spark tasks, one after the other. So the output for several
 readers goes through one shuffle. With several shuffles, Spark would run the user code again for
-each of them.
+each shuffle.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class SectionPlan:
             for place, (stage, part) in enumerate(zip(stages, parts, strict=True))
         ]
         count = max(levels) + 1
-        # Most sections start with an impulse, and each task costs about 20 ms in Spark, even
-        # without input.
+        # Start few tasks on the first level: most sections start with an impulse, and each task
+        # costs about 20 ms in Spark, even without input.
         first = max(1, *(_count_possible_tasks(plan, one) for one in made if one.level == 0))
         return cls(
             tuple(tuple(one for one in made if one.level == level) for level in range(count)),

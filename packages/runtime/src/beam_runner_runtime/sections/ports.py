@@ -1,6 +1,7 @@
 """Interfaces that a section (stages that run as one Spark job) needs from its host.
 
-They are a process for the bundles, a placement that runs the tasks, and slots for these tasks.
+The interfaces are a process for the bundles, a placement that runs the tasks, and slots for these
+tasks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Progress of a section in one process: its finished bundles and its current bundle.
 
-These figures are for users only. They don't count before the section is committed, and tasks that
-Spark retries report them again.
+The progress is only for display. The server doesn't count it before the section is committed, and
+Spark can run a task again, which then reports the same progress twice.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class SectionProgress:
 
     def read_progress(self, running: LocalBundle) -> BundleProgressed | None:
         """Returns the progress of a bundle, inside or outside of a section; None if unknown."""
-        # Read the earlier totals first. Then a bundle that finishes meanwhile is reported late, but
-        # not twice.
+        # Read the metrics of earlier bundles before the progress of the current bundle. Then a
+        # bundle that finishes in between is reported late, but not twice.
         before = self._read_earlier_metrics(running.attempt)
         progress = running.progress()
         if progress is None or not before:

@@ -1,7 +1,7 @@
 """The running sections of one job, and its bundles of Spark tables, which the placement runs as
 parallel tasks.
 
-All methods belong to the job's thread. Times come from ``time.monotonic``.
+Only the job's thread calls the methods. Times come from ``time.monotonic``.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _LOGGER = logging.getLogger(__name__)
 class RunningSection:
     """Section that Spark runs for the job.
 
-    ``began`` is its start time, ``changed`` is the time of its last progress, and ``places`` are
-    the numbers of its slots.
+    ``began`` is the start time of the section, ``changed`` is the time of its last progress, and
+    ``places`` are the numbers of its slots.
     """
 
     bundle: Bundle
@@ -101,7 +101,7 @@ class SectionRunner:
         """Starts bundles that are sections or bundles of Spark tables, each as a Spark job."""
         for bundle in bundles:
             now = time.monotonic()
-            # Slot numbers of sections are negative, because lanes have the numbers from 0 on.
+            # Use negative slot numbers for sections, because lanes have the numbers from 0 on.
             places = tuple(range(self._next_place, self._next_place - self._width, -1))
             self._next_place -= self._width
             section = RunningSection(bundle, now, now, places)
@@ -109,7 +109,7 @@ class SectionRunner:
             for place in places:
                 self._slots.started(place)
             title = f"{self.format_title(bundle)}, attempt {bundle.attempt}"
-            # Log micro-batches of a stream at DEBUG level, because they occur every second.
+            # Log micro-batches of streaming tables at DEBUG level, because they start every second.
             level = logging.DEBUG if bundle.stage in self._sources else logging.INFO
             _LOGGER.log(level, "job %s: %s", self._job_id, title)
             self._host.start_section(self._order(bundle), self._work(), title, self._on_end)
@@ -131,8 +131,8 @@ class SectionRunner:
                     "job %s: a section failed: %s", self._job_id, end.reason or "user code"
                 )
                 if end.failure is None and section is not None and section.bundle.parts:
-                    # Name the section in the reason. Otherwise the message would name only the
-                    # first stage.
+                    # Name the section in the reason, because the message would otherwise name only
+                    # the first stage of the section.
                     end = attrs.evolve(
                         end, reason=f"{self.format_title(section.bundle)}: {end.reason}"
                     )

@@ -2,9 +2,10 @@
 
 Spark retries a task when its output is lost, and user code can return a different result on the
 retry. So each task sends a digest of all its output, for all shards, to all tasks of the next
-level. Each of these tasks reports to the server a digest of all digests that it received. If the
-digests of all tasks of a level are equal, all of these tasks read the same bits, whichever attempts
-wrote them. The proof holds for every version of Spark and every setting.
+level. Each task of the next level combines the digests that it received into one digest, and
+reports that digest to the server. If all tasks of a level report the same digest, all of them read
+the same bytes, whichever attempts wrote them. The proof holds for every version of Spark and every
+setting.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class OutputDeclaration:
     """Declaration of one task's output, sent to one shard.
 
     Attributes:
-        parcels: number of earlier parcels for this shard.
+        parcels: number of parcels (batches of rows) that the task sent to this shard before.
         digest: digest of the rows for this shard.
         of_all: digest of the rows for all shards, the same in each declaration of the task.
         broken: whether output is missing because the section must end.
@@ -96,8 +97,8 @@ def check_received_parcels(
 
 
 def find_mixed_level(reply: SectionReply, tasks: Sequence[int]) -> int | None:
-    """Returns the first level whose tasks read different input or didn't all report; None if no level
-    did.
+    """Returns the first level whose tasks read different input or didn't all report; None if all
+    levels are consistent.
 
     Args:
         reply: merged reply of all tasks.

@@ -136,7 +136,8 @@ class TaskBundleRunner:
     def _record_reply(self, stage: SectionStage, opened: Bundle, reply: BundleReply) -> None:
         outputs = SectionOutputs(stage.place, self._data.source, reply.done.outputs)
         self._replies.append(SectionReply(outputs=(outputs,), metrics=reply.metrics))
-        # Remove the outputs: other tasks read them, so this task's scheduler must not.
+        # Remove the outputs from the event, because other tasks read them, and this task's
+        # scheduler must not.
         done = attrs.evolve(
             reply.done, bundle=opened.number, attempt=opened.attempt, outputs=(), finalize=False
         )
@@ -196,7 +197,7 @@ class TaskBundleRunner:
                 raise ConsumerGoneError
         self._driver.record_entries((), now + wait)
 
-    # Methods that the driver calls.
+    # Methods of the `Host` protocol, which the engine's driver calls.
 
     @property
     def next_wake(self) -> int | None:

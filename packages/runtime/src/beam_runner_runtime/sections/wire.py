@@ -1,7 +1,7 @@
 """Encoding of section replies, which travel with the rows; decoding runs no code.
 
-Sender and receiver run the same version of this package. So a reply doesn't contain its layout,
-unlike persisted records.
+Sender and receiver run the same version of this package. So a reply doesn't contain a description
+of its fields, unlike persisted records.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def decode_reply(encoded: bytes) -> SectionReply:
     """Reads a reply that `encode_reply` encoded.
 
     Raises:
-        FormError: The bytes contain another record.
+        RecordFormatError: The bytes contain another record.
     """
     reply = _REGISTRY.decode(encoded, _REGISTRY.layout)
     if not isinstance(reply, SectionReply):

@@ -8,7 +8,7 @@ import enum
 class ShutdownMessage(enum.Enum):
     """Channel messages that concern shutdown, named after the classes in ``channel.messages``.
 
-    The value is the meaning of the message.
+    The value of each member is a description of the message.
     """
 
     LeaveLoop = "server to worker: return the scheduler after the running bundle"

@@ -1,6 +1,7 @@
-"""The states of the server, of each kind of process, and of the units of work that a server runs in processes.
+"""The states of the server, of each kind of process, and of the units of work that a server runs in
+processes.
 
-The value of a member is the meaning of the state.
+The value of each member is a description of the state.
 """
 
 from __future__ import annotations

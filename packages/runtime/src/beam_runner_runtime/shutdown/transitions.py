@@ -83,7 +83,7 @@ _WORKERS = (
         (ShutdownMessage.EndJob, _W.ENDING),
     ),
     *_make_end_rows(_W.ENDING),
-    # The server may send these before it reads `WorkerClosed`.
+    # The server may send these messages before it reads `WorkerClosed`.
     *_make_unchanged_rows(
         _W.CLOSED,
         ShutdownEvent.WORK_SENT,

@@ -175,8 +175,7 @@ class ObjectStore(FileStore):
             obstore.delete(self._store, names)
         except FileNotFoundError:
             # The store doesn't name the missing file, and may not have removed the others. Remove
-            # each
-            # file by a separate request.
+            # each file by a separate request.
             if len(names) > 1:
                 for name in names:
                     self._delete_objects([name])
