@@ -17,7 +17,7 @@ from beam_spark_executor.spark.settings import SparkSettings
 @pytest.fixture(autouse=True)
 def no_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hides all installed extensions."""
-    monkeypatch.setattr(flags, "find", lambda: ())
+    monkeypatch.setattr(flags, "find_extensions", lambda: ())
 
 
 def parse(arguments: Sequence[str]) -> ServerSettings:
