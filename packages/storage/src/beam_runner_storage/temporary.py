@@ -181,10 +181,10 @@ def _list_files(folder: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def _hold_lock(path: Path) -> Iterator[None]:
-    """Holds a lock file of this user.
+    """Holds the exclusive lock of a lock file that this user created.
 
     Raises:
-        OSError: the file is locked, is gone, or isn't a lock file.
+        OSError: The file is locked, is gone, or isn't a lock file.
     """
     lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:

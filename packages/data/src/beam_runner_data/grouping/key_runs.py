@@ -53,12 +53,12 @@ class KeySortedElements:
         return len(self.values)
 
     def expand_keys(self) -> list[bytes]:
-        """Returns the key of each element."""
+        """Returns the key of each element, by repeating each distinct key."""
         pairs = zip(self.keys, self.counts, strict=True)
         return [key for key, count in pairs for _ in range(count)]
 
     def expand_windows(self) -> Sequence[bytes]:
-        """Returns the window of each element."""
+        """Returns the window of each element, also if all elements share a window."""
         return [self.windows] * len(self) if isinstance(self.windows, bytes) else self.windows
 
 

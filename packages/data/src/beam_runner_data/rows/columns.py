@@ -73,7 +73,7 @@ def combine_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def build_window_column(batch: pa.RecordBatch) -> pa.Array:
-    """Returns the window of each row."""
+    """Returns a column with the window of each row, also if all rows share a window."""
     windows = get_windows(batch)
     if isinstance(windows, bytes):
         return pa.repeat(pa.scalar(windows, pa.binary()), batch.num_rows)
@@ -81,7 +81,7 @@ def build_window_column(batch: pa.RecordBatch) -> pa.Array:
 
 
 def list_row_windows(batch: pa.RecordBatch) -> list[bytes]:
-    """Returns the window of each row, as a list."""
+    """Returns a list with the window of each row, also if all rows share a window."""
     windows = get_windows(batch)
     if isinstance(windows, bytes):
         return [windows] * batch.num_rows

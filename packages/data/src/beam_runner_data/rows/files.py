@@ -28,7 +28,7 @@ _BUFFER = 1 << 17
 
 
 class RowFileWriter:
-    """Writer of rows to a new file.
+    """Writer of a new row file.
 
     Readers open a file only if a committed reply names it. So files of failed attempts, and of
     attempts that still write after they were abandoned, do no harm.
@@ -43,7 +43,7 @@ class RowFileWriter:
         """The offset of the next row in the file."""
 
     def write(self, row: Row) -> None:
-        """Appends a row."""
+        """Appends a row to the file."""
         data, size = row.data, len(row.data)
         self._rows.append((self.at, size, xxhash.xxh3_64_intdigest(data), int(row.kind)))
         self._file.write(data)
@@ -69,7 +69,7 @@ class RowFileWriter:
         return xxhash.xxh3_64_intdigest(directory)
 
     def discard(self) -> None:
-        """Removes the file after a failure, for example if it can't be finished."""
+        """Removes the unfinished file after a failure."""
         with contextlib.suppress(OSError):
             self._file.close()
         self._path.unlink(missing_ok=True)

@@ -87,19 +87,20 @@ class SpillFiles:
         return path
 
     def remove_file(self, path: str) -> None:
-        """Removes a file; a process that has mapped it can still read it."""
+        """Removes a file; a process that has mapped the file can still read it."""
         (self.folder / path).unlink(missing_ok=True)
         self._paths.discard(path)
 
     def remove_all_files(self) -> None:
-        """Removes all remaining files."""
+        """Removes all remaining partition files of the attempt."""
         for path in list(self._paths):
             self.remove_file(path)
 
 
 @attrs.frozen
 class PartitioningRules:
-    """Rules for the partitioning of rows.
+    """Rules for the partitioning of rows into files: the partition key, the memory limit and the
+    files.
 
     Attributes:
         aspect: function that returns the partition keys.
@@ -248,7 +249,7 @@ class _PartitionWriter:
         ]
 
     def discard(self) -> None:
-        """Removes the file."""
+        """Removes the unfinished partition file after a failure."""
         self._file.discard()
 
 

@@ -21,7 +21,7 @@ _ALIGNED = 16
 
 
 class ShuffleBlockKind(enum.IntEnum):
-    """The content of a shuffle block."""
+    """Kind of a shuffle block's content: rows, a reply, or a summary."""
 
     ROWS = 0
     """Rows of elements."""
@@ -33,7 +33,7 @@ class ShuffleBlockKind(enum.IntEnum):
 
 @attrs.frozen
 class ShuffleBlockHeader:
-    """The header of a shuffle block.
+    """Header of a shuffle block, which names the sender and the content of the block.
 
     Attributes:
         kind: the content of the block.
@@ -65,7 +65,7 @@ def encode_row(row: Row) -> tuple[bytes, bytes, bytes]:
 
 
 def read_header(parcel: bytes | pa.Buffer) -> ShuffleBlockHeader:
-    """Returns the header of a block."""
+    """Decodes the header of a shuffle block."""
     kind, *numbers = _HEAD.unpack_from(parcel)
     return ShuffleBlockHeader(ShuffleBlockKind(kind), *numbers)
 

@@ -66,7 +66,10 @@ def join_batch_values(batch: pa.RecordBatch) -> bytes:
 
 
 def _find_piece_boundaries(ends: npt.NDArray[np.int64]) -> list[int]:
-    """Returns the boundaries of pieces: each ends with the first value that makes it large enough."""
+    """Returns the byte offsets at which values are divided into pieces.
+
+    Each piece ends with the first value at which the piece reaches its minimum size.
+    """
     cuts = [int(ends[0])]
     last = int(ends[-1])
     while cuts[-1] < last:

@@ -136,7 +136,7 @@ class RowBufferWriter:
         yield from numbers.values()
 
     def _split_by_size(self) -> Iterator[list[int]]:
-        """Yields runs of row numbers, each of which has enough bytes for a separate bundle."""
+        """Yields runs of row numbers. Each run has enough bytes for a separate bundle."""
         if self._buffer.kind is not BufferKind.STORED:
             yield list(range(len(self._rows)))
             return

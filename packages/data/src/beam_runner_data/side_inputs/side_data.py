@@ -123,7 +123,7 @@ def read_latest_element(folder: Path, data: Sequence[Data], window: bytes) -> by
 
 
 def _find_last_row(batch: pa.RecordBatch, window: bytes) -> int | None:
-    """Returns the number of the last row of a window."""
+    """Returns the number of the last row that contains an element of a window."""
     windows = get_windows(batch)
     if isinstance(windows, bytes):
         return len(batch) - 1 if windows == window else None

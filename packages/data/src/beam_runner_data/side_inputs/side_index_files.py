@@ -49,7 +49,7 @@ class ArrayWriter:
         self._count = 0
 
     def write(self, piece: Array) -> None:
-        """Appends elements."""
+        """Appends elements to the array."""
         self._waiting.append(piece)
         self._waits += len(piece)
         if self._waits >= _BLOCK:
@@ -91,7 +91,7 @@ class CheckedArray:
         return self._array[first:last]
 
     def read_all(self) -> Array:
-        """Returns all elements."""
+        """Returns all elements of the array, after verifying them."""
         return self.read_part(0, len(self))
 
     def find_first(self, value: np.unsignedinteger[Any]) -> int:

@@ -34,7 +34,7 @@ class StateMergeRunner:
         self._turn = threading.Lock()
 
     def start_merge(self, plan: CompactionPlan) -> StateMerge:
-        """Starts a merge, or queues it."""
+        """Starts a merge, or queues the merge behind a running merge."""
         self._begun += 1
         merge = StateMerge(self.folder, plan)
         name = f"{self._own}/merge-{self._begun}"

@@ -1,4 +1,4 @@
-"""Reads of several state segments as one: their live content, and their merge."""
+"""Combination of several state segments: their live content, and their merge into one segment."""
 
 from __future__ import annotations
 

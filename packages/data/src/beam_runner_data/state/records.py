@@ -45,7 +45,7 @@ class HiddenSubkeys:
     ranges: tuple[Range, ...] = ()
 
     def contains_subkey(self, subkey: bytes) -> bool:
-        """Returns whether the subkey is hidden."""
+        """Returns whether the mark hides a subkey."""
         return self.cleared or self.skip_range(subkey) != subkey
 
     def skip_range(self, subkey: bytes) -> bytes | None:
@@ -100,10 +100,10 @@ class SegmentReader(Protocol):
         """Returns the total weight (bytes) of the rows that `read_weights` yields."""
 
     def read_entries(self) -> Iterator[Entry]:
-        """Yields all entries in order."""
+        """Yields all entries of the segment in sorted order."""
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the segment's file."""
 
 
 def encode_cell(cell: CellId) -> bytes:

@@ -68,7 +68,7 @@ class MergingStore:
         return commit
 
     def close(self) -> None:
-        """Closes all files."""
+        """Closes all segment files of the store."""
         if self._merge is not None:
             self._merge.discard_merge()
         self._store.close()
@@ -165,7 +165,7 @@ class LoopStores:
         self._flushed = {}
 
     def write_last_changes(self, stage: str, shard: int, name: str) -> StateCommit:
-        """Writes the changes of a shard's last bundle, on top of the flushed ones."""
+        """Writes the changes of a shard's last bundle, on top of the flushed changes."""
         store = self._stores[stage, shard]
         flushed = self._flushed.get((stage, shard), StateCommit(store.segments))
         return _write_changes(self._folder, flushed.segments, store.pending, name)

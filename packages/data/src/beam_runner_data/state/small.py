@@ -78,7 +78,7 @@ class SmallSegment:
         return sum(weight or 0 for _, _, weight in self.read_weights(cell, start, end))
 
     def read_entries(self) -> Iterator[Entry]:
-        """Yields all entries in order."""
+        """Yields all entries of the segment in sorted order."""
         for cell, (cleared, ranges, rows) in self._cells.items():
             if cleared or ranges:
                 yield cell, HIDES, b"", cleared, ranges

@@ -76,7 +76,7 @@ class ShardStore:
             self._opened.pop(path).close()
 
     def close(self) -> None:
-        """Closes all files."""
+        """Closes all segment files of the store."""
         while self._opened:
             self._opened.popitem()[1].close()
 

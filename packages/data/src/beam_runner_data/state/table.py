@@ -61,7 +61,7 @@ class _BlockEntries:
     """Offset of each entry's data in the block's data."""
 
     def estimate_weight(self, number: int) -> int | None:
-        """Returns the weight of a row."""
+        """Returns the weight (bytes) of a row, from the sizes of its key and data."""
         size = self.sizes[number]
         return None if size is None else estimate_weight(self.keys[number][2], size)
 
@@ -144,7 +144,7 @@ class TableSegment:
         return weight
 
     def read_entries(self) -> Iterator[Entry]:
-        """Yields all entries in order."""
+        """Yields all entries of the segment in sorted order."""
         for block in range(len(self._blocks)):
             places = self._read_block_entries(block)
             for number, (cell, kind, subkey) in enumerate(places.keys):
@@ -259,7 +259,7 @@ class _TableWriter:
             self.flush_block()
 
     def flush_block(self) -> None:
-        """Writes the current block."""
+        """Writes the current block of entries to the file, and adds the block to the index."""
         if not self._keys:
             return
         places = msgpack.packb((self._keys, self._flags, self._sizes))

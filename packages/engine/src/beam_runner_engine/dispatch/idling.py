@@ -15,8 +15,8 @@ def find_idle_slots(places: Collection[AnySlot], limit: float) -> list[AnySlot]:
 def select_slot_to_release(places: Collection[AnySlot]) -> AnySlot | None:
     """Returns the slot to release for another job, or None if no slot can be released yet.
 
-    The choice is an idle slot, otherwise a slot that runs the scheduler loop and that has not been
-    asked to stop. A slot that never ran a bundle is not released: otherwise two jobs could release
+    The choice is an idle slot, otherwise a slot that runs the scheduler loop and has no pending
+    request to stop. A slot that never ran a bundle is not released: otherwise two jobs could release
     slots to each other without making progress.
     """
     idle = [place for place in places if place.is_idle and place.served]

@@ -39,7 +39,7 @@ class SchedulerLease:
         return self.is_out and loop == self.number
 
     def end_lease(self) -> None:
-        """Returns the scheduler to the host."""
+        """Ends the lease of the current loop, and returns the scheduler to the host."""
         self.is_out = False
 
     def end_outgrown_loop(self, now: float) -> None:

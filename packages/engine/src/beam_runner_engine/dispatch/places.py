@@ -46,7 +46,7 @@ class Slot:
         changed: the time of the latest progress.
         began: the start time of the running bundle.
         asked: the time at which the slot was last asked to stop.
-        giving_way: whether the slot was asked to stop.
+        giving_way: whether the host has requested that the slot stops.
     """
 
     running: Bundle | None = None

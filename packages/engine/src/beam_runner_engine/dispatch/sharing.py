@@ -31,7 +31,7 @@ class SlotSharing:
         self._waiting[job, place] = now
 
     def record_slot(self, job: str, place: int) -> None:
-        """Records that a job got the slot."""
+        """Records that the cluster gave a slot to a job."""
         self._waiting.pop((job, place), None)
         self._held.setdefault(job, set()).add(place)
 

@@ -14,7 +14,7 @@ from beam_runner_engine.scheduler.commands import Bundle
 
 
 class BundleQueue:
-    """Queue of open bundles.
+    """Queue of open bundles that wait for a slot.
 
     `is_source` returns whether a bundle belongs to a source that could run for long. Such a bundle
     runs after all bundles that arrive within the next `source_seconds`.
@@ -45,7 +45,7 @@ class BundleQueue:
             self._count += 1
 
     def take_next_bundle(self) -> Bundle:
-        """Removes and returns the next bundle."""
+        """Removes the bundle that must run next from the queue, and returns it."""
         return heappop(self._heap)[2]
 
     def remove_bundle(self, number: int, attempt: int) -> None:
@@ -55,5 +55,5 @@ class BundleQueue:
         heapify(self._heap)
 
     def remove_all_bundles(self) -> None:
-        """Removes all bundles."""
+        """Removes all bundles from the queue."""
         self._heap.clear()

@@ -1,6 +1,6 @@
 """Selection of sources that must yield their slots to waiting bundles.
 
-Otherwise, a source would run as long as it has data.
+Without a request to yield, a source runs as long as it has data.
 """
 
 from __future__ import annotations

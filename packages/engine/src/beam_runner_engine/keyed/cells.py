@@ -73,7 +73,7 @@ class CellDelta:
 
 
 class CellLayer(Protocol):
-    """Changes on top of the contents of a cell: a delta, or the draft of a delta."""
+    """Changes on top of the contents of a cell: a `CellDelta`, or its draft during a bundle."""
 
     @property
     def added(self) -> Mapping[bytes, Sequence[Any]]: ...

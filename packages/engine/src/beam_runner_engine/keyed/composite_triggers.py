@@ -124,11 +124,11 @@ class AfterEachMachine:
         return (index + 1, self._parts[index + 1].initial), False
 
     def merge_states(self, states: Sequence[State], at: TriggerTime) -> State:
-        """Merges states: the current subtrigger is the furthest current subtrigger, or an earlier
-        one that reopens.
+        """Merges the states of merged windows.
 
-        A subtrigger reopens if it waits for the end of the window and the merged window has not
-        ended.
+        The current subtrigger becomes the furthest current subtrigger of all states, or an earlier
+        subtrigger that reopens. A subtrigger reopens if it waits for the end of the window and the
+        merged window has not ended.
         """
         furthest = max(state[0] for state in states)
         reopened = self._find_reopened_subtrigger(furthest, at)
@@ -180,7 +180,7 @@ class RepeatedTriggerMachine:
 
 
 class EndOfWindowMachine:
-    """Machine of `AfterEndOfWindow`.
+    """State machine of the trigger `AfterEndOfWindow`.
 
     The state consists of a flag for the on-time firing, the early state and the late state.
 

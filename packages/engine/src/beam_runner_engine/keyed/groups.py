@@ -54,7 +54,7 @@ class WindowPanes(Sequence[WindowPane]):
         pane: PaneInfo,
         values: Sequence[Any],
     ) -> None:
-        """Appends a pane."""
+        """Appends a pane to the columns."""
         self.keys.append(key)
         self.windows.append(window)
         self.timestamps.append(timestamp)

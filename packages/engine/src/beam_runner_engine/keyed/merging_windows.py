@@ -37,7 +37,7 @@ OnGrow: TypeAlias = Callable[[OpenWindow], None]
 
 
 class KeyWindows:
-    """Windows of one key, by encoded window.
+    """Open windows of one key whose windows merge, by encoded window.
 
     Only windows whose trigger is unfinished merge. The other windows are stored until they close,
     so that elements with exactly these windows are dropped.
@@ -80,7 +80,7 @@ class KeyWindows:
         del self.windows[window.encoded]
 
     def retire_window(self, window: OpenWindow) -> None:
-        """Excludes a window from merging, unless the window is already excluded."""
+        """Excludes a window from further merges, because its trigger has finished; idempotent."""
         if window.encoded not in self.retired:
             self.retired.add(window.encoded)
             place = self.get_index(window)
@@ -112,7 +112,7 @@ class MergingWindowTable(ABC):
         self._keys[window.key].remove_window(window)
 
     def add_extended_window(self, window: OpenWindow) -> None:
-        """Adds a window after it grew."""
+        """Adds a window again after the window grew."""
         window.closes = self._windows.compute_closing_time(window.window)
         self._evict_retired_window(window.key, window.encoded)
         self._keys[window.key].add_window(window)
@@ -126,7 +126,7 @@ class MergingWindowTable(ABC):
         return self._load_windows(key).windows.get(data)
 
     def close_window(self, window: OpenWindow) -> None:
-        """Removes a closed window."""
+        """Removes a closed window from the table."""
         self._keys[window.key].remove_window(window)
 
     def list_open_windows(self) -> Iterator[OpenWindow]:

@@ -21,7 +21,7 @@ from beam_runner_engine.keyed.window_tables import WindowFactory
 
 
 class SessionWindowTable(MergingWindowTable):
-    """Table of open sessions."""
+    """Table of the open sessions of a shard's keys."""
 
     def __init__(
         self, cells: TentativeCells, windows: WindowFactory, merge_into: OnMerge, leave: OnGrow

@@ -44,7 +44,7 @@ class SortedInputBuffer:
         self._expiry = expiry
 
     def add_element(self, key: bytes, window: bytes, timestamp: Timestamp, value: Any) -> None:
-        """Buffers an element."""
+        """Adds an element to the buffer, and sets the time at which the element is due."""
         cell = CellId(_SORTED, key, window)
         subkey = encode_instant(timestamp)
         if self._cells.read_values(cell, subkey) is None:

@@ -34,12 +34,12 @@ class State:
 
 
 class BagState(State):
-    """Values in the order of adding, with duplicates."""
+    """User state of the kind bag: values in the order of addition, with duplicates."""
 
     __slots__ = ()
 
     def read(self) -> Sequence[bytes]:
-        """Returns all values."""
+        """Returns all values of the bag."""
         return self._cells.read_values(self._cell) or ()
 
     def add(self, *values: bytes) -> None:
@@ -48,7 +48,7 @@ class BagState(State):
 
 
 class CombiningState(BagState):
-    """Accumulators of a combining function.
+    """User state of the kind combining: accumulators of a combining function.
 
     The engine only appends accumulators. `read` returns all of them, and the SDK merges them.
     """
@@ -57,7 +57,7 @@ class CombiningState(BagState):
 
 
 class ValueState(State):
-    """Single value (read-modify-write), or no value."""
+    """User state of the kind value: a single value (read-modify-write), or no value."""
 
     __slots__ = ()
 
@@ -67,12 +67,12 @@ class ValueState(State):
         return values[-1] if values else None
 
     def write(self, value: bytes) -> None:
-        """Replaces the value."""
+        """Replaces the state's value."""
         self._cells.replace_values(self._cell, (value,))
 
 
 class MultimapState(State):
-    """Any number of values for each map key, in the order of adding."""
+    """User state of the kind multimap: any number of values for each map key, in the order of addition."""
 
     __slots__ = ()
 
@@ -99,8 +99,9 @@ class MultimapState(State):
 
 
 class OrderedListState(State):
-    """Values sorted by a 64-bit sort key, usually a time in ms. Values with equal sort keys keep
-    their order.
+    """User state of the kind ordered list: values sorted by a 64-bit sort key, usually a time in ms.
+
+    Values with equal sort keys keep their order.
     """
 
     __slots__ = ()

@@ -173,7 +173,7 @@ class StatefulShard:
         return AdmittedRows(admitted, of_rows)
 
     def get_state(self, kind: type[AnyState], name: str, key: bytes, window: bytes) -> AnyState:
-        """Returns the state of a key and window.
+        """Returns the user state with a name and kind for a key and window.
 
         Raises:
             ValueError: If the stage doesn't declare a state with this name and kind.

@@ -81,7 +81,7 @@ class TentativeCells:
             draft.removed.add(subkey)
 
     def remove_subkey(self, cell: CellId, subkey: bytes = b"") -> None:
-        """Removes a subkey."""
+        """Removes a subkey from a cell."""
         draft = self._get_draft(cell)
         draft.added.pop(subkey, None)
         if not draft.cleared:

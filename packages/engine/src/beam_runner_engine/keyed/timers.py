@@ -25,7 +25,7 @@ TIMER = b"timer"
 
 
 class TimeDomain(enum.Enum):
-    """Time domain of a timer."""
+    """Time domain of a timer: event time or processing time."""
 
     EVENT_TIME = "event time"
     PROCESSING_TIME = "processing time"

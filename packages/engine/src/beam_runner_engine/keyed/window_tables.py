@@ -31,7 +31,7 @@ class WindowFactory:
         self._decoded: dict[bytes, tuple[Window, Timestamp]] = {}
 
     def decode_window_bytes(self, data: bytes) -> Window:
-        """Decodes a window."""
+        """Decodes a window, or returns the cached result."""
         return self._decode_with_cache(data)[0]
 
     def open_window(self, key: bytes, data: bytes) -> OpenWindow:
@@ -81,7 +81,7 @@ class SeparateWindowTable:
         return window
 
     def close_window(self, window: OpenWindow) -> None:
-        """Removes a closed window."""
+        """Removes a closed window from the table."""
         self._open.pop((window.key, window.encoded))
         self._closed.add((window.key, window.encoded))
 

@@ -137,8 +137,9 @@ class SplitBundle:
 
 @attrs.frozen
 class CancelBundles:
-    """Command to stop bundles, given by number and attempt. The host sends no answer; later events
-    of these attempts are ignored.
+    """Command to stop bundles, given by number and attempt.
+
+    The host doesn't answer. The scheduler ignores later events of these attempts.
     """
 
     bundles: tuple[tuple[int, int], ...]

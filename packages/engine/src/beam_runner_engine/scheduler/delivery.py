@@ -44,10 +44,10 @@ def create_work(
     residual: bool = False,
     truncated: bool = False,
 ) -> list[Work]:
-    """Creates work of a stage for a piece of data, with one item for each set of required
-    side-input windows.
+    """Creates work of a stage for a piece of data, with one item for each set of required side-input
+    windows.
 
-    From then on, the work holds the stage's watermarks.
+    The new work holds the stage's watermarks.
     """
     data = state.pieces[piece].data
     items = []

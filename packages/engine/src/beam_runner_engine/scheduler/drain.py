@@ -45,7 +45,7 @@ def start_drain(state: SchedulerState) -> None:
 
 
 def cancel_job(state: SchedulerState) -> None:
-    """Cancels the job immediately."""
+    """Cancels the job and its running bundles immediately."""
     state.phase = Phase.CANCELLED
     cancel_bundles(state)
     state.commands.append(FinishJob(Outcome.CANCELLED))

@@ -156,7 +156,7 @@ class SectionRefused:
 
 @attrs.frozen
 class Progress:
-    """Progress of a running bundle.
+    """Report of the progress of a running bundle.
 
     Attributes:
         bundle: the number of the bundle.
@@ -180,7 +180,7 @@ class Progress:
 class GiveWay:
     """Request to checkpoint a source's running bundle, because other bundles wait for its slot.
 
-    Has no effect on a bundle without restrictions.
+    The request has no effect on a bundle without restrictions.
     """
 
     bundle: int

@@ -29,7 +29,7 @@ class CountedTimes:
         return len(self._counts)
 
     def add_time(self, time: Timestamp, count: int = 1) -> None:
-        """Adds a time `count` times."""
+        """Adds a time to the multiset, with multiplicity `count`."""
         before = self._counts.get(time)
         if before is None:
             self._counts[time] = count
@@ -38,7 +38,7 @@ class CountedTimes:
             self._counts[time] = before + count
 
     def remove_time(self, time: Timestamp, count: int = 1) -> None:
-        """Removes a time `count` times.
+        """Removes a time from the multiset, with multiplicity `count`.
 
         Raises:
             ValueError: If the multiset contains the time fewer than `count` times.

@@ -21,7 +21,7 @@ _MAX_PIECES = 1_000
 
 @attrs.frozen
 class BundleOpening:
-    """Bundle to open.
+    """Description of a bundle that can be opened now.
 
     Attributes:
         shard: the key shard; the first of several joint shards; None if the stage is not keyed.
@@ -37,7 +37,7 @@ class BundleOpening:
 def find_openings(state: SchedulerState, stage: StageState) -> Iterator[BundleOpening]:
     """Yields the bundles of a stage that can be opened now, and removes their work from the queues.
 
-    Checks only shards that changed since the last call.
+    The function checks only shards that changed since its last call.
     """
     found = _find_openings_by_shard(state, stage)
     return _join_shards(found, state.limits.joint_bytes) if stage.spec.joint_shards else found

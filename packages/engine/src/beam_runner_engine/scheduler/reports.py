@@ -52,7 +52,7 @@ class StageReport:
 
 @attrs.frozen
 class RetryReport:
-    """Open bundle with at least one failed attempt.
+    """Report about an open bundle with at least one failed attempt.
 
     Attributes:
         bundle: the bundle, at the latest attempt.

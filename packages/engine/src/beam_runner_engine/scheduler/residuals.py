@@ -63,7 +63,7 @@ def map_own_pieces(record: BundleRecord) -> dict[Data, int]:
 def get_piece(
     state: SchedulerState, own: Mapping[Data, int], data: Data, origins: tuple[int, ...]
 ) -> int:
-    """Returns the piece for some data, with one more use.
+    """Returns the number of the piece for some data, and increments its reference count.
 
     If the data is a complete input of the bundle, the piece already exists. Otherwise, the function
     creates it.

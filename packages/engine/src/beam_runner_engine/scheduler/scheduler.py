@@ -113,7 +113,7 @@ class Scheduler:
 
     @property
     def phase(self) -> Phase:
-        """Phase of the job."""
+        """Phase of the job, such as running or draining."""
         return self._state.phase
 
     @property
@@ -163,7 +163,7 @@ class Scheduler:
         return list_retries(self._open_records())
 
     def list_waits(self) -> tuple[Wait, ...]:
-        """Returns the waits of all incomplete stages."""
+        """Returns the conditions that each incomplete stage waits for, such as data or timers."""
         return list_waits(self._state)
 
     @property

@@ -175,9 +175,7 @@ def drop_replaced_data(state: SchedulerState, outputs: Iterable[Output]) -> None
 def create_views(
     state: SchedulerState, stage: StageState, work: Iterable[Work]
 ) -> tuple[tuple[SideInput, ...], list[SideView]]:
-    """Returns the side inputs that a bundle with this work reads, and the views to return when it
-    closes.
-    """
+    """Returns the side inputs that a bundle reads, and the views that the bundle must release at its end."""
     needs: dict[Need, None] = {}
     for item in work:
         for place, window in item.needs:
@@ -191,7 +189,7 @@ def create_views(
 def create_all_views(
     state: SchedulerState, stage: StageState
 ) -> tuple[tuple[SideInput, ...], list[SideView]]:
-    """Returns all side-input data of a stage, and the views to return when the bundle closes."""
+    """Returns all side-input data of a stage, and the views that the bundle must release at its end."""
     places = enumerate(stage.sides)
     return _create_views(
         state, stage, ((place, window) for place, side in places for window in side.pieces)
@@ -227,7 +225,7 @@ def _find_original_window(data: Iterable[Data], window: Window) -> Window:
 
 
 def release_views(state: SchedulerState, views: Iterable[SideView]) -> None:
-    """Releases the views of a closed bundle."""
+    """Releases the side-input views that a closed bundle read."""
     for view in views:
         view.uses -= 1
         _drop_if_unused(state, view)

@@ -21,7 +21,7 @@ from beam_runner_engine.scheduler.data import Data
 
 
 class StageKind(enum.Enum):
-    """Kind of input that a stage takes."""
+    """Kind of a stage, by the input that it takes."""
 
     ORDINARY = "ordinary"
     """Any data in any bundle; many bundles can run at once."""
@@ -86,7 +86,7 @@ class SideWindowOf:
 
 @attrs.frozen
 class SideInputSpec:
-    """Side input of a stage.
+    """Specification of a side input of a stage.
 
     Attributes:
         name: the name of the side input, unique in the stage.

@@ -153,8 +153,8 @@ def apply_split(state: SchedulerState, event: SplitDone) -> None:
 def _map_watermarks(work: list[Work]) -> dict[Data | None, Timestamp | None]:
     """Returns the watermarks (ms) that watermark estimators reported, by data.
 
-    The key None has a safe watermark for parts of unknown origin: the minimum, or None if any work
-    has no watermark.
+    The key None has a safe watermark for parts of unknown origin. The safe watermark is the minimum
+    of all watermarks, or None if any work has no watermark.
     """
     known: dict[Data | None, Timestamp | None] = {item.data: item.watermark for item in work}
     told = [watermark for watermark in known.values() if watermark is not None]

@@ -110,7 +110,7 @@ class SideView:
 
 @attrs.define(eq=False)
 class SideState:
-    """State of a side input of a stage."""
+    """State of a side input of a stage: its windows, their data and the work that waits for them."""
 
     spec: SideInputSpec
     pieces: dict[Window, list[int]] = attrs.field(factory=dict)
@@ -260,7 +260,7 @@ class BundleRecord:
 
     @property
     def state(self) -> BundleState:
-        """State of the latest attempt."""
+        """State of the bundle's latest attempt."""
         if self.due is not None:
             return BundleState.PAUSED
         return BundleState.RUNNING if self.split is None else BundleState.SPLITTING

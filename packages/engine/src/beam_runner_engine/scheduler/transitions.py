@@ -27,7 +27,7 @@ from beam_runner_engine.scheduler.events import (
 
 
 class Phase(enum.Enum):
-    """Phase of a job."""
+    """Phase of a job, from its creation to its end."""
 
     NEW = "new"
     RUNNING = "running"
@@ -39,7 +39,7 @@ class Phase(enum.Enum):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the phase is final."""
+        """Whether the job has ended in this phase."""
         return self in _ENDED
 
 

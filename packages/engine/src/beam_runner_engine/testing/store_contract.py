@@ -25,7 +25,7 @@ class CommittingCellStore(CellStore, Protocol):
     """Cell store with a method that commits changes, for the contract tests."""
 
     def commit_deltas(self, deltas: Mapping[CellId, CellDelta]) -> None:
-        """Commits the changes of a bundle."""
+        """Commits the changes of a bundle to the store."""
 
 
 def list_store_checks() -> tuple[Callable[[CommittingCellStore], None], ...]:

@@ -40,7 +40,7 @@ class MemoryCellStore:
             yield subkey, tuple(contents[subkey])
 
     def commit_deltas(self, deltas: Mapping[CellId, CellDelta]) -> None:
-        """Commits the changes of a bundle."""
+        """Commits the changes of a bundle to the store."""
         for cell, delta in deltas.items():
             contents = self._cells.setdefault(cell, {})
             apply_delta(contents, delta)
@@ -49,7 +49,7 @@ class MemoryCellStore:
                 del self._cells[cell]
 
     def copy_cells(self) -> dict[CellId, dict[bytes, list[Any]]]:
-        """Returns a copy of all cells."""
+        """Returns a copy of the contents of all cells."""
         return {
             cell: {subkey: list(values) for subkey, values in contents.items()}
             for cell, contents in self._cells.items()

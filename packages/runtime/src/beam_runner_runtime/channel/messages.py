@@ -106,7 +106,7 @@ class BundleReply:
 
     @property
     def attempt(self) -> Attempt:
-        """Attempt that processed the bundle."""
+        """Attempt at the bundle that produced this reply."""
         return Attempt(self.done.bundle, self.done.attempt)
 
 
@@ -276,7 +276,7 @@ class RunBundle:
 
     @property
     def attempt(self) -> Attempt:
-        """Attempt that the order belongs to."""
+        """Attempt that the worker process must run."""
         return Attempt.of_bundle(self.bundle)
 
 

@@ -1,4 +1,4 @@
-"""Server side of the channel."""
+"""Server side of the channel: gRPC service for worker processes, and the links to attached processes."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class WorkerLink:
             self.kill()
 
     def record_heartbeat(self, beat: Heartbeat) -> None:
-        """Records the activity in a heartbeat."""
+        """Records the activity that the process reported in a heartbeat."""
         if beat.doing is not self.doing:
             self.doing, self.doing_since = beat.doing, time.monotonic()
 
@@ -220,7 +220,7 @@ class ChannelServer:
             ) from error
 
     def start(self) -> None:
-        """Starts to accept calls."""
+        """Starts the gRPC server, which then accepts calls."""
         self._server.start()
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Stacks of the threads of this process."""
+"""Stacks of the Python threads of this process, for the server's diagnostics."""
 
 from __future__ import annotations
 

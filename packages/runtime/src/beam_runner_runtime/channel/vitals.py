@@ -53,12 +53,12 @@ class VitalsWriter:
         self._pack = _BEATS.pack_into
 
     def count_heartbeat(self) -> None:
-        """Increments the heartbeat counter."""
+        """Increments the heartbeat counter in the vitals file."""
         self._beats += 1
         self._pack(self._page, 0, self._beats)
 
     def record_stage(self, stage: str) -> None:
-        """Records the stage of a bundle that starts."""
+        """Records the stage of a starting bundle in the vitals file."""
         _STAGE.pack_into(self._page, _BEATS.size, stage.encode()[: _STAGE.size])
 
 

@@ -29,12 +29,12 @@ _REGISTRY = RecordRegistry({**_MESSAGES, **FORMS}, SHARED, CONSTANTS)
 
 
 def encode_message(message: FromWorker) -> bytes:
-    """Encodes a message of a worker process."""
+    """Encodes a message of a worker process for the channel."""
     return _REGISTRY.encode(message)
 
 
 def decode_message(encoded: bytes) -> FromWorker:
-    """Decodes a message from `encode_message`.
+    """Decodes a message that a worker process encoded with `encode_message`.
 
     Raises:
         RecordFormatError: If the data isn't a message of a worker process.
@@ -54,7 +54,7 @@ def encode_request(*values: str | int) -> bytes:
 
 
 def decode_request(encoded: bytes, *types: type) -> tuple[Any, ...]:
-    """Decodes the arguments from `encode_request`.
+    """Decodes the arguments of a request that `encode_request` encoded.
 
     Args:
         types: expected types of the arguments.

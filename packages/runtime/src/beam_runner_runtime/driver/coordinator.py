@@ -157,7 +157,7 @@ class JobCoordinator:
         return min((alarm for alarm in alarms if alarm is not None), default=None)
 
     def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
-        """Handles a message of a worker process."""
+        """Handles a message of a worker process about a lane, a bundle or the loop."""
         match message:
             case LaneOpened(lane):
                 self.lane_failures.reset_count()
@@ -217,7 +217,7 @@ class JobCoordinator:
             self.lanes.pause_lane_starts(pause)
 
     def handle_section_end(self, end: SectionEnd) -> None:
-        """Handles the result of a section attempt."""
+        """Queues the result of a section attempt for the next commit."""
         self._waiting.append(self.sections.handle_end(end))
 
     def cancel_job(self) -> None:
@@ -360,7 +360,7 @@ class JobCoordinator:
         self._finalizers.run_callbacks(bundles)
 
     def start_bundles(self, bundles: Sequence[Bundle]) -> None:
-        """Starts bundles on lanes or in sections."""
+        """Starts bundles: on lanes, or as Spark jobs if they are sections."""
         mine = self.sections.is_section
         self.lanes.queue_bundles([bundle for bundle in bundles if not mine(bundle)])
         self.sections.start_sections([bundle for bundle in bundles if mine(bundle)])

@@ -17,7 +17,7 @@ class EventQueue:
         self._seen: deque[Item] = deque()
 
     def add_event(self, item: Item) -> None:
-        """Adds an event."""
+        """Adds an event to the queue; any thread can call this method."""
         self._queue.put(item)
 
     def wait_for_event(self, seconds: float) -> Item | None:

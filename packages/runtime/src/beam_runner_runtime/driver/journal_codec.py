@@ -87,7 +87,7 @@ REGISTRY = RecordRegistry({**_OWN, **FORMS}, SHARED, CONSTANTS, REMOVED)
 
 
 def encode_entries(entries: Sequence[Entry]) -> bytes:
-    """Encodes entries that are committed together."""
+    """Encodes journal entries that one atomic commit contains."""
     return b"".join((_ENTRY, REGISTRY.layout.digest, REGISTRY.encode(tuple(entries))))
 
 
@@ -108,7 +108,7 @@ def decode_entries(blob: bytes, layout: RecordLayout | None = None) -> tuple[Ent
 
 
 def encode_ledger(ledger: LedgerState) -> bytes:
-    """Encodes a complete ledger."""
+    """Encodes the complete state of a ledger as a snapshot, with its layout."""
     layout = REGISTRY.layout.encoded
     size = len(layout).to_bytes(_SIZE_BYTES)
     return b"".join((_SNAPSHOT, size, layout, REGISTRY.encode(ledger)))
@@ -140,7 +140,7 @@ class DecodedJournal:
         return self._layout == REGISTRY.layout
 
     def decode_entries(self, blob: bytes) -> tuple[Entry, ...]:
-        """Decodes entries that follow the snapshot.
+        """Decodes the journal entries that follow the snapshot.
 
         Raises:
             RecordFormatError: If this version can't read the entries.

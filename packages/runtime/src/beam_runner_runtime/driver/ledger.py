@@ -212,7 +212,7 @@ class JobLedger:
 
     @classmethod
     def from_state(cls, state: LedgerState) -> JobLedger:
-        """Returns the ledger with this state."""
+        """Returns a ledger that continues from a saved state."""
         ledger = cls.__new__(cls)
         ledger.plan, ledger.shards = state.plan, state.shards
         ledger.metrics = Totals()

@@ -64,7 +64,7 @@ class JobSnapshots:
         return time.monotonic() < self._asked + ASKED_SECONDS
 
     def record_request(self) -> None:
-        """Records a client's request."""
+        """Records the time of a client's request, after which the job's thread takes snapshots."""
         self._asked = time.monotonic()
 
     def latest_execution(self) -> Execution:

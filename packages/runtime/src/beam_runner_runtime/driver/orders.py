@@ -13,7 +13,7 @@ from beam_runner_runtime.driver.settings import JobSettings
 
 @attrs.frozen
 class OrderFactory:
-    """Factory of the orders of one job.
+    """Factory of the orders for worker processes of one job.
 
     Attributes:
         ledger: committed state of the job.
@@ -26,12 +26,12 @@ class OrderFactory:
     settings: JobSettings
 
     def make_bundle_order(self, bundle: Bundle) -> RunBundle:
-        """Returns the order to run a bundle."""
+        """Returns the order for a worker process to run a bundle."""
         name = f"{self.settings.epoch}-{bundle.number}-{bundle.attempt}"
         return RunBundle(bundle, name, self.ledger.list_segments(bundle))
 
     def make_loop_order(self, number: int) -> RunLoop:
-        """Returns the order to run the loop with this number."""
+        """Returns the order for a worker process to run the scheduler loop with this number."""
         return RunLoop(
             number,
             f"{self.settings.epoch}-loop{number}",

@@ -79,7 +79,7 @@ class JobProcesses:
                 link.send(ExitProcess())
 
     def remove_process(self, link: WorkerLink) -> None:
-        """Removes an exited process."""
+        """Removes an exited process, and counts it as lost if it exited unexpectedly."""
         with self._changed:
             self._links.discard(link)
             self._begun_by_gone.update(self._begun.pop(link, {}))
@@ -105,7 +105,7 @@ class JobProcesses:
             return self._lost
 
     def list_links(self) -> tuple[WorkerLink, ...]:
-        """Returns the attached processes."""
+        """Returns the links to all attached worker processes."""
         with self._changed:
             return tuple(self._links)
 

@@ -58,5 +58,5 @@ class SingleMachineJob:
         return False
 
     def section_tasks(self) -> TaskCounts:
-        """Returns zero tasks."""
+        """Returns zero counts, because the placement runs no section tasks."""
         return TaskCounts()

@@ -235,7 +235,7 @@ class _Worker:
         return self.lane is None and not self.leaves and self.job_id in (None, job_id)
 
     def assign_lane(self, lane: _RequestedLane) -> None:
-        """Assigns a lane to the process."""
+        """Assigns a lane to the process, as the answer to its next request."""
         self.job_id, self.lane, self.begun = lane.job_id, lane, False
         lane.attempts += 1
 

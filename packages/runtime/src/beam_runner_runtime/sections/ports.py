@@ -27,7 +27,7 @@ class TaskHost(Protocol):
 
     @property
     def data(self) -> FolderData:
-        """Files of the job."""
+        """Data of the job in its files (not data from other tasks of a section)."""
 
     @property
     def scratch(self) -> Path:

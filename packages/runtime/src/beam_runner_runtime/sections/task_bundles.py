@@ -209,7 +209,7 @@ class TaskBundleRunner:
         return [command for entry in entries for command in self._scheduler.handle_event(entry)]
 
     def open(self, bundles: Sequence[Bundle]) -> None:
-        """Queues bundles."""
+        """Queues bundles, which `run_bundles` runs later."""
         self._waiting.extend(bundles)
 
     def split(self, bundle: int, attempt: int, fraction: float) -> None:

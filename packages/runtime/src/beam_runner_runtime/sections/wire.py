@@ -18,7 +18,7 @@ _REGISTRY = RecordRegistry(_FORMS, SHARED, CONSTANTS)
 
 
 def encode_reply(reply: SectionReply) -> bytes:
-    """Returns the encoded reply for `decode_reply`."""
+    """Encodes a section's reply as bytes, for `decode_reply`."""
     return _REGISTRY.encode(reply)
 
 

@@ -14,13 +14,14 @@ _LOGGER = logging.getLogger(__name__)
 
 @attrs.frozen
 class DetectionRule:
-    """Rule of failure detection: a failure, the component that detects it, and the time limit.
+    """Rule of failure detection: a failure, the component that detects the failure, and the time
+    limit.
 
     Attributes:
         component: module that detects the failure.
         failure: description of the failure.
         limits: names of the limits whose sum is the longest time until the detection; empty if the
-            operating system reports the failure at once.
+            operating system reports the failure without delay.
         reaction: consequence of the failure.
         is_logged: whether the component calls `log_detection`.
     """

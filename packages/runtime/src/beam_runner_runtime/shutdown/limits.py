@@ -7,8 +7,9 @@ import attrs
 
 @attrs.define
 class ShutdownLimits:
-    """All limits. `LIMITS` is the only instance; tests change its fields before the component reads
-    them.
+    """Time limits of shutdown and failure detection, and limits of attempts.
+
+    `LIMITS` is the only instance. Tests set its fields before a component reads them.
 
     Attributes:
         teardown_seconds: time for all processes of a job to tear down their DoFns and report `WorkerClosed`; then they get `ExitProcess`.

@@ -48,7 +48,7 @@ class RecordLayout:
 
     @functools.cached_property
     def encoded(self) -> bytes:
-        """Returns the encoded layout."""
+        """Returns the layout as bytes, which a journal stores."""
         encoded: bytes = msgpack.packb(self.classes)
         return encoded
 

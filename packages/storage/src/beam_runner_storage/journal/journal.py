@@ -200,7 +200,7 @@ def remove_orphaned_data(connection: sqlite3.Connection) -> None:
 def _store_end(
     connection: sqlite3.Connection, change: Change, before: _JournalEnd, after: _JournalEnd
 ) -> _JournalEnd:
-    """Stores the new end of the journal."""
+    """Stores the new end of the journal in the database: the number of the next entry, and the head."""
     connection.execute(
         "UPDATE journals SET next = ?, head = ? WHERE journal = ?",
         (after.next, after.head, after.key),

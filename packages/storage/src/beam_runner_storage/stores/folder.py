@@ -87,7 +87,7 @@ class FolderStore(FileStore):
     ) -> bool:
         """Writes a temporary file and renames it to its final name.
 
-        Returns False if that name exists and must not be replaced.
+        Returns False if a file of the final name exists and must not be replaced.
         """
         path = self._folder / name
         part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

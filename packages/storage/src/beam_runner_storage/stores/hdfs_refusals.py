@@ -87,7 +87,7 @@ _KINDS = (
 
 @attrs.frozen
 class HdfsErrorReason:
-    """Reason of a failure.
+    """Reason of an HDFS failure, and whether a retry can succeed.
 
     Attributes:
         reason: reason in one line.

@@ -25,7 +25,7 @@ _BASE = re.compile(r"bases/(\d{8})-(\d{12})-([0-9a-f]{16})-([0-9a-f]{16})")
 
 @attrs.frozen(order=True)
 class LogPosition:
-    """Position of an entry in the log."""
+    """Position of an entry in the log: its epoch, and its number within the epoch."""
 
     epoch: int
     number: int
@@ -71,7 +71,7 @@ class LogBase:
 
 
 def get_claim_name(epoch: int) -> str:
-    """Returns the name of the claim for an epoch."""
+    """Returns the name of the object by which a new server claims the log of an epoch."""
     return f"claims/{epoch:08d}"
 
 

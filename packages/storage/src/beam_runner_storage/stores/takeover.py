@@ -130,7 +130,7 @@ def _fetch_base(store: FileStore, base: LogBase, path: Path) -> None:
 
 
 def compute_checksum(path: Path) -> int:
-    """Returns the checksum of a base."""
+    """Returns the checksum of a log base, which is a copy of the database."""
     checksum = xxhash.xxh3_64()
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
