@@ -54,7 +54,7 @@ def tool() -> ModuleType:
 def outcomes(tool: ModuleType, tmp_path: Path) -> Outcomes:
     for name, text in (("results", RESULTS), ("lanes", LANES), ("go", GO)):
         (tmp_path / f"{name}.xml").write_text(text)
-    return tool.results([tmp_path / f"{name}.xml" for name in ("results", "lanes", "go")])
+    return tool.read_results([tmp_path / f"{name}.xml" for name in ("results", "lanes", "go")])
 
 
 def test_capability_outcomes_are_separated_by_environment(outcomes: Outcomes) -> None:
@@ -68,7 +68,7 @@ def test_capability_outcomes_are_separated_by_environment(outcomes: Outcomes) ->
 
 
 def test_capability_page_lists_outcomes_and_gaps(tool: ModuleType, outcomes: Outcomes) -> None:
-    page = tool.page(tool.capabilities(LIST), outcomes)
+    page = tool.render_page(tool.parse_capabilities(LIST), outcomes)
     assert "| [ParDo](#pardo) | 1 |  |  | 1 |  |  |  |" in page
     notes = "differs: panes; fails; refused by name: a feature"
     assert f"| [Time flies](#time-flies) | 0 of 2 | 1 of 2 |  |  | 1 |  | {notes} |" in page
@@ -79,10 +79,10 @@ def test_capability_page_lists_outcomes_and_gaps(tool: ModuleType, outcomes: Out
 def test_capability_with_one_failed_run_is_not_a_pass(tool: ModuleType, tmp_path: Path) -> None:
     again = tmp_path / "again.xml"
     again.write_text(RESULTS.replace("LOOPBACK]", "embedded]"))
-    assert tool.results([again])["state: test_timers"] == {"embedded": "fails"}
+    assert tool.read_results([again])["state: test_timers"] == {"embedded": "fails"}
 
 
 def test_capability_pattern_without_a_test_is_refused(tool: ModuleType, outcomes: Outcomes) -> None:
-    (pardo, _) = tool.capabilities(LIST.replace("test_par*", "test_gone"))
+    (pardo, _) = tool.parse_capabilities(LIST.replace("test_par*", "test_gone"))
     with pytest.raises(SystemExit, match="'fn_runner: test_gone'"):
-        tool.shown_by(pardo, outcomes)
+        tool.tests_of_capability(pardo, outcomes)

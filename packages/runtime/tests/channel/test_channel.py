@@ -355,10 +355,10 @@ def test_worker_of_removed_job_is_refused(server: ChannelServer) -> None:
 CLIENT = """
 import sys, threading
 from beam_runner_runtime.channel.client import ChannelClient
-from beam_runner_runtime.channel.messages import (Endpoint, Hello)
+from beam_runner_runtime.channel.messages import (Endpoint, WorkerHello)
 
 client = ChannelClient(Endpoint(*sys.argv[1:]), "job-1")
-client.attach(Hello("job-1", "host", 42), lambda command: None, lambda: None)
+client.attach(WorkerHello("job-1", "host", 42), lambda command: None, lambda: None)
 threading.Event().wait()
 """
 

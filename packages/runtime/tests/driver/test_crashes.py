@@ -90,8 +90,8 @@ def crashes(monkeypatch: pytest.MonkeyPatch) -> Crashes:
     around(Journal, "store_snapshot", "before snapshot", "after snapshot")
     around(JobLedger, "apply_entry", "before apply", "after apply")
     around(JobLedger, "take_garbage", "before files go", None)
-    around(_ServersDriver, "execute", "before commands", "after commands")
-    monkeypatch.setattr(coordinator_module, "Driver", _ServersDriver)
+    around(_ServersDriver, "execute_commands", "before commands", "after commands")
+    monkeypatch.setattr(coordinator_module, "JobDriver", _ServersDriver)
     return crashes
 
 

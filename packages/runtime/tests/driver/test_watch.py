@@ -127,7 +127,7 @@ def test_watch_time_of_waiting_job_does_not_count(tmp_path: Path, loop: bool) ->
     watched = Watched(rig_of(tmp_path, **({"loop_bytes": LOOP_BYTES} if loop else {})))
     watched.rig.begin()
     lanes = watched.rig.coordinator.lanes
-    lanes._waiting.clear()
+    lanes._waiting.remove_all_bundles()
     lanes._loop_waits = False
     time.sleep(LIMIT)  # no bundle is committed during this time
     watched.watch.run_check_if_due(watched.rig.coordinator, time.monotonic())
@@ -144,7 +144,7 @@ def test_watch_time_of_waiting_job_does_not_count(tmp_path: Path, loop: bool) ->
 def test_watch_bundles_without_lane_are_run(tmp_path: Path) -> None:
     watched = Watched(rig_of(tmp_path))
     watched.rig.begin()
-    watched.rig.coordinator.lanes._waiting.clear()
+    watched.rig.coordinator.lanes._waiting.remove_all_bundles()
     watched.look()
     (text,) = watched.texts
     assert text.startswith("open bundles without a process: ")

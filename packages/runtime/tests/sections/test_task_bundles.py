@@ -131,7 +131,7 @@ def test_task_bundles_fire_processing_time_timer_with_state_of_its_shard(
 
     def answer(order: RunBundle, stores: Any) -> BundleDone:
         store = stores.open(order.bundle.stage, order.bundle.shard, order.state)
-        read.append(store.read(CELL, b"k"))
+        read.append(store.read_values(CELL, b"k"))
         if clock.ms > begun:
             return done(order, summary=EMPTY_SUMMARY)
         store.write_commit({CELL: CellDelta(added={b"k": ["kept"]})}, order.name)

@@ -45,19 +45,19 @@ COMMANDS: dict[WorkerState, tuple[FromServer, ...]] = {
 }
 PEER = """
 import json, os, socket, sys, threading
-from beam_runner_runtime.channel.process_identity import process_start_of
+from beam_runner_runtime.channel.process_identity import read_process_identity
 from beam_runner_runtime.channel.client import ChannelClient
-from beam_runner_runtime.channel.messages import Closed, EndJob, Endpoint, Hello
+from beam_runner_runtime.channel.messages import EndJob, Endpoint, WorkerClosed, WorkerHello
 
 client = ChannelClient(Endpoint(**json.loads(sys.argv[1])), "job-1")
 
 def obey(command):
     if isinstance(command, EndJob) and sys.argv[2] == "closes":
-        client.send(Closed())
+        client.send(WorkerClosed())
 
 gone = threading.Event()
 pid = os.getpid()
-client.attach(Hello("job-1", socket.gethostname(), pid, process_start_of(pid)), obey, gone.set)
+client.attach(WorkerHello("job-1", socket.gethostname(), pid, read_process_identity(pid)), obey, gone.set)
 gone.wait()
 """
 """A worker process that runs no bundle, and obeys only `EndJob`."""

@@ -197,7 +197,8 @@ class TableBundles:
         return self._stage_files(rows, files or target, f"{writer}/{order.name}")
 
     def _target_exists(self, target: TableTarget) -> bool:
-        return (databases if target.is_database else publishing).is_there(self._session, target)
+        exists = databases.table_exists if target.is_database else publishing.has_files
+        return exists(self._session, target)
 
     def _stage_files(self, rows: DataFrame, target: TableTarget, writer: str) -> StagedTableFiles:
         folder = target.staging_folder(writer)
