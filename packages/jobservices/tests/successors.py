@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from waiting import eventually
 
+from beam_runner_jobservices.channels import Credentials
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.server import JobServer
@@ -18,7 +19,9 @@ class Servers:
     elsewhere.
     """
 
-    def __init__(self, folder, elsewhere=None):
+    def __init__(self, folder, elsewhere=None, guard=None, token=""):
+        self.guard = guard
+        self.credentials = Credentials(token=token)
         self.folder = folder
         self.elsewhere = elsewhere
         self.limits = ServerLimits(ended_jobs=3)
@@ -38,9 +41,10 @@ class Servers:
             elsewhere=self.elsewhere,
             port=0,
             limits=self.limits,
+            guard=self.guard,
         )
         self.server.start()
-        self.client = JobClient(self.server.address, timeout=LIMIT)
+        self.client = JobClient(self.server.address, timeout=LIMIT, credentials=self.credentials)
         return self.client
 
     def stop(self):

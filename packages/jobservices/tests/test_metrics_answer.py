@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import attrs
+import grpc
 import pytest
 from apache_beam.runners.portability.portable_metrics import from_monitoring_infos
+from apache_beam.runners.portability.portable_runner import PortableMetrics
 from beam_runner_model.jobs import JobMetrics, MetricCell
 from beam_runner_urns import metrics as urns
 
+from beam_runner_jobservices._protos import JobStub
 from beam_runner_jobservices.metrics_answer import (
     ALL_METRICS,
     LEFT_OUT,
@@ -15,6 +18,7 @@ from beam_runner_jobservices.metrics_answer import (
     select_fitting_metrics,
     select_requested_metrics,
 )
+from beam_runner_jobservices.wire import jobs as wire
 from beam_runner_jobservices.wire.jobs import encode_metrics
 
 
@@ -107,3 +111,24 @@ def test_counter_without_a_commit_has_committed_zero(urn: str, kind: str, payloa
     running = attrs.evolve(user(1), urn=urn, type=kind)
     standard = select_requested_metrics(JobMetrics((running,), ()), [PYTHON])
     assert standard == JobMetrics((running,), (attrs.evolve(running, payload=payload),))
+
+
+def test_beams_client_gets_no_series_of_the_runner(server, client, executor, pipeline):
+    job_id = client.submit(pipeline)
+    counter = MetricCell(
+        "beam:metric:user:sum_int64:v1",
+        "beam:metrics:sum_int64:v1",
+        b"\x05",
+        {"NAMESPACE": "n", "NAME": "c", "PTRANSFORM": "A"},
+    )
+    series = MetricCell(
+        "beam_spark:stage:began:v1", "beam:metrics:sum_int64:v1", b"\x01", {"PTRANSFORM": "A"}
+    )
+    executor.job(job_id).reported_metrics = JobMetrics((series, counter), ())
+    with grpc.insecure_channel(server.address) as channel:
+        request = wire.metrics_request(job_id=job_id)
+        answer = PortableMetrics(JobStub(channel).GetJobMetrics(request)).query()
+    assert [(one.key.metric.name, one.committed, one.attempted) for one in answer["counters"]] == [
+        ("c", 0, 5)
+    ]
+    assert client.metrics(job_id).attempted == (series, counter)

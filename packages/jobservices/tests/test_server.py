@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
-from apache_beam.runners.portability.portable_runner import PortableMetrics
 from beam_runner_model.errors import RunnerError
 from beam_runner_model.jobs import (
     Importance,
@@ -24,13 +23,11 @@ from beam_runner_model.jobs import (
 )
 from waiting import eventually
 
-from beam_runner_jobservices._protos import JobStub
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import AddressError, JobApiError, JobRejected, NotFound
 from beam_runner_jobservices.guard import AccessGuard
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.server import JobServer
-from beam_runner_jobservices.wire import jobs as wire
 
 from .fakes import LIMIT, FakeExecutor, pipeline_proto, run_to_end, threads
 
@@ -82,27 +79,6 @@ def test_metrics_are_returned_while_running_and_afterwards(client, executor, pip
     fake.reported_metrics = JobMetrics(attempted=(info,), committed=(info,))
     run_to_end(fake)
     assert client.metrics(job_id) == fake.reported_metrics
-
-
-def test_beams_client_gets_no_series_of_the_runner(server, client, executor, pipeline):
-    job_id = client.submit(pipeline)
-    counter = MetricCell(
-        "beam:metric:user:sum_int64:v1",
-        "beam:metrics:sum_int64:v1",
-        b"\x05",
-        {"NAMESPACE": "n", "NAME": "c", "PTRANSFORM": "A"},
-    )
-    series = MetricCell(
-        "beam_spark:stage:began:v1", "beam:metrics:sum_int64:v1", b"\x01", {"PTRANSFORM": "A"}
-    )
-    executor.job(job_id).reported_metrics = JobMetrics((series, counter), ())
-    with grpc.insecure_channel(server.address) as channel:
-        request = wire.metrics_request(job_id=job_id)
-        answer = PortableMetrics(JobStub(channel).GetJobMetrics(request)).query()
-    assert [(one.key.metric.name, one.committed, one.attempted) for one in answer["counters"]] == [
-        ("c", 0, 5)
-    ]
-    assert client.metrics(job_id).attempted == (series, counter)
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,12 @@ def test_state_in_store_is_refused_if_data_would_not_outlive_machine(
     assert says in refusal(capsys, "--state-dir=s3://bucket/state", *more)
 
 
+def test_users_file_with_token_file_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    text = refusal(capsys, "--users-file=/u", "--token-file=/t")
+    assert "--users-file replaces --token-file" in text
+    assert parse_command_line(["--users-file=/u"], PlainProgram()).users_file == Path("/u")
+
+
 @pytest.mark.parametrize("wish", ["cancel", "drain"])
 def test_jobs_end_at_sigterm_without_state_folder(wish: str) -> None:
     assert parse_command_line(["--on-sigterm", wish], PlainProgram()).on_sigterm == wish
@@ -188,7 +194,9 @@ def test_version_flag_prints_version(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out.startswith("beam-runner-jobserver ")
 
 
-@pytest.mark.parametrize("flags", [[], ["--token-file=/t"], ["--tls-client-ca=/c"]])
+@pytest.mark.parametrize(
+    "flags", [[], ["--token-file=/t"], ["--users-file=/u"], ["--tls-client-ca=/c"]]
+)
 def test_extensions_are_served_with_guarded_server(
     monkeypatch: pytest.MonkeyPatch, flags: list[str]
 ) -> None:

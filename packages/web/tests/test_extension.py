@@ -6,14 +6,16 @@ from pathlib import Path
 
 import httpx
 import pytest
+from beam_runner_jobservices.channels import Credentials
 from beam_runner_jobservices.client import JobClient
-from beam_runner_jobservices.guard import AccessGuard
+from beam_runner_jobservices.guard import AccessGuard, read_guard
 from beam_runner_jobservices.local_access import LocalAccess
+from beam_runner_model.jobs import JobState
 
 from beam_runner_web.extension import WebExtension
 from beam_runner_web.server import WebError
 
-from .conftest import Server
+from .conftest import Server, word_count
 
 TOKEN = "0123456789abcdef-a-secret"
 
@@ -91,3 +93,81 @@ def test_web_pages_are_announced_to_clients_of_server(
     url = f"http://{start(extension, server.server.door)}"
     with JobClient(server.server.address) as client:
         assert client.pages().rstrip("/") == url
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Path:
+    path = tmp_path / "users.toml"
+    path.write_text(
+        "".join(
+            f'[users.{name}]\ntoken = "the token of {name}"\nrights = {rights}\n'
+            for name, rights in (
+                ("reader", '["read"]'),
+                ("ender", '["read", "cancel"]'),
+                ("submitter", '["submit"]'),
+                ("ann", '["submit", "read"]'),
+            )
+        )
+    )
+    return path
+
+
+@pytest.fixture
+def with_users(tmp_path: Path, users: Path) -> Iterator[Server]:
+    (tmp_path / "own").mkdir(mode=0o700)
+    server = Server(
+        tmp_path / "artifacts",
+        guard=read_guard(users_file=users),
+        socket_path=tmp_path / "own" / "jobs",
+    )
+    yield server
+    server.close()
+
+
+def test_web_pages_of_server_with_users_follow_their_rights(
+    with_users: Server, extension: WebExtension, users: Path
+) -> None:
+    job = with_users.submit(name="secret work")
+    configure(extension)
+    url = f"http://{start(extension, with_users.server.door)}"
+    cancel = f"{url}/jobs/{job.id}/cancel"
+
+    def shown(name: str) -> dict[str, str]:
+        return {"authorization": f"Bearer the token of {name}"}
+
+    assert httpx.get(f"{url}/", follow_redirects=False).headers["location"] == "/login"
+    assert httpx.get(f"{url}/api/v1/jobs", headers=shown("nobody")).status_code == 401
+    assert "secret work" in httpx.get(f"{url}/", headers=shown("reader")).text
+    refused = httpx.get(f"{url}/", headers=shown("submitter"))
+    assert refused.status_code == 403
+    assert all(part in refused.text for part in ("'submitter'", "'read'", str(users)))
+    refused = httpx.post(cancel, headers=shown("reader"))
+    assert refused.status_code == 403
+    assert all(part in refused.text for part in ("'reader'", "'cancel'", str(users)))
+    assert with_users.client.state(job.id).state is JobState.RUNNING
+    assert httpx.post(cancel, headers=shown("ender")).status_code == 303
+    assert with_users.client.state(job.id).state is JobState.CANCELLED
+
+
+def test_user_logs_in_with_own_token(with_users: Server, extension: WebExtension) -> None:
+    configure(extension)
+    url = f"http://{start(extension, with_users.server.door)}"
+    with httpx.Client() as browser:
+        wrong = browser.post(f"{url}/login", data={"token": "another token of reader"})
+        assert wrong.status_code == 403
+        assert browser.post(f"{url}/login", data={"token": "the token of reader"}).is_redirect
+        assert browser.get(f"{url}/").status_code == 200
+
+
+def test_pages_show_who_submitted_a_job(with_users: Server, extension: WebExtension) -> None:
+    configure(extension)
+    url = f"http://{start(extension, with_users.server.door)}"
+    shown = {"authorization": "Bearer the token of reader"}
+    with_users.submit()
+    assert "ann" not in httpx.get(f"{url}/", headers=shown).text
+    credentials = Credentials(token="the token of ann")
+    with JobClient(with_users.server.address, credentials=credentials) as client:
+        job_id = client.submit(word_count().SerializeToString())
+    assert "<td>ann</td>" in httpx.get(f"{url}/", headers=shown).text
+    assert httpx.get(f"{url}/?name=ann", headers=shown).text.count("<tr id=") == 1
+    assert "submitted by ann" in httpx.get(f"{url}/jobs/{job_id}", headers=shown).text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,13 @@ import grpc
 
 from beam_runner_jobservices.channels import AUTHORIZATION, format_bearer_token
 from beam_runner_jobservices.errors import JobServicesError, UnguardedAddress
-
-_SHORTEST_TOKEN = 16
+from beam_runner_jobservices.method_rights import (
+    REFUSED_TOKEN,
+    RightsInterceptor,
+    find_calling_user,
+)
+from beam_runner_jobservices.users import SHORTEST_TOKEN, is_valid_token
+from beam_runner_jobservices.users_file import UsersFile
 
 
 @attrs.frozen
@@ -27,6 +32,7 @@ class AccessGuard:
             so, a token or `client_authority` is required, because a client that submits a job runs
             code on the server.
         token: the token that clients send as `authorization: Bearer <token>`; empty requires none.
+        users: the users with their tokens and rights, in place of `token`; None has no users.
         certificate, key: the certificate and key of the server as PEM, for TLS.
         client_authority: the PEM of the authority that must have signed the clients' certificates.
     """
@@ -36,11 +42,22 @@ class AccessGuard:
     certificate: bytes = attrs.field(default=b"", repr=False)
     key: bytes = attrs.field(default=b"", repr=False)
     client_authority: bytes = attrs.field(default=b"", repr=False)
+    users: UsersFile | None = attrs.field(default=None, repr=False)
 
     @property
     def asks(self) -> bool:
         """Whether clients need credentials."""
-        return bool(self.token or self.client_authority)
+        return bool(self.asks_for_token or self.client_authority)
+
+    @property
+    def asks_for_token(self) -> bool:
+        """Whether clients need a token."""
+        return bool(self.token) or self.users is not None
+
+    @property
+    def local_token(self) -> str:
+        """The token for the server's own programs; empty if the server requires no token."""
+        return self.token if self.users is None else self.users.local_token
 
     def check(self, address: str) -> None:
         """Checks that the server may listen on a numeric address.
@@ -59,7 +76,14 @@ class AccessGuard:
 
     def interceptors(self) -> tuple[grpc.ServerInterceptor, ...]:
         """Returns the interceptors that check each call before the server reads its request."""
+        if self.users is not None:
+            return (RightsInterceptor(self.users),)
         return (_TokenCheck(self.token),) if self.token else ()
+
+    def find_user_name(self, metadata: Iterable[Any]) -> str:
+        """Returns the name of the user who makes a call; empty for calls without a user."""
+        user = None if self.users is None else find_calling_user(self.users, metadata)
+        return user.name if user else ""
 
     def server_credentials(self) -> Any:
         """Returns the credentials for `add_secure_port`, or None for calls without TLS."""
@@ -76,11 +100,12 @@ def read_guard(
     *,
     allow_remote: bool = False,
     token_file: Path | None = None,
+    users_file: Path | None = None,
     certificate: Path | None = None,
     key: Path | None = None,
     client_authority: Path | None = None,
 ) -> AccessGuard:
-    """Returns the guard that these files describe: a token, and PEM files for TLS.
+    """Returns the guard that these files describe: a token or users, and PEM files for TLS.
 
     Raises:
         JobServicesError: a file can't be read, is malformed, or requires another file.
@@ -97,6 +122,7 @@ def read_guard(
         read_secret(certificate),
         read_secret(key),
         read_secret(client_authority),
+        None if users_file is None else UsersFile(users_file),
     )
 
 
@@ -107,9 +133,9 @@ def read_token(path: Path) -> str:
         JobServicesError: the file can't be read, or its token is missing or too short to be secret.
     """
     token = read_secret(path).decode("ascii", "replace").strip()
-    if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+    if not is_valid_token(token):
         raise JobServicesError(
-            f"{path} contains no valid token; expected {_SHORTEST_TOKEN} or more"
+            f"{path} contains no valid token; expected {SHORTEST_TOKEN} or more"
             " printable ASCII characters, such as the output of `openssl rand -hex 32`"
         )
     return token
@@ -148,22 +174,12 @@ class _TokenCheck(grpc.ServerInterceptor):
 
     def __init__(self, token: str) -> None:
         self._expected = format_bearer_token(token).encode()
-        # Answer as a stream, whatever the method: gRPC would first read the request of a unary
-        # call.
-        self._refusal = grpc.stream_stream_rpc_method_handler(_make_refusing_handler)
 
     def intercept_service(self, continuation: Callable[[Any], Any], call: Any) -> Any:
         given = [value for name, value in call.invocation_metadata if name == AUTHORIZATION]
         if len(given) == 1 and hmac.compare_digest(_encode_header_value(given[0]), self._expected):
             return continuation(call)
-        return self._refusal
-
-
-def _make_refusing_handler(requests: Any, context: grpc.ServicerContext) -> Any:
-    context.abort(
-        grpc.StatusCode.UNAUTHENTICATED,
-        "this server requires a token: send it with every call as `authorization: Bearer <token>`",
-    )
+        return REFUSED_TOKEN
 
 
 def _encode_header_value(value: str | bytes) -> bytes:

@@ -191,7 +191,10 @@ class Job:
     def times(self) -> JobTimes:
         """The times at which the job was submitted, started to run, and finished."""
         return JobTimes.from_states(
-            self.spec.job_id, self.history.list_states(), self.history.find_last_error()
+            self.spec.job_id,
+            self.history.list_states(),
+            self.history.find_last_error(),
+            self.spec.user,
         )
 
     def series(self) -> tuple[StageSeries, ...]:

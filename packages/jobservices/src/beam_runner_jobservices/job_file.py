@@ -35,6 +35,7 @@ from beam_runner_jobservices.job_tables import (
     NO_JOB,
     SCHEMA,
     SERIES,
+    USER,
     compute_job_checksum,
     decode_artifacts,
     encode_artifacts,
@@ -196,6 +197,7 @@ class JobFile:
             options_json=options_json,
             artifacts=decode_artifacts(artifacts),
             retrieval_endpoint="",
+            user=str((self._read_note(job_id, USER) or {}).get("name", "")),
         )
         errors = make_record(JobErrors, self._read_note(job_id, ERRORS) or {})
         told = (self._read_note(job_id, SERIES) or {}).get("series", ())
@@ -234,6 +236,8 @@ class JobFile:
                 f"INSERT INTO jobs ({IDENTITY}, item) VALUES (?, ?, ?, ?, ?, ?, ?)", row
             )
             put_content(connection, spec.job_id, spec.pipeline)
+            if spec.user:
+                put_note(connection, spec.job_id, USER, {"name": spec.user})
             for entry in job.entries:
                 assert isinstance(entry, StateEvent), "a new job has no messages"
                 put_state(connection, spec.job_id, entry, 0)
@@ -305,7 +309,8 @@ class JobFile:
     def end_job(self, spec: JobSpec, archive: Archive) -> int | None:
 
         def write_rows(connection: sqlite3.Connection, change: Change) -> int:
-            size = replace_by_archive(connection, spec.job_id, archive) + 2 * len(spec.options_json)
+            size = replace_by_archive(connection, spec.job_id, spec.user, archive)
+            size += 2 * len(spec.options_json)
             update_seal(connection, change, spec.job_id)
             return size
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -34,6 +34,7 @@ class JobService(JobServicer):
     the histories of jobs.
 
     `endpoint` is the `host:port` of the artifact services, which Prepare returns to clients.
+    `find_user_name` returns the name of the user who makes a call, from the metadata of the call.
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class JobService(JobServicer):
         options: tuple[PipelineOption, ...],
         endpoint: str,
         most_streams: int,
+        find_user_name: Callable[[Iterable[Any]], str] = lambda metadata: "",
     ) -> None:
+        self._find_user_name = find_user_name
         self._preparations = preparations
         self._registry = registry
         self._options = options
@@ -62,9 +65,9 @@ class JobService(JobServicer):
 
     @answer_errors
     def Run(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.ran_message(
-            job_id=self._registry.run_job(request.preparation_id, self._endpoint)
-        )
+        user = self._find_user_name(context.invocation_metadata())
+        job_id = self._registry.run_job(request.preparation_id, self._endpoint, user)
+        return wire.ran_message(job_id=job_id)
 
     @answer_errors
     def GetJobs(self, request: Any, context: grpc.ServicerContext) -> Any:

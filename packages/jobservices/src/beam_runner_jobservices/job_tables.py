@@ -68,7 +68,7 @@ _TABLES = (
     )
     """,
 )
-ERRORS, SERIES = "errors", "series"
+ERRORS, SERIES, USER = "errors", "series", "user"
 IDENTITY = "job_id, preparation_id, job_name, options, owner, artifacts"
 _HISTORY = (
     "SELECT state, checksum, time, message_id, importance, text, origin FROM history WHERE job_id = ?"
@@ -283,10 +283,12 @@ def decode_artifacts(text: str) -> dict[str, tuple[StagedArtifact, ...]]:
     }
 
 
-def replace_by_archive(connection: sqlite3.Connection, job_id: str, archive: Archive) -> int:
+def replace_by_archive(
+    connection: sqlite3.Connection, job_id: str, user: str, archive: Archive
+) -> int:
     """Replaces the rows of a job that ends by its archive; returns the archive's size in bytes."""
     states = [entry for entry in archive.entries if isinstance(entry, StateEvent)]
-    times = JobTimes.from_states(job_id, states, find_last_error(archive.entries))
+    times = JobTimes.from_states(job_id, states, find_last_error(archive.entries), user)
     connection.execute(
         "UPDATE jobs SET end = ?, end_time = ?, times = ?, artifacts = '{}' WHERE job_id = ?",
         (
@@ -307,5 +309,8 @@ SCHEMA = DatabaseSchema(4, ";".join((*_TABLES, SEAL_TABLE)))
 
 
 def _is_stored_field(field: attrs.Attribute[object], value: object) -> bool:
-    """Returns whether the server stores a field of `JobTimes`; the runner knows the other fields."""
-    return field.name != "kept_until"
+    """Returns whether the server stores a field of `JobTimes`. The runner knows `kept_until`.
+
+    A job without a user is stored without the field, so that older versions can read it.
+    """
+    return field.name != "kept_until" and (field.name != "user" or bool(value))

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import attrs
 from beam_runner_model.readiness import Readiness
 
+from beam_runner_jobservices.users_file import UsersFile
+
 
 @attrs.frozen
 class LocalAccess:
@@ -17,6 +19,8 @@ class LocalAccess:
         target: the target for a channel without TLS: the address, or a Unix socket of a guarded
             server.
         token: the token for every call; empty if the server requires no token.
+        users: the users who may use the program's own interface, with their rights; None if the
+            server has no users.
         guarded: whether other clients need credentials. If so, the program must also restrict
             access to its own interface.
         announce_pages: called with the URL of web pages about the jobs, which the server passes on
@@ -29,6 +33,7 @@ class LocalAccess:
     target: str
     token: str = attrs.field(default="", repr=False)
     guarded: bool = False
+    users: UsersFile | None = attrs.field(default=None, repr=False, eq=False, kw_only=True)
     announce_pages: Callable[[str], None] = attrs.field(
         default=lambda url: None, repr=False, eq=False
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import re
-import secrets
 import threading
 import time
 from collections import deque
@@ -15,13 +13,13 @@ from concurrent.futures import Future
 import attrs
 from beam_runner_model.errors import RunnerError, Unavailable
 from beam_runner_model.jobs import Importance, JobSpec, JobState, StagedArtifact, StateEvent
-from beam_runner_urns import options as option_urns
 
 from beam_runner_jobservices.error_log import ErrorLog
 from beam_runner_jobservices.errors import ExecutorFailed, JobRejected, NotFound
 from beam_runner_jobservices.finished_job import FinishedJob
 from beam_runner_jobservices.history import JobHistory
 from beam_runner_jobservices.job import Job
+from beam_runner_jobservices.job_specs import make_job_id, make_job_spec
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.ports import JobExecutor
 from beam_runner_jobservices.preparations import Preparation, Preparations
@@ -34,7 +32,6 @@ from beam_runner_jobservices.recorder import (
 from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.texts import format_exception
 from beam_runner_jobservices.wire.descriptions import read_step_names
-from beam_runner_jobservices.wire.pipelines import PrepareRequest, replace_dependencies
 
 _RESUME_AGAIN_SECONDS = 5.0
 _LOGGER = logging.getLogger(__name__)
@@ -81,7 +78,7 @@ class JobRegistry:
         self._unfinished: list[UnfinishedJob] = []
         self._waits_told: dict[str, str] = {}
 
-    def run_job(self, preparation_id: str, retrieval_endpoint: str) -> str:
+    def run_job(self, preparation_id: str, retrieval_endpoint: str, user: str = "") -> str:
         """Records and starts the prepared job; returns the job's id, which differs from the
         preparation's id.
 
@@ -101,11 +98,11 @@ class JobRegistry:
                 if self._refused.is_set():
                     raise Unavailable("the job server is shutting down and accepts no jobs")
                 preparation = self._preparations.take_preparation(preparation_id)
-                start = _RunRequest(preparation_id, self._new_job_id(preparation), Future())
+                start = _RunRequest(preparation_id, make_job_id(preparation.request), Future())
                 self._starts[preparation_id] = start
         if preparation is not None:
             try:
-                self._record_and_start(start, preparation, retrieval_endpoint)
+                self._record_and_start(start, preparation, retrieval_endpoint, user)
             except BaseException as error:
                 # Drop the traceback of the error and the objects that it refers to, because the
                 # error stays in memory as long as the job.
@@ -116,17 +113,11 @@ class JobRegistry:
             raise copy.copy(refusal)
         return start.answer.result()
 
-    def _new_job_id(self, preparation: Preparation) -> str:
-        readable = re.sub(r"[^a-z0-9]+", "-", _find_job_name(preparation.request).lower()).strip(
-            "-"
-        )
-        return f"{readable[:40] or 'job'}-{secrets.token_hex(4)}"
-
     def _record_and_start(
-        self, start: _RunRequest, preparation: Preparation, retrieval_endpoint: str
+        self, start: _RunRequest, preparation: Preparation, retrieval_endpoint: str, user: str
     ) -> None:
         kept = UnfinishedJob(
-            _make_job_spec(start.job_id, preparation, retrieval_endpoint),
+            make_job_spec(start.job_id, preparation, retrieval_endpoint, user),
             start.preparation_id,
             preparation.owner,
             (StateEvent(JobState.STOPPED, self._clock()),),
@@ -375,24 +366,3 @@ class JobRegistry:
 def _strip_traceback(error: BaseException) -> BaseException:
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
-
-
-def _make_job_spec(job_id: str, preparation: Preparation, retrieval_endpoint: str) -> JobSpec:
-    request = preparation.request
-    return JobSpec(
-        job_id=job_id,
-        job_name=_find_job_name(request),
-        pipeline=replace_dependencies(request.pipeline, preparation.staged),
-        options=request.options,
-        options_json=request.options_json,
-        artifacts=preparation.artifacts(),
-        retrieval_endpoint=retrieval_endpoint,
-    )
-
-
-def _find_job_name(request: PrepareRequest) -> str:
-    """Returns the user's name for the job. The Python SDK always prepares with "job", and sends the
-    name as an option.
-    """
-    named = request.options.get(option_urns.JOB_NAME)
-    return named if isinstance(named, str) and named else request.job_name or "job"

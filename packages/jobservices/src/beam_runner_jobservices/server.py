@@ -130,10 +130,7 @@ class JobServer:
         self.address = f"{advertised_host or _choose_advertised_host(host)}:{self.port}"
         """The `host:port` that the server advertises to clients."""
         try:
-            target = self.address
-            if socket_path is not None:
-                target = bind_socket(self._server, socket_path)
-            self.door = LocalAccess(self.address, target, guard.token, guard.asks, self._set_pages)
+            self.door = self._open_local_access(guard, socket_path)
             """The local access for a program of the server's owner. With TLS, it exists only with `socket_path`."""
             self._file, self._store = _open_folders(artifacts_dir, state_dir, elsewhere)
         except BaseException:
@@ -151,10 +148,23 @@ class JobServer:
         observation = ObservationService(
             self._registry, kept_until, tell_story, lambda: self._pages
         )
-        self._add_services(tuple(options), limits, observation)
+        self._add_services(tuple(options), limits, guard, observation)
         self._period = min(limits.preparation_ttl, limits.staging_idle, 240.0) / 4
         self._stopping = threading.Event()
         self._resumer: threading.Thread | None = None
+
+    def _open_local_access(self, guard: AccessGuard, socket_path: Path | None) -> LocalAccess:
+        target = self.address
+        if socket_path is not None:
+            target = bind_socket(self._server, socket_path)
+        return LocalAccess(
+            self.address,
+            target,
+            guard.local_token,
+            guard.asks,
+            self._set_pages,
+            users=guard.users,
+        )
 
     def _set_pages(self, url: str) -> None:
         self._pages = url
@@ -163,9 +173,17 @@ class JobServer:
         self,
         options: tuple[PipelineOption, ...],
         limits: ServerLimits,
+        guard: AccessGuard,
         observation: ObservationService,
     ) -> None:
-        jobs = JobService(self._preparations, self._registry, options, self.address, limits.streams)
+        jobs = JobService(
+            self._preparations,
+            self._registry,
+            options,
+            self.address,
+            limits.streams,
+            guard.find_user_name,
+        )
         retrieval = RetrievalService(self._store)
         add_job_service(jobs, self._server)
         add_staging_service(self._staging, self._server)

@@ -182,6 +182,7 @@ class JobSpec:
             the artifacts.
         resumed: whether an earlier run of the server already passed this job to an executor. If the
             executor has no record of such a job, the job is lost.
+        user: the name of the user who submitted the job; empty if the server has no users.
     """
 
     job_id: str
@@ -192,6 +193,7 @@ class JobSpec:
     artifacts: Mapping[str, tuple[StagedArtifact, ...]] = attrs.field(repr=False)
     retrieval_endpoint: str
     resumed: bool = False
+    user: str = ""
 
 
 @attrs.frozen

@@ -29,6 +29,7 @@ class JobTimes:
         error: the first line of the error, if the job failed.
         kept_until: the time at which the server deletes the state of the finished job; None if no
             state is stored.
+        user: the name of the user who submitted the job; empty if unknown.
     """
 
     job_id: str
@@ -37,15 +38,19 @@ class JobTimes:
     ended: float | None = None
     error: str = ""
     kept_until: float | None = None
+    user: str = ""
 
     @classmethod
-    def from_states(cls, job_id: str, states: Iterable[StateEvent], last_error: str) -> JobTimes:
+    def from_states(
+        cls, job_id: str, states: Iterable[StateEvent], last_error: str, user: str = ""
+    ) -> JobTimes:
         """Returns the times of a job.
 
         Args:
             job_id: the ID of the job.
             states: the state transitions of the job, oldest first, at least one.
             last_error: the error text, which the result includes only if the job failed.
+            user: the name of the user who submitted the job.
         """
         first: dict[JobState, float] = {}
         for event in states:
@@ -57,6 +62,7 @@ class JobTimes:
             first.get(JobState.RUNNING),
             None if end is None else end.time,
             last_error if event.state is JobState.FAILED else "",
+            user=user,
         )
 
 

@@ -189,7 +189,7 @@ def _create_bound_server(
         server = RunnerServer(settings)
     except UnguardedAddress as error:
         raise _ServerStartError(
-            f"{error}: set --allow-remote, and --token-file or --tls-client-ca"
+            f"{error}: set --allow-remote, and --token-file, --users-file or --tls-client-ca"
         ) from error
     except (RunnerError, OSError) as error:
         raise _ServerStartError(str(error)) from error

@@ -75,6 +75,7 @@ class ServerSettings:
     extensions: tuple[Extension, ...] = ()
     allow_remote: bool = False
     token_file: Path | None = None
+    users_file: Path | None = None
     tls_cert: Path | None = None
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
@@ -123,6 +124,8 @@ def parse_settings(arguments: Sequence[str], program: Program) -> ServerSettings
     except ValueError as error:
         parser.error(str(error))
     _check_state_flags(parser, found)
+    if found.token_file is not None and found.users_file is not None:
+        parser.error("--users-file replaces --token-file: set one of them")
     if found.keep_failed_streams is None:
         found.keep_failed_streams = 0.0 if found.state_dir is None else DEFAULT_RETENTION_SECONDS
     try:
@@ -262,14 +265,21 @@ def _add_guard_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--allow-remote",
         action="store_true",
-        help="allow a --job-host that other machines can reach; needs --token-file or --tls-client-ca, because every client can"
-        " run code on this machine",
+        help="allow a --job-host that other machines can reach; needs --token-file, --users-file or --tls-client-ca, because"
+        " every client can run code on this machine",
     )
     flag(
         "--token-file",
         type=Path,
         metavar="FILE",
         help="file with a token that clients must send with every call, as the metadata 'authorization: Bearer TOKEN'",
+    )
+    flag(
+        "--users-file",
+        type=Path,
+        metavar="FILE",
+        help="TOML or JSON file with the name, token and rights of each user, instead of --token-file; the server reads the file"
+        " again when it changes",
     )
     flag("--tls-cert", type=Path, metavar="FILE", help="PEM file of the server's certificate")
     flag(

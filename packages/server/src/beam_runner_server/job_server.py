@@ -348,10 +348,11 @@ def _make_guard(settings: ServerSettings) -> AccessGuard:
     guard = read_guard(
         allow_remote=settings.allow_remote,
         token_file=settings.token_file,
+        users_file=settings.users_file,
         certificate=settings.tls_cert,
         key=settings.tls_key,
         client_authority=settings.tls_client_ca,
     )
-    if guard.allow_remote and guard.token and not guard.certificate:
+    if guard.allow_remote and guard.asks_for_token and not guard.certificate:
         log.warning("without --tls-cert, the token and all data cross the network unencrypted")
     return guard

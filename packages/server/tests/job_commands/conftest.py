@@ -8,7 +8,9 @@ from pathlib import Path
 
 import apache_beam as beam
 import pytest
+from beam_runner_jobservices.channels import Credentials
 from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.guard import AccessGuard
 from beam_runner_jobservices.ports import JobReporter
 from beam_runner_jobservices.server import JobServer
 from beam_runner_model.failures import FailedBundle
@@ -82,10 +84,10 @@ class FakeJob:
 class FakeServer:
     """A job server with fake jobs, and the command line of a program."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, guard: AccessGuard | None = None) -> None:
         self._jobs: dict[str, FakeJob] = {}
         self._server = JobServer(
-            self._start, artifacts_dir=folder / "a", port=0, tell_story=self._tell
+            self._start, artifacts_dir=folder / "a", port=0, tell_story=self._tell, guard=guard
         )
         self.address = self._server.address
         self._server.start()
@@ -98,11 +100,11 @@ class FakeServer:
     def _tell(self, job_id: str, bundle: int) -> BundleStory:
         return STORY if bundle == 7 else BundleStory(bundle, StoryStatus.UNKNOWN, next_bundle=8)
 
-    def submit(self, name: str) -> FakeJob:
+    def submit(self, name: str, token: str = "") -> FakeJob:
         """Runs a job that counts."""
         pipeline = beam.Pipeline()
         _ = pipeline | "Make" >> beam.Create([1]) | "Double" >> beam.Map(lambda x: 2 * x)
-        with JobClient(self.address) as client:
+        with JobClient(self.address, credentials=Credentials(token=token)) as client:
             job_id = client.submit(pipeline.to_runner_api().SerializeToString(), {}, name)
         return self._jobs[job_id]
 

@@ -6,8 +6,10 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from beam_runner_jobservices.guard import read_guard
 from beam_runner_model.jobs import JobState
 
 from beam_runner_server import cli
@@ -45,6 +47,39 @@ def test_jobs_are_listed_newest_first(
     ]
     assert listed[1]["error"] == "ValueError: no"
     assert listed[1]["ended"] >= listed[1]["started"] > 0
+
+
+def test_jobs_of_one_user_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokens = {name: f"the token of {name}" for name in ("ann", "bob")}
+    tables = (
+        f'[users.{name}]\ntoken = "{token}"\nrights = ["submit", "read"]\n'
+        for name, token in tokens.items()
+    )
+    (tmp_path / "users.toml").write_text("".join(tables))
+    (tmp_path / "token").write_text(tokens["ann"])
+    server = FakeServer(tmp_path, read_guard(users_file=tmp_path / "users.toml"))
+    try:
+        jobs = {name: server.submit("words", token) for name, token in tokens.items()}
+
+        def run(command: str, *words: str) -> str:
+            assert server.run(command, "--token-file", str(tmp_path / "token"), *words) == 0
+            return capsys.readouterr().out
+
+        head, *rows = run("jobs").splitlines()
+        assert head.split()[:4] == ["ID", "NAME", "USER", "STATE"]
+        assert {(row.split()[0], row.split()[2]) for row in rows} == {
+            (job.job_id, name) for name, job in jobs.items()
+        }
+        listed = json.loads(run("jobs", "--user", "bob", "--json"))
+        assert [(one["job_id"], one["user"]) for one in listed] == [(jobs["bob"].job_id, "bob")]
+        assert "has no jobs of user 'eve'" in run("jobs", "--user", "eve")
+        assert "user       bob" in run("describe", jobs["bob"].job_id)
+        words = ("cancel", jobs["bob"].job_id, "--token-file", str(tmp_path / "token"))
+        assert server.run(*words) == 1
+        error = capsys.readouterr().err
+        assert all(part in error for part in ("'ann'", "'cancel'", "users.toml"))
+    finally:
+        server.stop()
 
 
 def test_job_is_found_by_id_part_of_id_and_unique_name(

@@ -23,7 +23,7 @@ from .asgi.api import ScriptApi
 from .asgi.events import EventStreams
 from .asgi.health import HealthAnswers
 from .asgi.login import LoginPage
-from .asgi.security import RequestGuard
+from .asgi.security import PageAccess, RequestGuard
 from .html.pages import JOB_PAGES, PageContents, Values
 from .html.rendering import STATIC, Renderer
 from .html.report import render_report
@@ -72,7 +72,10 @@ def create_app(
         check_readiness,
     )
     guard = Middleware(
-        RequestGuard, settings.allowed_hosts, settings.token, read_only=settings.read_only
+        RequestGuard,
+        settings.allowed_hosts,
+        PageAccess(settings.token, settings.users),
+        read_only=settings.read_only,
     )
     return Starlette(
         routes=site.list_routes(),

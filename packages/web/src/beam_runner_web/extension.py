@@ -41,7 +41,7 @@ class WebExtension:
         """Starts to serve the pages; returns their address.
 
         If the job server requires credentials, the pages require a token: the token in
-        `--web-token-file`, or the token of the job server.
+        `--web-token-file`, the token of the job server, or the token of one of its users.
 
         Raises:
             WebError: the pages can't be served.
@@ -58,16 +58,17 @@ class WebExtension:
             job_endpoint=door.address,
             job_target=door.target,
             credentials=Credentials(token=door.token),
-            token=self._settings.token or door.token,
+            token=self._settings.token or ("" if door.users else door.token),
+            users=door.users,
         )
-        if door.guarded and not settings.token:
+        if door.guarded and not settings.asks_for_token:
             raise WebError(
                 "Can't show jobs in a browser: the server requires client"
                 " certificates, so its web pages need a token; set --web-token-file"
             )
         self._server = WebServer(settings, door.check_readiness)
         self._server.start()
-        asks = ", and require the token" if settings.token else ""
+        asks = ", and require the token" if settings.asks_for_token else ""
         door.announce_pages(self._server.url)
         return f"its jobs are shown at {self._server.url}{asks}"
 

@@ -37,7 +37,7 @@ class WebServer:
         settings: WebSettings,
         check_readiness: Callable[[], Readiness] = lambda: Readiness.READY,
     ) -> None:
-        if settings.host not in LOOPBACK and not settings.token:
+        if settings.host not in LOOPBACK and not settings.asks_for_token:
             raise WebError(
                 f"other machines can reach {settings.host}, so the web pages need a"
                 " token: set --web-token-file"

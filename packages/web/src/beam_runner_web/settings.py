@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    # This import loads Beam, which takes seconds, and the flags must be available before.
+    # These imports load Beam, which takes seconds, and the flags must be available before.
     from beam_runner_jobservices.channels import Credentials
+    from beam_runner_jobservices.users_file import UsersFile
 
 DEFAULT_PORT = 8074
 
@@ -25,8 +26,9 @@ class WebSettings:
             `DEFAULT_PORT`, or a free port if that is in use.
         read_only: whether jobs can be viewed but not ended.
         allowed_hosts: host names that browsers may use, in addition to this machine's own.
-        token: the token that a browser must send once. Required if other machines can reach the
-            pages.
+        token: the token that a browser must send once, which gives all rights.
+        users: the users of the job server, whose tokens open the pages and give the users' rights.
+            A token or users are required if other machines can reach the pages.
         root_path: the path under which a proxy serves the pages, without a trailing slash.
     """
 
@@ -39,6 +41,12 @@ class WebSettings:
     root_path: str = ""
     job_target: str = ""
     credentials: Credentials | None = None
+    users: UsersFile | None = attrs.field(default=None, repr=False)
+
+    @property
+    def asks_for_token(self) -> bool:
+        """Whether a browser must send a token."""
+        return bool(self.token) or self.users is not None
 
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

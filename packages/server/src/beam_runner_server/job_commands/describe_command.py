@@ -166,6 +166,8 @@ def _head(described: _Description) -> Iterator[str]:
     job, times = described.job, described.times
     yield f"id         {sanitize_for_display(job.job_id)}"
     yield f"name       {sanitize_for_display(job.job_name)}"
+    if times is not None and times.user:
+        yield f"user       {sanitize_for_display(times.user)}"
     yield f"state      {job.state.name}"
     if times is None:
         return

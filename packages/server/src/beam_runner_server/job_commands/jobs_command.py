@@ -38,6 +38,7 @@ def describe_times(job: JobInfo, times: JobTimes | None) -> dict[str, Any]:
         "ended": times and times.ended,
         "error": times.error if times else "",
         "kept_until": times and times.kept_until,
+        "user": times.user if times else "",
     }
 
 
@@ -48,9 +49,19 @@ def run_seconds(times: JobTimes | None, now: float) -> float | None:
     return (times.ended or now) - (times.started or times.submitted or 0.0)
 
 
+def _add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--user", metavar="NAME", help="list only the jobs that this user submitted"
+    )
+
+
 def _act(client: JobClient, found: argparse.Namespace) -> int:
-    jobs = client.jobs()
     times = times_of_jobs(client)
+    jobs = [
+        job
+        for job in client.jobs()
+        if found.user is None or (job.job_id in times and times[job.job_id].user == found.user)
+    ]
 
     def submission(job: JobInfo) -> float:
         known = times.get(job.job_id)
@@ -60,7 +71,8 @@ def _act(client: JobClient, found: argparse.Namespace) -> int:
     if found.json:
         print_json([describe_times(job, times.get(job.job_id)) for job in newest_first])
     elif not jobs:
-        print(f"the server at {found.job_endpoint} has no jobs")
+        whose = "" if found.user is None else f" of user {found.user!r}"
+        print(f"the server at {found.job_endpoint} has no jobs{whose}")
     else:
         print_lines(_table(newest_first, times))
     return 0
@@ -72,15 +84,18 @@ def _table(jobs: list[JobInfo], times: dict[str, JobTimes]) -> Iterator[str]:
     from beam_runner_server.job_commands.tables import format_table
 
     now = time.time()
+    has_users = any(known.user for known in times.values())
     rows = []
     for job in jobs:
         known = times.get(job.job_id)
         submitted = known.submitted if known else None
         lasted = format_duration(run_seconds(known, now))
         begun = format_utc_time(submitted) if submitted else "–"
-        rows.append((job.job_id, job.job_name, job.state.name, begun, lasted))
-    head = ("ID", "NAME", "STATE", "SUBMITTED (UTC)", "RUN TIME")
+        user = ((known.user if known else "") or "–",) if has_users else ()
+        rows.append((job.job_id, job.job_name, *user, job.state.name, begun, lasted))
+    user_head = ("USER",) if has_users else ()
+    head = ("ID", "NAME", *user_head, "STATE", "SUBMITTED (UTC)", "RUN TIME")
     return format_table(head, rows, flexible=1)
 
 
-COMMAND = Command("jobs", "Lists the jobs of a job server, the newest first.", _act)
+COMMAND = Command("jobs", "Lists the jobs of a job server, the newest first.", _act, _add_flags)

@@ -91,6 +91,7 @@ def summarize_job(view: JobView) -> dict[str, Any]:
         "name": view.name,
         "state": view.state.name,
         "streaming": view.streaming,
+        "user": snapshot.user,
         "started": snapshot.started,
         "ended": snapshot.ended,
         "away": snapshot.away,

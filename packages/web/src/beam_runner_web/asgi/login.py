@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from beam_runner_web.html.rendering import Renderer
 from beam_runner_web.settings import WebSettings
 
-from .security import COOKIE, tokens_match
+from .security import COOKIE, PageAccess
 
 _LONGEST_BODY = 4_096
 
@@ -47,7 +47,7 @@ class LoginPage:
             if len(body) > _LONGEST_BODY:
                 return await self._show_form(wrong=True)
         shown = _read_token_field(body)
-        if not tokens_match(shown, self._settings.token):
+        if PageAccess(self._settings.token, self._settings.users).find_user(shown) is None:
             return await self._show_form(wrong=True)
         response = RedirectResponse(self._renderer.make_link("/").unescape(), 303)
         response.set_cookie(

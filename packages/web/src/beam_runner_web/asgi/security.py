@@ -11,6 +11,10 @@ import hmac
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
+import attrs
+from beam_runner_jobservices.method_rights import describe_missing_right
+from beam_runner_jobservices.users import Right, User
+from beam_runner_jobservices.users_file import UsersFile
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
@@ -34,23 +38,43 @@ _HEADERS = {
 }
 
 
+@attrs.frozen
+class PageAccess:
+    """The tokens that open the pages: `token`, which gives all rights, and those of `users`."""
+
+    token: str = attrs.field(default="", repr=False)
+    users: UsersFile | None = attrs.field(default=None, repr=False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the pages require no token."""
+        return not self.token and self.users is None
+
+    def find_user(self, shown: str) -> User | None:
+        """Returns the user of a token; None if the token is unknown."""
+        if self.token and hmac.compare_digest(shown.encode(), self.token.encode()):
+            return User("", frozenset(Right), b"")
+        return None if self.users is None else self.users.find_user(shown)
+
+
 class RequestGuard:
     """ASGI middleware that refuses forbidden requests before the application handles them.
 
     - 421 for a Host header that is neither this machine nor one of `allowed_hosts`.
     - 403 for an unsafe method from another origin, or in `read_only` mode.
-    - 401 for a request without `token`, if one is set. For pages, the answer is a redirect to the
-      login page.
+    - 401 for a request without a valid token, if `access` requires one. For pages, the answer is a
+      redirect to the login page.
+    - 403 for a request beyond the rights of its user.
 
     `HEALTH_PATHS` accept each host name and need no token, because probes send the address of a pod.
     """
 
     def __init__(
-        self, app: ASGIApp, allowed_hosts: Iterable[str], token: str, *, read_only: bool
+        self, app: ASGIApp, allowed_hosts: Iterable[str], access: PageAccess, *, read_only: bool
     ) -> None:
         self._app = app
         self._hosts = LOOPBACK | {host.lower() for host in allowed_hosts}
-        self._token = token
+        self._access = access
         self._read_only = read_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,20 +113,33 @@ class RequestGuard:
                 return PlainTextResponse(
                     "Rejected: this server is read-only (--web-read-only).", 403
                 )
-        if self._token and not path.startswith(_OPEN_PATHS) and not self._has_valid_token(headers):
-            if path.startswith(("/api/", "/metrics")) or scope["method"] not in _SAFE_METHODS:
+        return None if path.startswith(_OPEN_PATHS) else self._find_token_refusal(scope, path)
+
+    def _find_token_refusal(self, scope: Scope, path: str) -> Response | None:
+        if self._access.is_open:
+            return None
+        is_safe = scope["method"] in _SAFE_METHODS
+        user = self._access.find_user(_extract_token(Headers(scope=scope)))
+        if user is None:
+            if path.startswith(("/api/", "/metrics")) or not is_safe:
                 answer = {"www-authenticate": "Bearer"}
                 return PlainTextResponse("This server requires a token.", 401, answer)
             return Response(
                 status_code=303, headers={"location": f"{scope.get('root_path', '')}/login"}
             )
-        return None
+        right = Right.READ if is_safe else Right.CANCEL
+        if right in user.rights:
+            return None
+        assert self._access.users is not None
+        return PlainTextResponse(describe_missing_right(user, right, self._access.users), 403)
 
-    def _has_valid_token(self, headers: Headers) -> bool:
-        scheme, _, shown = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer":
-            shown = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-        return tokens_match(shown.strip(), self._token)
+
+def _extract_token(headers: Headers) -> str:
+    """Returns the token of a request, or an empty text."""
+    scheme, _, shown = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        shown = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+    return shown.strip()
 
 
 def _choose_cache_control(scope: Scope) -> str:
@@ -111,11 +148,6 @@ def _choose_cache_control(scope: Scope) -> str:
     """
     versioned = "/static/" in scope["path"] and scope["query_string"].startswith(b"v=")
     return "public, max-age=31536000, immutable" if versioned else "no-store"
-
-
-def tokens_match(shown: str, token: str) -> bool:
-    """Returns whether a received token equals the required token, in constant time."""
-    return hmac.compare_digest(shown.encode(), token.encode())
 
 
 def _is_same_origin(headers: Headers, host: str) -> bool:

@@ -36,6 +36,7 @@ class JobLine:
     ended: float | None = None
     error: str = ""
     kept_until: float | None = None
+    user: str = ""
 
     @property
     def seconds(self) -> float | None:
@@ -54,6 +55,11 @@ class JobList:
     total: int
     page: int
     pages: int
+
+    @property
+    def has_users(self) -> bool:
+        """Whether a job of the page has a user."""
+        return any(line.user for line in self.lines)
 
 
 def read_job_lines(client: JobClient) -> list[JobLine]:
@@ -98,14 +104,17 @@ def _make_job_line(job: JobInfo, times: JobTimes) -> JobLine:
         times.ended,
         times.error,
         times.kept_until,
+        times.user,
     )
 
 
 def filter_jobs(
     lines: Iterable[JobLine], state: str = "", name: str = "", page: int = 1
 ) -> JobList:
-    """Returns the jobs that match a filter, the latest first."""
-    named = [line for line in lines if name.lower() in f"{line.name}\n{line.id}".lower()]
+    """Returns the jobs whose name, id or user contains `name`, and that are in `state`, the latest first."""
+    named = [
+        line for line in lines if name.lower() in f"{line.name}\n{line.id}\n{line.user}".lower()
+    ]
     named.reverse()
     counts = {one: sum(_matches_state(line, one) for line in named) for one in STATES}
     left = [line for line in named if not state or _matches_state(line, state)]

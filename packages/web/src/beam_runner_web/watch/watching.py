@@ -59,6 +59,7 @@ class JobSnapshot:
         threads: the threads in user code, while a bundle makes no progress.
         warnings: the number of warnings that don't report a failed attempt.
         last_warning: the latest of these warnings.
+        user: the user who submitted the job; empty if unknown.
         away: the reason for which the server doesn't answer now; empty if the server answers. If it
             is set, the other attributes are older than `taken`.
     """
@@ -77,6 +78,7 @@ class JobSnapshot:
     threads: tuple[WorkerThread, ...] = ()
     warnings: int = 0
     last_warning: JobLogLine | None = None
+    user: str = ""
 
     @property
     def state(self) -> JobState:
@@ -151,6 +153,8 @@ class JobFollower:
         self._cost = 0.0
         self._untold: set[str] = set()
         self._before: Mapping[str, tuple[SeriesPoint, ...]] | None = None
+        listed = self._call_optional("ListJobs", client.job_times) or ()
+        self._user = next((one.user for one in listed if one.job_id == job_id), "")
         self.used = time.monotonic()
 
     @property
@@ -204,6 +208,7 @@ class JobFollower:
             last_warning=errors.last_warning,
             history=self._request_history(),
             threads=self._standing.threads(execution),
+            user=self._user,
         )
 
     def _call_optional(self, what: str, ask: Callable[[], Told], *no_answers: str) -> Told | None:

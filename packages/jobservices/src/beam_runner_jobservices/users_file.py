@@ -1,0 +1,77 @@
+"""The file of a server's users, which the server reads again when the file changes."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import os
+import secrets
+import threading
+from pathlib import Path
+
+from beam_runner_jobservices.errors import JobServicesError
+from beam_runner_jobservices.users import Right, User, hash_token, parse_users
+
+_LOGGER = logging.getLogger(__name__)
+
+_Version = tuple[int, int, int]
+"""The modification time, size and number of a file, which differ between its versions."""
+
+
+class UsersFile:
+    """The users in a file. Thread-safe.
+
+    Each call uses the current file. If the current file can't be read or is malformed, the last
+    valid users stay, and the server logs one warning for each version of the file.
+
+    Attributes:
+        path: the path of the file.
+        local_token: a token for programs in the server's process, with all rights and without a name.
+
+    Raises:
+        JobServicesError: the file can't be read, or is malformed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.local_token = secrets.token_urlsafe(32)
+        self._local = User("", frozenset(Right), hash_token(self.local_token))
+        self._lock = threading.Lock()
+        self._version = self._find_version()
+        self._users = self._read_users()
+
+    def find_user(self, token: str) -> User | None:
+        """Returns the user of a token, in a time that doesn't depend on the token; None if it is unknown."""
+        sha256 = hash_token(token)
+        found = None
+        for user in (self._local, *self._get_current_users()):
+            if hmac.compare_digest(sha256, user.token_sha256):
+                found = user
+        return found
+
+    def _get_current_users(self) -> tuple[User, ...]:
+        with self._lock:
+            version = self._find_version()
+            if version != self._version:
+                self._version = version
+                try:
+                    self._users = self._read_users()
+                except JobServicesError as error:
+                    _LOGGER.warning("The last valid users and rights stay in effect: %s", error)
+                else:
+                    _LOGGER.info("read %s again: %d users", self.path, len(self._users))
+            return self._users
+
+    def _find_version(self) -> _Version | None:
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_size, status.st_ino
+
+    def _read_users(self) -> tuple[User, ...]:
+        try:
+            content = self.path.read_bytes()
+        except OSError as error:
+            raise JobServicesError(f"Can't read {self.path}: {error.strerror}") from error
+        return parse_users(self.path, content)
