@@ -209,7 +209,9 @@ class MiniRunner:
     ) -> None:
         self.plan = Plan(pipeline)
         self.logs = logs or Logs()
-        self.harness = EmbeddedHarness(job(**options), EmptyArtifacts(), self.logs)
+        self.harness = EmbeddedHarness(
+            job(**options), EmptyArtifacts(), self.logs, captures_prints=True
+        )
         self.results: list[tuple[PlannedStage, BundleResult]] = []
         self.buffers: dict[bytes, list[OutputChunk]] = collections.defaultdict(list)
         self._chunks_per_bundle = chunks_per_bundle

@@ -32,7 +32,11 @@ class Printer:
         self.records: list[LogRecord] = []
         self.original = io.StringIO()
         self.clock = Clock()
-        self.capture = PrintCapture(self.original, self.records.append, self.clock)
+        self.is_sending = False
+        self.capture = PrintCapture(self.original, self, self.clock)
+
+    def queue_record(self, entry: LogRecord) -> None:
+        self.records.append(entry)
 
     def print(self, *words: object, end: str = "\n") -> None:
         print(*words, end=end, file=self.capture)
@@ -70,6 +74,13 @@ def test_output_outside_of_transforms_is_passed_on(printer: Printer) -> None:
     printer.print("from a library")
     assert printer.records == []
     assert printer.original.getvalue() == "from a library\n"
+
+
+def test_output_of_sink_is_passed_on(printer: Printer) -> None:
+    printer.is_sending = True
+    printer.print("records")
+    assert printer.records == []
+    assert printer.original.getvalue() == "records\n"
 
 
 def test_flood_of_lines_is_limited_and_counted(printer: Printer) -> None:

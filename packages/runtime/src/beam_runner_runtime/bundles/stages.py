@@ -137,7 +137,12 @@ class JobStages:
             if plan.embedded:
                 job = self._plan
                 self._harnesses[key] = EmbeddedHarness(
-                    job.context, self._channel, self, compute_table_budget(), job.embedded_specs
+                    job.context,
+                    self._channel,
+                    self,
+                    compute_table_budget(),
+                    job.embedded_specs,
+                    captures_prints=True,
                 )
             else:
                 self._harnesses[key] = self._fnapi_server().harness(key)

@@ -28,11 +28,12 @@ class EmbeddedHarness:
     Args:
         job: the job; its environments' artifacts are staged to a private folder.
         artifacts: reads the staged files.
-        logs: receives all records that this process logs through Python's ``logging``, and the lines
-            that user code prints.
+        logs: receives all records that this process logs through Python's ``logging``.
         table_bytes: the memory limit of a lifted combine's table.
         stages: returns all stages of the job. They are needed if an element's class is defined in
             the user's script, and no function of the running stages contains the class.
+        captures_prints: whether the harness replaces ``sys.stdout``, and sends lines that user code
+            prints to ``logs``.
 
     Raises:
         BundleError: The main session can't be loaded.
@@ -46,9 +47,17 @@ class EmbeddedHarness:
         logs: LogSink,
         table_bytes: int = TABLE_BYTES,
         stages: Callable[[], Iterable[HarnessStage]] = tuple,
+        *,
+        captures_prints: bool = False,
     ) -> None:
         self._table_bytes = table_bytes
-        self._setup = ProcessSetup(job, artifacts, logs, lambda: extract_functions(stages()))
+        self._setup = ProcessSetup(
+            job,
+            artifacts,
+            logs,
+            lambda: extract_functions(stages()),
+            captures_prints=captures_prints,
+        )
         self._stages: dict[str, EmbeddedStage] = {}
         self._closed = False
         wanted = samples.are_samples_enabled(job.options_json)

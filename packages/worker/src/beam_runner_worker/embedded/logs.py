@@ -41,9 +41,14 @@ class LogSinkHandler(logging.Handler):
             self._send_in_background, "embedded-harness-logs", lambda _: self._start_thread()
         )
 
+    @property
+    def is_sending(self) -> bool:
+        """Whether this thread passes records to the sink now."""
+        return getattr(self._in_sink, "active", False)
+
     def emit(self, record: logging.LogRecord) -> None:
         """Queues a record for the background thread; never waits for the sink."""
-        if getattr(self._in_sink, "active", False):
+        if self.is_sending:
             return
         self.queue_record(self._convert_record(record))
 

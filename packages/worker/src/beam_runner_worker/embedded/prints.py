@@ -6,7 +6,7 @@ import io
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from beam_runner_model.jobs import PRINT_PREFIX
 
@@ -18,6 +18,17 @@ _BURST = 500
 _LONGEST_LINE = 8_192
 
 
+class RecordQueue(Protocol):
+    """The queue of log records for the host."""
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether this thread passes records to the host now, so that its output isn't the user's."""
+
+    def queue_record(self, entry: LogRecord) -> None:
+        """Adds a record without waiting for the host."""
+
+
 class PrintCapture(io.TextIOBase):
     """A replacement of ``sys.stdout`` that sends lines of user code to the host. Thread-safe.
 
@@ -26,19 +37,19 @@ class PrintCapture(io.TextIOBase):
 
     Args:
         original: the stream that the capture replaces.
-        add: queues a record for the host.
+        records: the queue of records for the host.
         clock: returns a time in seconds.
     """
 
     def __init__(
         self,
         original: TextIO,
-        add: Callable[[LogRecord], None],
+        records: RecordQueue,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self._original = original
-        self._add = add
+        self._records = records
         self._clock = clock
         self._partial = threading.local()
         self._lock = threading.Lock()
@@ -49,7 +60,7 @@ class PrintCapture(io.TextIOBase):
     def write(self, text: str) -> int:
         """Writes a text; sends each complete line."""
         transform = get_current_transform_id()
-        if not transform:
+        if not transform or self._records.is_sending:
             return self._original.write(text)
         if getattr(self._partial, "transform", transform) != transform:
             self.end_line()
@@ -107,8 +118,8 @@ class PrintCapture(io.TextIOBase):
             self._original.write(f"{line}\n")
             return
         if excess:
-            self._add(_make_record(_describe_excess(excess), transform))
-        self._add(_make_record(line, transform))
+            self._records.queue_record(_make_record(_describe_excess(excess), transform))
+        self._records.queue_record(_make_record(line, transform))
 
 
 def _describe_excess(count: int) -> str:

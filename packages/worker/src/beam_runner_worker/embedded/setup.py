@@ -45,6 +45,7 @@ class ProcessSetup:
         logs: receives all records that this process logs through Python's ``logging``.
         functions: returns the job's pickled functions, which may contain classes of the user's
             script.
+        captures_prints: whether to replace ``sys.stdout`` and send lines that user code prints.
 
     Raises:
         BundleError: The pickled main session can't be loaded.
@@ -57,16 +58,19 @@ class ProcessSetup:
         artifacts: ArtifactReader,
         logs: LogSink,
         functions: Callable[[], Iterable[bytes]] = tuple,
+        *,
+        captures_prints: bool = False,
     ) -> None:
         self.log_handler = LogSinkHandler(logs)
         root = logging.getLogger()
-        self._prints = PrintCapture(sys.stdout, self.log_handler.queue_record)
+        self._prints = PrintCapture(sys.stdout, self.log_handler) if captures_prints else None
         self._stdout_before = sys.stdout
         self._level_before = root.level
         self._main_before = sys.modules["__main__"]
         self._directory = ""
         root.addHandler(self.log_handler)
-        sys.stdout = self._prints
+        if self._prints is not None:
+            sys.stdout = self._prints
         try:
             self.options = self._apply_options(job.options_json)
             self._stage_files(job, artifacts)
@@ -84,7 +88,7 @@ class ProcessSetup:
         root = logging.getLogger()
         root.removeHandler(self.log_handler)
         root.setLevel(self._level_before)
-        if sys.stdout is self._prints:
+        if self._prints is not None and sys.stdout is self._prints:
             sys.stdout = self._stdout_before
         self.log_handler.close()
         sys.modules["__main__"] = self._main_before
@@ -97,7 +101,8 @@ class ProcessSetup:
 
     def flush_output(self) -> None:
         """Sends everything that this thread has printed, and that this process has logged."""
-        self._prints.end_line()
+        if self._prints is not None:
+            self._prints.end_line()
         self.log_handler.flush()
 
     def _apply_options(self, options_json: str) -> PipelineOptions:
