@@ -33,7 +33,7 @@ class CpuSlowdown:
         return max(least, TURN_SECONDS * self.current_factor())
 
     def current_factor(self) -> float:
-        """Returns the factor, from 1 to ``MOST``; measures it at most once per second."""
+        """Returns the slowdown factor, from 1 to ``MOST``; measures it at most once per second."""
         if time.monotonic() - self._looked < _LOOK_SECONDS:
             return self._factor
         before, times = self._times, read_thread_times()

@@ -45,7 +45,7 @@ def _escape_character(character: str) -> str:
 
 
 def _is_not_py4j(record: logging.LogRecord) -> bool:
-    """Returns False for Py4J's records, also on the root logger.
+    """Returns whether a log record comes from another library than Py4J, also on the root logger.
 
     Py4J's callers get errors as exceptions, and its debug records contain the secret of its
     connection.

@@ -1,6 +1,7 @@
 """Constants of scheduling: which bundle runs next, where, and for how long.
 
-Results do not depend on them. ``docs/reference/scheduling-constants.md`` has them as a table, made from this record.
+The results of a job don't depend on these constants. ``docs/reference/scheduling-constants.md``
+contains a table of them, and a test compares the table with this module.
 """
 
 from __future__ import annotations

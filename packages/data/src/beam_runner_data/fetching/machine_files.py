@@ -154,6 +154,7 @@ def _replace_with_link(source: Path, target: Path) -> None:
     part = target.with_name(f".{target.name}.{threading.get_ident()}.link")
     part.unlink(missing_ok=True)
     os.link(source, part)
-    # If both paths already name the same file, the replacement does nothing and leaves both.
+    # If `part` and `target` are already links to the same file, `os.replace` does nothing, so
+    # remove `part` afterwards.
     os.replace(part, target)
     part.unlink(missing_ok=True)

@@ -284,7 +284,7 @@ def _read_offsets(array: pa.Array) -> _Array:
 
 
 def _sort_partition(path: Path, extents_before: int) -> tuple[_Array, _Array, _Array]:
-    """Returns the hashes, groups and extents of a partition."""
+    """Sorts the index entries of a partition file, and returns the partition's hashes, groups and extents."""
     entries = np.fromfile(path, dtype=_ENTRY)
     # The sort is stable, so the values of a key keep their order.
     entries = entries[np.lexsort((entries["low"], entries["high"]))]

@@ -57,7 +57,7 @@ class HiddenSubkeys:
         return end if end is None or end > subkey else subkey
 
     def merge_with(self, older: HiddenSubkeys | None) -> HiddenSubkeys:
-        """Returns the union of this and an older mark."""
+        """Returns a mark that hides the subkeys of this mark and of an older mark."""
         if older is None or self.cleared:
             return self
         if older.cleared:
@@ -82,12 +82,12 @@ class SegmentReader(Protocol):
         """Returns the parts of a cell that this segment hides in older segments; None for nothing."""
 
     def read_row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
-        """Returns `replaces` and data of a row; None if the row doesn't exist."""
+        """Returns whether a row replaces older values (`replaces`), and its data; None if the row doesn't exist."""
 
     def read_rows(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, bytes | None]]:
-        """Yields subkey, `replaces` and data of the rows from `start` to before `end`, read lazily."""
+        """Yields subkey, `replaces` flag and data of the rows from `start` to before `end`, read lazily."""
 
     def read_weights(
         self, cell: bytes, start: bytes, end: bytes | None

@@ -44,14 +44,14 @@ class SmallSegment:
         return HiddenSubkeys(found[0], found[1]) if found and (found[0] or found[1]) else None
 
     def read_row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
-        """Returns `replaces` and data of a row; None if the row doesn't exist."""
+        """Returns whether a row replaces older values (`replaces`), and its data; None if the row doesn't exist."""
         found = self._cells.get(cell)
         return found[2].get(subkey) if found else None
 
     def read_rows(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, bytes | None]]:
-        """Yields subkey, `replaces` and data of the rows from `start` to before `end`."""
+        """Yields subkey, `replaces` flag and data of the rows from `start` to before `end`."""
         found = self._cells.get(cell)
         if found is None:
             return

@@ -106,7 +106,7 @@ class TableSegment:
         return HiddenSubkeys(self._read_block_entries(block).flags[number], ranges)
 
     def read_row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
-        """Returns `replaces` and data of a row; None if the row doesn't exist."""
+        """Returns whether a row replaces older values (`replaces`), and its data; None if the row doesn't exist."""
         found = self._find_entry((cell, ROW, subkey))
         if found is None:
             return None
@@ -115,7 +115,7 @@ class TableSegment:
     def read_rows(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, bytes | None]]:
-        """Yields subkey, `replaces` and data of the rows from `start` to before `end`."""
+        """Yields subkey, `replaces` flag and data of the rows from `start` to before `end`."""
         for block, number in self._find_rows_between(cell, start, end):
             places = self._read_block_entries(block)
             yield places.keys[number][2], places.flags[number], self._read_payload(block, number)

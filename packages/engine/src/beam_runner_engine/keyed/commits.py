@@ -12,7 +12,8 @@ from beam_runner_engine.keyed.cells import CellDelta, CellId
 
 @attrs.frozen
 class KeyedCommit:
-    """Changes of a bundle to a shard.
+    """Changes of a bundle to a key shard: cells, the shard's summary, and the count of dropped
+    elements.
 
     Attributes:
         deltas: the changed cells. The host must store them atomically with the outputs of the

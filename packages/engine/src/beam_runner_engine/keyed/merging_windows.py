@@ -60,7 +60,7 @@ class KeyWindows:
         self.retired: set[bytes] = set()
 
     def get_index(self, window: OpenWindow) -> int:
-        """Returns the index of a window in `in_order`."""
+        """Returns the index of a window among the key's windows in order of their ends."""
         return self.in_order.index(window, bisect_left(self.ends, window.max_timestamp))
 
     def add_window(self, window: OpenWindow) -> None:

@@ -35,7 +35,7 @@ often.
 
 
 def record_failure(record: BundleRecord, event: BundleFailed, now: Timestamp) -> None:
-    """Records a failure at processing time `now` (ms)."""
+    """Records a failed attempt at a bundle, at processing time `now` (ms)."""
     failures = record.failures
     failures.last = event
     if event.kind is FailureKind.UNAVAILABLE:

@@ -197,7 +197,7 @@ class JobCoordinator:
                 self.outages.handle_wait_message(link, message, time.monotonic())
 
     def handle_process_exit(self, link: WorkerLink) -> None:
-        """Handles the exit of a worker process."""
+        """Handles the exit of a worker process: schedules its files for deletion, and retries its work."""
         self._orphan_files.schedule_process_folder(link.hello)
         self.outages.remove_process(link)
         process = LostProcess(link.hello.host, link.hello.pid)

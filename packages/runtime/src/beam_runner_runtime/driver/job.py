@@ -193,7 +193,7 @@ class RunningJob:
         self._processes.add_process(link)
 
     def handle_detached(self, link: WorkerLink) -> None:
-        """Handles the exit of a worker process."""
+        """Handles the exit of a worker process: queues an event for the job's thread."""
         self._processes.remove_process(link)
         self._inbox.add_event(ProcessLost(link))
 

@@ -20,7 +20,7 @@ class ProcessMessage:
 
 @attrs.frozen
 class ProcessLost:
-    """Exit or loss of a worker process."""
+    """Event: a worker process exited, or the server lost the connection to it."""
 
     link: WorkerLink
 

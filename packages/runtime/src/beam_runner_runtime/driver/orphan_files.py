@@ -53,7 +53,7 @@ class OrphanFiles:
     def delete_due_files(self, needed: Callable[[], Iterable[str]]) -> None:
         """Deletes the scheduled files whose delay is over, except the ``needed`` files.
 
-        The needed files include files that a lost loop had already committed.
+        The needed files include scheduled files that a lost loop had already committed.
         """
         now = time.monotonic()
         while self._folders and self._folders[0][0] <= now:

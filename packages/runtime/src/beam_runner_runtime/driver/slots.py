@@ -68,7 +68,7 @@ class JobSlots:
             self._slots.places.record_request(self._job_id, lane, time.monotonic())
 
     def opened(self, lane: int) -> None:
-        """Records that a lane has a slot."""
+        """Records that a lane of the job has got its slot."""
         with self._slots.lock:
             self._slots.places.record_slot(self._job_id, lane)
 

@@ -48,7 +48,7 @@ class OutputDeclaration:
 
     @classmethod
     def decode(cls, encoded: bytes) -> OutputDeclaration:
-        """Reads the bytes that `encode` returned."""
+        """Decodes a declaration from the bytes that `encode` returned."""
         return cls(*_TOLD.unpack(encoded))
 
 
@@ -75,8 +75,8 @@ def check_received_parcels(
         level: names of the stages that sent the data.
         sources: number of sending tasks.
         told: declaration of each sending task.
-        found: digests of the parcels of each sending task, in order, without its declaration; None
-            for a parcel without rows.
+        found: digests of the received parcels (batches of rows) by sending task, in order, without
+            its declaration; None for a parcel without rows.
 
     Raises:
         ExchangeError: Data was lost, doubled or mixed.

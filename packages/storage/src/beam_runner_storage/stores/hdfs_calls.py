@@ -48,7 +48,7 @@ class TimedHdfsClient:
     def __call__(
         self, call: Callable[Concatenate[Client, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Returns the result of a client method, or of a function that takes the client.
+        """Calls a client method, or a function that takes the client, and returns its result.
 
         Raises:
             NoResponseError: The call timed out.

@@ -263,7 +263,7 @@ class ObjectLog:
     def _store_base(self, place: LogPosition, chain: int, copy: Path) -> None:
         """Stores a copy of the database, and then removes all earlier entries and bases.
 
-        The seal and the claim of each epoch stay.
+        The seal and the claim of each epoch stay in the store.
         """
         base = LogBase(place, chain, compute_checksum(copy))
         self._base_bytes = copy.stat().st_size

@@ -22,7 +22,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class RemoteState:
-    """State of successive servers, below a prefix of a store.
+    """State of a server in a store, which the next server takes over.
 
     The first `open` of a log takes the log over. The server takes over the log of jobs first. Then
     a job that finishes on the previous server is either still on the list, or its journal isn't
