@@ -57,7 +57,7 @@ def called_names(function: Function) -> set[str]:
 
 
 def contains_assertion(function: Function) -> bool:
-    """Returns True if a function contains an assertion."""
+    """Returns True if a function of a test file contains an assertion."""
     return any(isinstance(node, ast.Assert) for node in ast.walk(function))
 
 

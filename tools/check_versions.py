@@ -91,7 +91,7 @@ class VersionSources:
             if module is not None:
                 return self._find_in_module(module, parts[count:])
             if self._exists("/".join(parts[:count])):
-                return None  # compiled, without its source
+                return None  # Module is compiled, without source text
         raise MissingNameError(f"no module {name}")
 
     def _find_in_module(
@@ -163,7 +163,7 @@ class VersionSources:
             except MissingNameError:
                 continue
         if name.startswith("__"):
-            return None  # member of object
+            return None  # Every class inherits the members of object
         raise MissingNameError(f"no {name} in {owner.module}.{owner.node.name}")
 
     def _base_classes(self, owner: FoundDefinition) -> Iterator[FoundDefinition | None]:
@@ -234,12 +234,12 @@ class ModuleNames:
 
     @cached_property
     def names(self) -> dict[str, ast.AST | str]:
-        """Final binding of each name."""
+        """Final binding of each name in the module."""
         return {k: v for k, v in self._bound_names if k != "*"}
 
     @cached_property
     def stars(self) -> list[str]:
-        """Modules from which all names are imported."""
+        """Modules from which this module imports all names (``from x import *``)."""
         return [value for key, value in self._bound_names if key == "*" and isinstance(value, str)]
 
     @cached_property

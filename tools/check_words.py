@@ -18,7 +18,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for a run as a script
+sys.path.insert(
+    0, str(Path(__file__).parents[1])
+)  # Makes `tools` importable if the file runs as a script
 
 from tools.texts_of_files import ReaderText, extract_markdown_texts, extract_python_texts
 
@@ -180,7 +182,7 @@ def describe_area_counts(areas: Mapping[str, AreaFindings]) -> Iterator[str]:
 
 
 def main(words: list[str], root: Path = ROOT) -> int:
-    """Runs the check; returns the exit code."""
+    """Checks the words of the project; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--list", metavar="AREA", help="print all findings of this area")
     parser.add_argument("--write", action="store_true", help="record the numbers that have fallen")

@@ -1,4 +1,8 @@
-"""Writes docs/maintainers/import-contracts.md from .importlinter: ``python tools/contract_page.py --write``; without it, checks the page."""
+"""Writes docs/maintainers/import-contracts.md from .importlinter.
+
+Run ``python tools/contract_page.py --write``. Without ``--write``, a page that differs from the
+contracts is an error.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +67,7 @@ def _forbidden_row(contract: configparser.SectionProxy) -> str:
 
 
 def render_page() -> str:
-    """Returns the page as it must be."""
+    """Returns the text of the page that the contracts produce."""
     parser = configparser.ConfigParser()
     parser.read_string((ROOT / ".importlinter").read_text("utf-8"))
     contracts = [parser[name] for name in parser.sections() if ":contract:" in name]
@@ -84,7 +88,7 @@ def render_page() -> str:
 
 
 def main(words: list[str]) -> int:
-    """Writes or checks the page; returns the exit code."""
+    """Writes the page of contracts, or compares it with the contracts; returns the exit code."""
     if "--write" in words:
         PAGE.write_text(render_page(), encoding="utf-8")
         return 0

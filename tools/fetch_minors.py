@@ -35,7 +35,7 @@ def fetch_missing_wheels(folder: Path) -> list[Path]:
     def download(minor: str) -> None:
         subprocess.run([*PIP, "--dest", str(folder), f"apache-beam=={minor}.*"], check=True)
 
-    # Downloads mostly wait for the network.
+    # Use threads, because downloads mostly wait for the network.
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(download, lacking))
     return sorted(folder.glob("apache_beam-*.whl"))

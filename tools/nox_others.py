@@ -125,6 +125,8 @@ def thirdparty(session: nox.Session, library: ThirdPartyLibrary) -> None:
     install_requirements(session, distribution_name("executor"), *library.needed)
     folder = ROOT / "tests" / "thirdparty"
     command = ("-c", str(folder / "pytest.ini"), "-p", "on_the_server", *library.tests, "-rfEs")
-    with session.chdir(str(session.virtualenv.location)):  # files may stay in this folder
+    with session.chdir(
+        str(session.virtualenv.location)
+    ):  # The tests can leave files in this folder
         arguments = (*command, *session.posargs)
         run_pytest(session, *arguments, PYTHONPATH=str(folder), BEAM_LIBRARY=library.name)

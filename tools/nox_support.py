@@ -60,7 +60,8 @@ RUNS_ALONE = {"engine": ("docs/engine/in_memory_runner.py",)}
 SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
 # The session `web` runs the tests of the web interface.
 SUITES = (*(name for name in PACKAGES if name != "web"), "contracts", "architecture")
-# Tests mostly wait: two processes left half of two cores idle when a session ran alone.
+# Run more than one process, because tests mostly wait: two processes left half of two cores idle
+# when a session ran alone.
 PROCESSES = int(os.environ.get(PROCESSES_OF_A_SESSION) or min(6, (os.cpu_count() or 2) * 3 // 2))
 # Tests of a file share their fixtures in one process, unless a later --dist changes this.
 SIDE_BY_SIDE = (f"--numprocesses={PROCESSES}", "--dist=loadfile")
@@ -170,7 +171,7 @@ def dependency_group(name: str) -> tuple[str, ...]:
 
 
 def read_project_table(package: str) -> dict[str, Any]:
-    """Returns the table ``read_project_table`` of a package's ``pyproject.toml``."""
+    """Returns the table ``project`` of a package's ``pyproject.toml``."""
     pyproject = nox.project.load_toml(ROOT / "packages" / package / "pyproject.toml")
     return cast("dict[str, Any]", pyproject["project"])
 
@@ -334,7 +335,7 @@ def run_on_plain_processes(session: nox.Session, *selection: str) -> None:
     """Runs pipelines without Spark and Java: all except tests of Spark's tables and streams."""
     of_spark = (f"tests/pipelines/test_{name}.py" for name in ("tables", "spark_streams"))
     ignored = (f"--ignore={file}" for file in (CLUSTER, *of_spark))
-    # These tests mostly wait.
+    # Run one more process than usual, because these tests mostly wait.
     more = (*SIDE_BY_SIDE, f"--numprocesses={PROCESSES + 1}")
     run_pytest(session, "tests/pipelines", *more, *ignored, "--without-spark", *selection)
 

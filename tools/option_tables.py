@@ -1,4 +1,8 @@
-"""Writes docs/reference/options.md from the code: ``python tools/option_tables.py --write``; without it, checks the page."""
+"""Writes docs/reference/options.md from the code.
+
+Run ``python tools/option_tables.py --write``. Without ``--write``, a page that differs from the
+code is an error.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ def _table_cell(text: str) -> str:
 
 
 def _option_rows(parser: argparse.ArgumentParser, *, skipped: frozenset[str]) -> Iterator[str]:
-    """Yields a row for each option of a parser that isn't skipped."""
+    """Yields a table row for each option of a parser, except the options to skip."""
     formatter = parser._get_formatter()
     for action in parser._actions:
         name = action.option_strings[-1] if action.option_strings else ""
@@ -74,7 +78,7 @@ def find_environment_variables(root: Path) -> dict[str, str]:
 
 
 def render_page() -> str:
-    """Returns the page as it must be."""
+    """Returns the text of the page that the code's options produce."""
     spark, plain = _make_parser(SparkProgram()), _make_parser(PlainProgram())
     common = _option_names(spark) & _option_names(plain)
     web = argparse.ArgumentParser(add_help=False)
@@ -112,7 +116,7 @@ def render_page() -> str:
 
 
 def main(words: list[str]) -> int:
-    """Writes or checks the page; returns the exit code."""
+    """Writes the page of options, or compares it with the code; returns the exit code."""
     new = render_page()
     if "--write" in words:
         PAGE.write_text(new, encoding="utf-8")

@@ -95,7 +95,7 @@ def find_base_commit(root: Path) -> str:
 
 
 def _run_git(root: Path, *arguments: str) -> str:
-    """Returns the output of git; empty if git fails."""
+    """Returns the standard output of a git command; empty if git fails."""
     command = ("git", "-C", str(root), *arguments)
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 

@@ -16,7 +16,7 @@ _PIP = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", _STORED, "
 
 
 def main(folder: str, *requirements: str) -> int:
-    """Builds all wheels; returns 1 if a build fails."""
+    """Builds all PySpark wheels in parallel; returns 1 if a build fails."""
     running = [subprocess.Popen([*_PIP, folder, requirement]) for requirement in requirements]
     codes = [process.wait() for process in running]
     return 1 if any(codes) else 0

@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PREPARED = "BEAM_NOX_PREPARED"
-"""Environment variable that says that the required sessions have run."""
+"""Environment variable that marks a nox process whose required sessions have run already."""
 PROCESSES = "BEAM_TEST_PROCESSES"
 """Environment variable with the number of test processes of each session."""
 
@@ -57,7 +57,7 @@ def run_session(name: str, environment: Mapping[str, str]) -> EndedSession:
             stdout=file,
             stderr=subprocess.STDOUT,
         )
-        # Popen's methods don't report the resource usage of a process.
+        # Use wait4, because Popen's methods don't report the resource usage of a process.
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         file.seek(0)
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     environment = {
         PREPARED: "1",
         PROCESSES: str(max(2, (os.cpu_count() or 2) // options.at_once)),
-        # This interpreter already has nox and uv.
+        # Use this interpreter, because it already has nox and uv.
         "NOX_SCRIPT_MODE": "none",
     }
     began = time.monotonic()

@@ -56,7 +56,7 @@ CELLS = (
 OLDEST, NEWEST = CELLS[0], CELLS[-1]
 
 _OF_MEMORY = 0.07
-"""Part of 3,072 MB: 200 MB."""
+"""Fraction of 3,072 MB that gives 200 MB."""
 _PIPELINES = (
     *("main_classes", "grouping", "transforms", "windows", "corpus", "splittable"),
     *("tables", "sections"),

@@ -28,7 +28,7 @@ def find_unequal_attempts(infos: Iterable[MetricCell], *, whole: bool) -> list[s
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for info in infos:
         if info.urn == _LOSSES and decode_metric_value(info):
-            return []  # the number of earlier starts is unknown
+            return []  # Skip the job, because its starts on an earlier server are unknown
         if info.urn.startswith(_BUNDLES):
             name = info.urn.removeprefix(_BUNDLES).partition(":")[0]
             counts[info.labels["PTRANSFORM"]][name] = decode_metric_value(info)

@@ -98,7 +98,7 @@ class HdfsServers:
         return {"HADOOP_CONF_DIR": str(self.conf)}
 
     def start(self, program: str) -> None:
-        """Starts one of both servers; clients wait for it."""
+        """Starts the namenode or the data node; clients wait until it serves."""
         with self.log.open("ab") as log:
             self._running[program] = subprocess.Popen(
                 hadoop_command(self._classes, self.conf, program),
@@ -114,14 +114,16 @@ class HdfsServers:
         store.delete_files(["up"])
 
     def kill(self, program: str) -> None:
-        """Kills one of both servers."""
+        """Kills the namenode or the data node."""
         process = self._running.pop(program)
         process.kill()
         process.wait()
 
     @contextmanager
     def suspended(self, program: str) -> Iterator[None]:
-        """Stops one of both servers for the block, so that it doesn't respond but keeps its connections."""
+        """Suspends the namenode or the data node for the block, so that it doesn't respond but keeps
+        its connections.
+        """
         process = self._running[program]
         process.send_signal(signal.SIGSTOP)
         try:
@@ -130,11 +132,11 @@ class HdfsServers:
             process.send_signal(signal.SIGCONT)
 
     def run_dfsadmin(self, *arguments: str) -> None:
-        """Runs ``hdfs dfsadmin``."""
+        """Runs the administration command ``hdfs dfsadmin`` with arguments."""
         self._run(_ADMIN, *arguments)
 
     def close(self) -> None:
-        """Stops both servers."""
+        """Stops the namenode and the data node."""
         for program in tuple(self._running):
             self.kill(program)
 

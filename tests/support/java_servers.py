@@ -13,7 +13,7 @@ QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def reason_not_to_run() -> str:
-    """Returns why such a server can't run on this machine; empty if it can."""
+    """Returns why a third-party Java server can't run on this machine; empty if it can."""
     missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     return f"{' and '.join(missing)} not found" if missing else ""
 

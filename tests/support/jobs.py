@@ -28,7 +28,7 @@ def pickle_by_value(module_name: str) -> None:
 
 @attrs.frozen
 class Job:
-    """Submitted job."""
+    """Job that a test has submitted to the server, with its result."""
 
     address: str
     job_id: str
@@ -119,7 +119,7 @@ class Pipelines:
         )
 
     def job(self, pipeline: beam.Pipeline) -> Job:
-        """Submits a pipeline."""
+        """Submits a pipeline to the server, and returns its job."""
         result = pipeline.run()
         return Job(self.address, result._job_id, result)
 

@@ -15,7 +15,7 @@ class Offsets(RestrictionProvider):
     """Restriction provider of the numbers from 0 up to the element."""
 
     def initial_restriction(self, element: int) -> OffsetRange:
-        """Returns all numbers as one restriction."""
+        """Returns all numbers below the element as one restriction."""
         return OffsetRange(0, element)
 
     def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
@@ -23,7 +23,7 @@ class Offsets(RestrictionProvider):
         return OffsetRestrictionTracker(restriction)
 
     def restriction_size(self, element: int, restriction: OffsetRange) -> int:
-        """Returns the count of numbers."""
+        """Returns the count of numbers in a restriction."""
         return restriction.size()
 
 

@@ -38,7 +38,7 @@ def find_marked_processes(variable: str, mark: str) -> dict[int, str]:
             if text in (folder / "environ").read_bytes().split(b"\0"):
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
                 forked = (folder / "comm").read_text() == "beam-workers\n"
-                if command:  # a zombie has no command line
+                if command:  # Skip zombies, which have no command line
                     text_of_it = FORKED if forked else command.decode(errors="replace").strip()
                     found[int(folder.name)] = text_of_it
         except OSError:
@@ -66,7 +66,7 @@ def cpu_seconds(pids: Iterable[int]) -> float:
         try:
             stat = Path(f"/proc/{pid}/stat").read_text()
         except OSError:
-            continue  # its parent accounts for it now
+            continue  # Skip the exited process, because its parent accounts for its time now
         ticks += sum(map(int, stat.rpartition(")")[2].split()[11:15]))
     return ticks / _TICKS
 
@@ -76,6 +76,6 @@ def _state_and_parent(pid: int) -> tuple[str, str]:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return "", "0"
-    # The preceding name can contain blanks and parentheses.
+    # Split after the last parenthesis, because the process name can contain blanks and parentheses.
     state, parent, *_ = stat.rpartition(")")[2].split()
     return state, parent

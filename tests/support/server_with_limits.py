@@ -13,5 +13,5 @@ for name, value in json.loads(os.environ["BEAM_TEST_LIMITS"]).items():
     assert hasattr(LIMITS, name), name
     setattr(LIMITS, name, value)
 
-# Import after the change: some modules read their limits once.
+# Import the server after the change, because some modules read their limits when they are imported.
 sys.exit(importlib.import_module("beam_spark_executor.cli").main())

@@ -33,14 +33,14 @@ _append, _start_lane, _may_begin = (
 
 
 def append(journal: Journal, entries: Sequence[bytes]) -> None:
-    """Fails while the obstacle exists."""
+    """Appends to the journal; fails while the obstacle ``journal`` exists."""
     if (_FOLDER / "journal").exists():
         raise JournalUnavailable(NeighbourUnavailable(NEIGHBOUR, "it is full"))
     _append(journal, entries)
 
 
 def start_lane(placement: ProcessPlacement, lane: Any) -> None:
-    """Starts the lane when the obstacle is removed."""
+    """Starts a lane after the obstacle ``lanes`` is removed."""
 
     def start() -> None:
         while (_FOLDER / "lanes").exists():
@@ -51,7 +51,7 @@ def start_lane(placement: ProcessPlacement, lane: Any) -> None:
 
 
 def may_begin(lease: SchedulerLease, now: float) -> bool:
-    """Refuses the loop while the obstacle exists."""
+    """Refuses the loop inside a task while the obstacle ``loop`` exists."""
     return not (_FOLDER / "loop").exists() and _may_begin(lease, now)
 
 

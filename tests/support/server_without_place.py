@@ -16,13 +16,13 @@ stop = RunnerServer.stop
 
 
 def check(place: JobFolders) -> None:
-    """Reports a missing data location."""
+    """Raises the error of a missing data location, in place of the server's check."""
     time.sleep(_SECONDS)
     raise StoreError("there is no place for data")
 
 
 def stop_later(server: RunnerServer) -> None:
-    """Delays the exit, so that jobs receive the error."""
+    """Delays the exit of the server, so that jobs receive the error first."""
     time.sleep(_SECONDS)
     stop(server)
 

@@ -11,7 +11,7 @@ from beam_spark_executor.program import SparkProgram
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit code (see `beam_runner_server.cli.main`)."""
+    """Runs the command ``beam-spark-jobserver``; returns the exit code (see `beam_runner_server.cli.main`)."""
     return cli.main(arguments, SparkProgram())
 
 

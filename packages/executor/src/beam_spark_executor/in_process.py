@@ -29,7 +29,7 @@ class InProcessServerNotStarted(Exception):
 class InProcessServer:
     """A server in this process, from its start until the program ends or calls `end`.
 
-    It doesn't change an existing session, this process's signal handlers, or its garbage
+    The server doesn't change an existing session, this process's signal handlers, or its garbage
     collection.
 
     Args:
@@ -40,7 +40,7 @@ class InProcessServer:
         endpoint: the ``host:port`` of the Job API, which answers clients.
 
     Raises:
-        InProcessServerNotStarted: for example, a flag is wrong.
+        InProcessServerNotStarted: the server can't start, for example because a flag is wrong.
     """
 
     def __init__(self, flags: Sequence[str], spark: SparkSettings) -> None:

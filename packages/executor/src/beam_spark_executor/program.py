@@ -31,7 +31,7 @@ _SCRIPT_HELP = (
     " $(beam-spark-jobserver --spark-submit-script) FLAGS"
 )
 _LOG_LEVELS = {"debug": "info", "info": "warn", "warning": "warn", "error": "error"}
-"""Spark's log level by the server's level."""
+"""Spark's log level for each log level of the server."""
 
 
 @attrs.frozen
@@ -55,7 +55,7 @@ class SparkProgram:
 
     @property
     def versions(self) -> str:
-        """Returns the text that ``--version`` prints."""
+        """Returns the versions of the runner, Spark and Beam that ``--version`` prints."""
         spark, beam = (distribution_version(one) for one in ("pyspark", "apache-beam"))
         return f"{self.name} {distribution_version(self.distribution)} (PySpark {spark}, Apache Beam {beam})"
 

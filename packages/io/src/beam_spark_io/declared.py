@@ -1,4 +1,4 @@
-"""The columns of rows, as far as they are known when a pipeline is built."""
+"""Column names and types of rows, if a pipeline knows them when it is built."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def dataframe_columns(frame: Callable[[Any], Any]) -> pa.Schema | None:
     """Returns the columns of a DataFrame of this process's Spark session; None if no session exists.
 
     Args:
-        frame: makes the DataFrame from the session.
+        frame: function that makes the DataFrame from the session.
 
     Raises:
         Exception: any error of Spark.

@@ -38,27 +38,34 @@ class SparkPrimitive(PTransform):
 
 
 def read_table(source: TableSource) -> PTransform:
-    """Returns a transform from an impulse to the batches of a table, each as an Arrow stream."""
+    """Returns a transform that reads a table. Its input is an impulse, and its output is batches of
+    rows, each as an Arrow stream.
+    """
     return SparkPrimitive(urns.READ, source.to_payload())
 
 
 def read_stream(source: StreamSource) -> PTransform:
-    """Returns a transform from an impulse to the batches of a stream as they arrive, each as an Arrow stream."""
+    """Returns a transform that reads a stream without end. Its input is an impulse, and its output is
+    batches of rows, each as an Arrow stream.
+    """
     return SparkPrimitive(urns.READ_STREAM, source.to_payload())
 
 
 def stage_batches(target: TableTarget) -> PTransform:
-    """Returns a transform that writes batches to a place that no reader looks at, and emits what it wrote."""
+    """Returns a transform that writes batches to a staging folder or staging table, and emits a
+    description of the written data.
+    """
     return SparkPrimitive(urns.STAGE, target.to_payload())
 
 
 def publish_staged_files(target: TableTarget) -> PTransform:
-    """Returns a transform that moves written data into its table, and emits the table's name."""
+    """Returns a transform that moves staged data into its final table, and emits the name of the table."""
     return SparkPrimitive(urns.PUBLISH, target.to_payload())
 
 
 def _register_urn(urn: str) -> None:
-    # Beam's SDK finds a transform by its URN in these two tables. Python runners use the first one.
+    # Register the transforms in both of the SDK's tables from URN to transform. Python runners use
+    # the first table.
     PTransform.register_urn(urn, bytes, lambda _, payload, __: SparkPrimitive(urn, payload))
 
     @BeamTransformFactory.register_urn(urn, bytes)

@@ -104,7 +104,7 @@ class BatchesOfRows(beam.DoFn):
         self._enough = _FIRST_ROWS
 
     def setup(self) -> None:
-        """Clears the cache of row types."""
+        """Clears the cache of row types before the first bundle."""
         self._pickers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 
     def start_bundle(self) -> None:

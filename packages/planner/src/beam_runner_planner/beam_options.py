@@ -72,7 +72,7 @@ HARNESS_OPTIONS = frozenset(
         "profiler_stop_after_sec",
     }
 )
-"""The options of Beam that have an effect only in a separate process of the SDK's harness."""
+"""The options of Beam that only have an effect in a separate SDK harness process."""
 
 
 @cache

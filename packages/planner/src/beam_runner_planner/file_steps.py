@@ -19,7 +19,7 @@ _SOURCE = "apache_beam.io.iobase.SDFBoundedSourceDoFn"
 _MATCHERS = frozenset(
     {"apache_beam.io.fileio._MatchAllFn", "apache_beam.io.filebasedsource._ExpandIntoRanges"}
 )
-"""The DoFns whose elements are patterns."""
+"""Full names of the Beam DoFns whose input elements are file patterns."""
 _INNER = re.compile("/(SDFBoundedSourceReader|WriteImpl)(/.*)?$")
 """The part of a step's name at which Beam's expansion of a source or a sink begins."""
 _SHARD_FIELD = re.compile(r"%\(\w+\)\d*d")

@@ -44,7 +44,9 @@ def _windowing_strategy_of(
 
 
 def _describe_window_fn(strategy: _protos.WindowingStrategy) -> str:
-    """Returns the window function as the engine knows it, or its URN."""
+    """Returns the engine's description of a window function, or the URN of a window function that the
+    engine doesn't know.
+    """
     fn = convert_window_fn(strategy.window_fn)
     return repr(fn.urn) if isinstance(fn, OpaqueWindows) else str(fn)
 

@@ -1,4 +1,5 @@
-"""Fusion of steps into stages: each step joins the stage that produces its main input, if it may.
+"""Fusion of steps into stages: a step joins the stage that produces its main input, unless the step
+must start a new stage.
 
 A step starts a new stage in three cases: it must be the first step of its stage, its environment
 differs, or it reads a side input that depends on the stage. The step's input is then stored in a
@@ -99,7 +100,7 @@ class _StepGraph:
         self.sides_behind = self._dependent_side_inputs()
 
     def side_input_mask(self, pcollections: Iterable[str]) -> int:
-        """Returns the bits of those of the PCollections that are side inputs."""
+        """Returns a bit mask of the side inputs among the given PCollections."""
         mask = 0
         for pcollection_id in pcollections:
             mask |= self._bits.get(pcollection_id, 0)

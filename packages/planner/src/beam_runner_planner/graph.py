@@ -106,7 +106,7 @@ def _stage_node(stage: FusedStage, kinds: dict[str, BufferKind]) -> StageNode:
 
 
 def _joined_name(names: Sequence[str]) -> str:
-    """Returns the joined names; of a long list, only the first and the last names."""
+    """Returns one name made from several names; only the first and the last names of a long list."""
     if len(names) > _NAMES_SHOWN:
         names = [names[0], f"... {len(names) - 2} more transforms ...", names[-1]]
     return " + ".join(names)

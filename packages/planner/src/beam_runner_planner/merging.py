@@ -33,8 +33,8 @@ def plan_window_merging(
     components: _protos.Components,
     environments: dict[str, ResolvedEnvironment],
 ) -> MergingPlan | None:
-    """Returns how the windows of a strategy merge; None if they don't merge, or if the engine can
-    merge them.
+    """Returns the plan for merging the windows of a strategy; None if the windows don't merge, or if
+    the engine can merge them.
 
     Args:
         stage_id: the id of the merging stage, unique in the job.

@@ -38,7 +38,7 @@ class StatefulPlan:
 
 @attrs.frozen
 class TruncationPlan:
-    """How a drain truncates the restrictions that a stage processes.
+    """Plan of a drain for one stage: the truncation of the restrictions that the stage processes.
 
     Attributes:
         spec: a stage of one transform, in which the SDK truncates restrictions; None if the SDK
@@ -137,7 +137,7 @@ class ScriptedClock:
 
 @attrs.frozen
 class TestStreamPlan:
-    """A scripted source (``beam:transform:teststream:v1``): its outputs and its steps in order."""
+    """Plan of a scripted source (``beam:transform:teststream:v1``), with its outputs, and its steps in order."""
 
     __test__ = False
 

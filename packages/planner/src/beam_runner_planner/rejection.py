@@ -1,4 +1,4 @@
-"""Search for unsupported features of a pipeline, so that the runner rejects the pipeline by name."""
+"""Search for unsupported features of a pipeline, so that the runner can name them when it rejects the pipeline."""
 
 from __future__ import annotations
 

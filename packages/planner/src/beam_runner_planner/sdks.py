@@ -25,7 +25,7 @@ _PYTHON_IMAGE = re.compile(r"apache/beam_python(\d+\.\d+)_sdk:(.+)")
 def environment_of(
     part: _protos.PTransform | _protos.WindowingStrategy, components: _protos.Components
 ) -> _protos.Environment:
-    """Returns the environment of a transform or coder; an empty environment if it names none."""
+    """Returns the environment of a transform or coder; an empty environment if the transform or coder names none."""
     return components.environments.get(part.environment_id, _protos.Environment())
 
 
@@ -40,7 +40,8 @@ def is_go_sdk(environment: _protos.Environment) -> bool:
 
 
 def length_prefix_predicate(components: _protos.Components) -> Callable[[_protos.Coder], bool]:
-    """Returns a function that says whether all SDKs of a pipeline use a length prefix around a coder.
+    """Returns a predicate for coders: whether all SDKs of a pipeline write a length prefix around data
+    of the coder.
 
     Up to 2.64, Go's SDK ignores a length-prefix coder around any coder that it knows and that has
     no payload. Go's SDK 2.77 writes the prefix. The runner treats the versions between as old.

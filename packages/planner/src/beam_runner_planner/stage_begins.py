@@ -52,7 +52,7 @@ def mark_stage_starts(steps: Sequence[Step], context: FusionContext) -> Sequence
         maker = producer_of(step)
         passed, depth = (_PassedTransforms.NOTHING, 0) if maker is None else behind[maker]
         too_deep = depth >= MOST_DEEP and not step.writes_buffer
-        # A read or write by Spark is a stage of its own.
+        # Spark itself runs a table read or write, so the read or write is a separate stage.
         alone = spark_urns.ALL & {step.urn, "" if maker is None else maker.urn}
         if too_deep or alone or _must_start_stage(step, passed, context.components):
             step.begins = True

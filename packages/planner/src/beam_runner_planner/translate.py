@@ -1,4 +1,6 @@
-"""Translation of a submitted pipeline into the plan of a job, or rejection by name."""
+"""Translation of a submitted pipeline into a job plan. A pipeline with unsupported features is
+rejected with their names.
+"""
 
 from __future__ import annotations
 

@@ -20,9 +20,11 @@ _TRUNCATED = "truncated"
 def plan_truncation(
     spec: HarnessStage, environment: _protos.Environment, components: _protos.Components
 ) -> TruncationPlan | None:
-    """Returns how to truncate the restrictions that a stage processes; None if it processes none."""
+    """Returns the plan for truncating the restrictions that a stage processes; None if the stage
+    processes no restrictions.
+    """
     if transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.encode() not in spec.descriptor:
-        return None  # Most stages end here, without parsing a payload.
+        return None  # Return early without parsing a payload, because most stages have no restrictions.
     descriptor = _protos.ProcessBundleDescriptor.FromString(spec.descriptor)
     source = descriptor.transforms[spec.input.transform_id]
     (read,) = source.outputs.values()

@@ -19,7 +19,7 @@ _BEHIND = (
     transform_urns.COMBINE_PER_KEY_MERGE_ACCUMULATORS,
     transform_urns.COMBINE_PER_KEY_EXTRACT_OUTPUTS,
 )
-"""The URNs that follow a precombine, in order."""
+"""The URNs of the transforms that follow a precombine in a lifted combine, in order."""
 
 
 def undo_lifting(steps: Sequence[Step], unlifts: Callable[[Step], bool]) -> Iterator[Step]:

@@ -42,11 +42,10 @@ class ChannelSettings:
             master: Spark's master URL.
             driver: the name or address under which executors reach Spark's driver.
             driver_binding: the address on which Spark's driver listens.
-            here: whether all executors are on this machine.
+            here: whether all executors run on the server's machine.
 
         Raises:
-            ChannelError: executors on other machines would look for the channel on their own
-                machine.
+            ChannelError: the address is a loopback address, but executors run on other machines.
         """
         host = self.host or (LOOPBACK if here else driver_binding)
         # If the server listens on one address, executors can only use that address.

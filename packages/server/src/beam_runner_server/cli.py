@@ -120,7 +120,9 @@ class _StopSignals:
         self._hurry = action
 
     def stop_orphaned_process(self, reason: str) -> None:
-        """Stops the process as SIGTERM does, and ends it at once after a while, because its parent is gone."""
+        """Sends SIGTERM to this process because its owner is gone, and a second SIGTERM after
+        `orphaned_hurry_seconds`.
+        """
         log_detection(Detector.OWNER, f"the server's owner: {reason}")
         self._say.progress(f"exits: {reason}")
         os.kill(os.getpid(), signal.SIGTERM)
@@ -152,9 +154,10 @@ class _StopSignals:
 def _create_server(
     settings: ServerSettings, say: _ProgressWriter, stopping: threading.Event
 ) -> RunnerServer | None:
-    """Returns a server that has its port; None if ``stopping`` is set while the server stands by.
+    """Returns a server that listens on its port; None if ``stopping`` is set while this process waits
+    as a standby server.
 
-    Imports Beam, which takes seconds, while the platform starts.
+    The function imports Beam, which takes seconds, while the platform starts.
     """
     platform = settings.platform
     with logs.suppress_import_warnings():
@@ -274,7 +277,7 @@ class _ProgressWriter:
         return 1
 
     def progress(self, text: str) -> None:
-        """Writes what the command is doing."""
+        """Writes a progress message: the current activity of the command."""
         _write_to_stderr(f"{self._name} {text}")
 
 

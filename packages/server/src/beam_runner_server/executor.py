@@ -61,14 +61,16 @@ class ExecutorSettings:
     """Settings with which a server runs jobs.
 
     Attributes:
-        folders: where jobs have their files.
-        channel: where worker processes reach this one.
-        retries: how often failed bundles run again, where the job does not say it.
-        hides_elements: whether errors must not show the element that was processed.
-        bulk: whether Spark carries bounded work as jobs of its own, where the job does not say it.
-        on_cluster: whether processes run on other machines than this one.
-        checks_watermarks: whether jobs fail where a watermark overtakes data.
-        keep_seconds: how long the state of a stream that failed or was cancelled is kept; 0 keeps none.
+        folders: locations of the job files.
+        channel: address at which worker processes reach the server.
+        retries: retry limits of failed bundles, for jobs without an option for it.
+        hides_elements: whether errors omit the element that user code processed.
+        bulk: whether bounded work runs as sections in separate Spark jobs, for jobs without an
+            option for it.
+        on_cluster: whether worker processes run on other machines than the server.
+        checks_watermarks: whether a job fails if a watermark overtakes data.
+        keep_seconds: retention time in seconds for the state of a failed or cancelled stream; 0
+            retains no state.
     """
 
     folders: JobFolders
@@ -210,7 +212,7 @@ class PlacedJobExecutor:
             self._store.epoch,
             self._placement.cores,
             self._placement.cores * TUNING.lanes_per_core,
-            # A loop stores state in files, which need a place.
+            # The loop inside a task stores state in files, so it needs a store that accepts files.
             loop_bytes=TUNING.loop_bytes if files.spec.accepts_files else -1,
             resumable=self._store.durable,
             hides_elements=self._settings.hides_elements,

@@ -25,17 +25,19 @@ class Extension(Protocol):
     """A service that runs with the Job API, and uses the server as any other client does."""
 
     def add_flags(self, parser: argparse.ArgumentParser) -> None:
-        """Adds its flags to the command line; called first. Must be fast, because ``--help`` waits for it."""
+        """Adds the flags of the extension to the command line. Called before `configure`; must be
+        fast, because ``--help`` waits for it.
+        """
 
     def configure(self, found: argparse.Namespace) -> None:
-        """Receives the values of its flags.
+        """Receives the values of the extension's flags.
 
         Raises:
             ValueError: a value is wrong; the text says which.
         """
 
     def start(self, door: LocalAccess) -> str:
-        """Starts to serve, and returns a line for the user.
+        """Starts the extension, and returns a line of text for the user.
 
         The extension reaches the Job API by ``door``. If the server requires credentials, the
         extension must require them, too.
@@ -45,7 +47,7 @@ class Extension(Protocol):
         """
 
     def stop(self) -> None:
-        """Stops what `start_extensions` began. Also called after a failed `start_extensions`, and without `start_extensions`."""
+        """Stops the extension. Also called after a failed `start`, and without `start`."""
 
 
 def find_extensions() -> tuple[Extension, ...]:

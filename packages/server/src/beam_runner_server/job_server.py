@@ -55,13 +55,13 @@ class RunnerServer:
         ...
         server.stop()
 
-    The constructor takes the port and the state folder. It does almost nothing else, unless jobs
-    must be resumed. `serve` answers clients. Jobs that clients run begin after `start` has started
-    the platform.
+    The constructor binds the port and locks the state folder. The constructor does almost nothing
+    else, unless jobs must be resumed. `serve` answers clients. Jobs that clients run begin after
+    `start` has started the platform.
 
     Raises:
-        beam_runner_jobservices.errors.AddressError: the port is in use, the host isn't this machine, or
-            other machines can reach the address and that isn't allowed and guarded.
+        beam_runner_jobservices.errors.AddressError: the port is in use, the host isn't this
+            machine, or other machines can reach the address and that isn't allowed and guarded.
         beam_runner_model.errors.RunnerError: a folder is in use by another server, or belongs to
             another program.
         beam_runner_storage.journal.errors.JournalError: the journal can't be read or written.
@@ -167,7 +167,7 @@ class RunnerServer:
 
         Raises:
             Unavailable: the platform doesn't start; the text says why.
-            StoreError: no place for data between stages exists; the text says why.
+            StoreError: the store for data between stages can't be used; the text says why.
             Exception: `kill` was called meanwhile.
         """
         try:

@@ -22,7 +22,8 @@ class ParentAlreadyExited(Exception):
 def watch_output_and_process(
     output: int, process: int | None, on_end: Callable[[str], None]
 ) -> None:
-    """Calls ``on_end`` once, on a separate thread, with the name of what has ended.
+    """Watches an output pipe and a process. When one of them ends, calls ``on_end`` once, on a
+    separate thread, with its name.
 
     Args:
         output: a file descriptor. If it isn't a pipe, its reader is not watched.

@@ -33,7 +33,7 @@ class PlainProcesses:
     _zygote: Zygote | None = attrs.field(default=None, init=False, eq=False)
 
     def begin(self) -> None:
-        """Does nothing, because processes start with the server."""
+        """Does nothing, because plain worker processes start with the server."""
 
     def fork_worker_template(self) -> None:
         """Forks the process from which workers are forked, if the operating system allows it."""
@@ -44,7 +44,7 @@ class PlainProcesses:
             self._zygote = Zygote(parent.serve_commands)
 
     def placement(self) -> ProcessPlacement:
-        """Returns the placement."""
+        """Returns the placement of worker processes on this machine."""
         from beam_runner_runtime.processes.placement import ProcessPlacement
 
         return ProcessPlacement(self.cores, self._zygote)
@@ -64,10 +64,10 @@ class DeferredPlatform:
     placement: Callable[[], PlacementService]
 
     def begin(self) -> None:
-        """Does nothing."""
+        """Does nothing, because this platform starts only when `placement` is called."""
 
     def fork_worker_template(self) -> None:
-        """Does nothing."""
+        """Does nothing, because this platform starts only when `placement` is called."""
 
     def kill(self) -> None:
         """Does nothing, because nothing has started."""
@@ -93,7 +93,7 @@ class PlainProgram:
         return f"{self.name} {distribution_version(self.distribution)} (Apache Beam {beam})"
 
     def add_flags(self, flag: Callable[..., Any]) -> None:
-        """Adds ``--cores``."""
+        """Adds the flag ``--cores`` for the number of cores to use."""
         flag(
             "--cores",
             type=flag_values.parse_cores,

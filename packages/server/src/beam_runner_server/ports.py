@@ -26,7 +26,7 @@ class Platform(Protocol):
         """
 
     def placement(self) -> PlacementService:
-        """Returns the placement; called once."""
+        """Returns the placement of worker processes on this platform; called once."""
 
     def kill(self) -> None:
         """Ends what `begin` started, if the server can't be created."""

@@ -40,7 +40,7 @@ class RetainedStreams:
         try:
             kept = self._store.list_finished_jobs()
         except JournalError:
-            return {}  # the journal is closed, or its disk is unavailable
+            return {}  # Return no times if the journal is closed or its disk is unavailable
         return {
             job_id: since + self._seconds
             for job_id, since in kept.items()
@@ -61,13 +61,13 @@ class RetainedStreams:
         )
 
     def stop(self) -> None:
-        """Stops the removal; idempotent."""
+        """Stops the thread that removes expired state; idempotent."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
 
     def remove_expired(self, remove: Callable[[str], None], unfinished: Collection[str]) -> None:
-        """Removes expired state, journals last."""
+        """Removes the expired state of streams. Journals come last, so that a failed removal is repeated."""
         kept = self.expiry_times()
         for job_id in self._store.list_finished_jobs():
             if job_id not in kept and job_id not in unfinished:
@@ -86,7 +86,8 @@ class RetainedStreams:
             try:
                 self.remove_expired(remove, unfinished())
             except Exception:
-                # The next round, or the next server, tries again.
+                # Continue after an error, because the next round or the next server repeats the
+                # removal.
                 _LOGGER.exception(
                     "Can't remove the state of finished streaming jobs; the server will retry"
                 )

@@ -17,7 +17,9 @@ from beam_runner_storage.stores.heartbeat import (
 from beam_runner_storage.stores.spec import StoreSpec
 
 _SPREAD_SECONDS = 2.0
-"""Random addition (s) to the wait, so that of several standby servers usually one takes over."""
+"""Upper limit in seconds of a random addition to the wait, so that usually only one of several standby
+servers takes over.
+"""
 
 
 def wait_until_needed(state: StoreSpec | Path, stopping: threading.Event) -> bool:

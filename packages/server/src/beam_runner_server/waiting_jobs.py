@@ -25,7 +25,7 @@ class NeverStartedJob(JobHandle):
         """Does nothing, because an ended job has nothing to drain."""
 
     def metrics(self) -> JobMetrics:
-        """Returns no metrics."""
+        """Returns no metrics, because the job never ran."""
         return JobMetrics()
 
 

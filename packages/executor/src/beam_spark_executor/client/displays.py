@@ -23,20 +23,20 @@ class ProgressMode(enum.StrEnum):
 
 
 class Display(Protocol):
-    """A place for lines that stay, and for one status line that changes."""
+    """Output for the user of a program: permanent lines, and one status line that changes."""
 
     @property
     def is_live(self) -> bool:
-        """Whether the display shows the status."""
+        """Whether the display shows the status line."""
 
     def write_line(self, text: str) -> None:
-        """Writes a line that stays."""
+        """Writes a permanent line, which no later output overwrites."""
 
     def set_status(self, text: str) -> None:
         """Replaces the status line; an empty text removes the line."""
 
     def pause(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context in which other code can write to the terminal."""
+        """Returns a context in which other code can write to the terminal without disturbing the status line."""
 
 
 class TerminalDisplay:
@@ -67,7 +67,9 @@ class TerminalDisplay:
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
-        """Removes the status line, and draws the line again at the end."""
+        """Returns a context in which the status line is removed from the terminal, and draws the line
+        again at the end.
+        """
         with self._lock:
             if self._status:
                 self._write(_CLEAR)
@@ -83,13 +85,13 @@ class TerminalDisplay:
         self._write(f"{_CLEAR}{shown}\r" if shown else _CLEAR)
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # the terminal or the stream is closed
+        with contextlib.suppress(OSError, ValueError):  # Ignore a closed terminal or stream
             self._stream.write(text)
             self._stream.flush()
 
 
 class LineDisplay:
-    """A display for logs and notebooks, which shows no status."""
+    """Display for logs and notebooks, with permanent lines and without a status line."""
 
     is_live = False
 
@@ -97,32 +99,32 @@ class LineDisplay:
         self._stream = stream
 
     def write_line(self, text: str) -> None:
-        """Writes a line."""
+        """Writes a permanent line to the log or notebook."""
         with contextlib.suppress(OSError, ValueError):
             self._stream.write(f"{text}\n")
             self._stream.flush()
 
     def set_status(self, text: str) -> None:
-        """Does nothing."""
+        """Does nothing, because logs and notebooks have no status line."""
 
     def pause(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context that does nothing."""
+        """Returns an empty context, because no status line needs protection."""
         return contextlib.nullcontext()
 
 
 class SilentDisplay:
-    """A display that shows nothing."""
+    """Display that shows nothing, for programs that request no progress."""
 
     is_live = False
 
     def write_line(self, text: str) -> None:
-        """Does nothing."""
+        """Ignores the line, because this display shows nothing."""
 
     def set_status(self, text: str) -> None:
-        """Does nothing."""
+        """Ignores the status, because this display shows nothing."""
 
     def pause(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context that does nothing."""
+        """Returns an empty context, because this display shows nothing."""
         return contextlib.nullcontext()
 
 

@@ -1,4 +1,6 @@
-"""Text of a failed job for the user: the user's frames, then one line with the error, step and element."""
+"""Formatting of a failed job's error for the user: frames of user code, then one line with the error,
+step and element.
+"""
 
 from __future__ import annotations
 

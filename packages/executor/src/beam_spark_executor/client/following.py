@@ -1,4 +1,4 @@
-"""Following of a job to its end, through losses of the connection and restarts of its server."""
+"""Client that follows a job until it ends, and reconnects after a lost connection or a restart of the server."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class _Pauses:
         self._is_lost = False
 
     def pause(self, seconds: float) -> bool:
-        """Waits; returns whether the server has exited for good."""
+        """Waits before the next attempt to reconnect; returns whether the server has exited for good."""
         threading.Event().wait(seconds)
         if self._address.exit_reason():
             return True
@@ -147,7 +147,7 @@ class _Pauses:
         return False
 
     def end(self) -> None:
-        """Called when the server responds."""
+        """Logs that the server responds again, if the connection was lost."""
         if self._is_lost:
             self._is_lost = False
             log.warning("the job server at %s responds again", self._address.endpoint)

@@ -50,8 +50,8 @@ def pickle_main_classes() -> bytes:
             try:
                 found[name] = _pickle_class(value)
             except Exception as error:
-                # Ignore the error: the class may be unused. If a worker misses it, the worker's
-                # error says so.
+                # Ignore the pickling error, because the class may be unused. If a worker needs the
+                # class, the worker reports it as missing.
                 _LOGGER.debug("Can't send the class %s with the job: %s", name, error)
     return encode_classes(found) if found else b""
 

@@ -1,4 +1,4 @@
-"""The pipeline options of `BeamSparkRunner`, and those that configure a server that it starts."""
+"""Pipeline options of `BeamSparkRunner`, including the options that configure a server that the runner starts."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _server_flags(wished: Mapping[str, Any]) -> list[str]:
 
 
 def _select_web_port(asked: str | int | None) -> str | None:
-    """Returns the port of the web pages; None serves no pages."""
+    """Returns the port of the web pages; None if the server must serve no pages."""
     if asked is None:
         return "0" if importlib.util.find_spec("beam_runner_web") is not None else None
     return None if asked == _OFF else str(asked)

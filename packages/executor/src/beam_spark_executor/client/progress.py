@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _TICK_SECONDS = 0.5
 _PHASE_SECONDS = 2.0
-"""Seconds after which a display without a status reports what the client waits for."""
+"""Seconds after which a display without a status line reports the current phase of the submission."""
 _PAGE_SECONDS = 15.0
 """Seconds for which the client waits for the address of the pages, which start after the server."""
 _CALL_SECONDS = 5.0
@@ -73,7 +73,7 @@ class JobProgress:
 
     @contextlib.contextmanager
     def phase(self, text: str) -> Iterator[None]:
-        """Shows what the client waits for, until the context ends."""
+        """Shows the current phase of a submission on the display, until the context ends."""
         ended = threading.Event()
         ticker = threading.Thread(
             target=self._show_phase, args=(text, ended), name="job-progress", daemon=True
@@ -97,12 +97,12 @@ class JobProgress:
                 self._display.write_line(text)
 
     def submitted(self, address: JobAddress) -> None:
-        """Shows that the job has started, and its page if the server has pages."""
+        """Shows that the job has started, and the address of its web page if the server has pages."""
         self._began = time.monotonic()
         self._display.write_line(f"job {address.job_id} runs on {address.endpoint}")
 
     def interrupted(self, text: str) -> None:
-        """Shows one line about a job for which the user has stopped to wait."""
+        """Shows one line about a running job after the user has stopped waiting for the job."""
         self._ended.set()
         self._display.set_status("")
         self._display.write_line(text)
@@ -164,7 +164,8 @@ class JobProgress:
 
         with contextlib.suppress(JobApiError):
             url = client.pages()
-            # Pages at another machine's localhost can't be opened here.
+            # If the server is on another machine, its pages can have a localhost address that
+            # doesn't work on this machine.
             if url and address.endpoint.rpartition(":")[0] in _LOCAL:
                 self._page = f"{url.rstrip('/')}/jobs/{address.job_id}"
                 self._display.write_line(f"page of the job: {self._page}")
@@ -184,7 +185,7 @@ class JobProgress:
 
 @attrs.define
 class _LastCounts:
-    """The latest counts, and the time at which they changed."""
+    """Latest counts of a job, and the time at which the counts changed."""
 
     counts: JobCounts = JobCounts()
     changed: float = attrs.field(factory=time.monotonic)

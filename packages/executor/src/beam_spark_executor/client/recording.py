@@ -1,5 +1,5 @@
-"""Detection of Interactive Beam's recordings: it records the sources of streams, which only the
-DirectRunner can do.
+"""Detection of pipelines with which Interactive Beam records streaming sources. Only the DirectRunner
+can run them.
 
 Interactive Beam replays the recording to the pipeline as a TestStream, which every runner can run.
 """
@@ -14,7 +14,7 @@ from apache_beam.testing.test_stream import PairWithTiming
 
 
 def is_stream_recording(pipeline: beam.Pipeline) -> bool:
-    """Returns whether Beam has made a pipeline to record the sources of another one."""
+    """Returns whether Interactive Beam has made a pipeline to record the sources of another pipeline."""
     finds = _TimingTransformFinder()
     pipeline.visit(finds)
     return finds.found

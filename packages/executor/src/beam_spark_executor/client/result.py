@@ -1,4 +1,4 @@
-"""The result of a job of `BeamSparkRunner`: Beam's result, except that an end that the user requested is no error."""
+"""Result of a `BeamSparkRunner` job: Beam's result, except that a drain or cancellation by the user raises no error."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class BeamSparkResult(PipelineResult):
             self._cleanup()
 
     def _is_requested(self) -> bool:
-        """Returns whether the job's end is one that the user requested."""
+        """Returns whether the user requested this end of the job, by a drain or by `cancel`."""
         return self._state == PipelineState.DRAINED or (
             self._cancelled and self._state == PipelineState.CANCELLED
         )
@@ -136,7 +136,8 @@ class BeamSparkResult(PipelineResult):
 class _Listener:
     """The listener that logs the messages of a job as Beam does, and sets the state of its result.
 
-    It doesn't log the error directly before the state FAILED, because the result raises that error.
+    The listener doesn't log the error directly before the state FAILED, because the result raises
+    that error.
     """
 
     def __init__(self, result: BeamSparkResult, progress: JobProgress) -> None:

@@ -44,8 +44,9 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         with beam.Pipeline(runner=BeamSparkRunner()) as pipeline:
             ...
 
-    It sends pipelines to the server at ``--job_endpoint``. Without that option, it starts a server
-    on this machine, which also serves the program's later pipelines and ends with the program.
+    The runner sends pipelines to the server at ``--job_endpoint``. Without that option, the runner
+    starts a server on this machine, which also serves the program's later pipelines and ends with
+    the program.
     """
 
     def __init__(self) -> None:
@@ -54,7 +55,7 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         self._files: tempfile.TemporaryDirectory[str] | None = None
 
     def default_environment(self, options: PipelineOptions) -> Environment:
-        """Returns the environment that the options ask for, with the classes of the program's own script."""
+        """Returns the environment that the pipeline options request, with the classes of the program's own script."""
         with _skip_package_list(options):
             environment = super().default_environment(options)
         classes = pickle_main_classes()
@@ -67,7 +68,7 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         return environment
 
     def create_job_service(self, options: PipelineOptions) -> Submission:
-        """Returns a client of the server that the options ask for; starts the server if needed."""
+        """Returns a client of the server that the pipeline options request; starts the server if needed."""
         server = server_for_options(options)
         timeout = options.view_as(PortableOptions).job_server_timeout
         service = connect_to_job_service(server.endpoint, timeout)
@@ -120,7 +121,9 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         self._is_interactive = True
 
     def __enter__(self) -> BeamSparkRunner:
-        """Enters Beam's interactive session. Servers stay as long as the program anyway."""
+        """Returns the runner itself, because servers run until the program ends, and not only within
+        Beam's interactive session.
+        """
         return self
 
     def __exit__(

@@ -31,7 +31,7 @@ _THIS_PROGRAMS = frozenset(
         "SPARK_REMOTE",
     )
 )
-"""The variables that PySpark sets in a program that runs under ``spark-submit`` or uses Spark Connect."""
+"""Environment variables that PySpark sets in a program that runs under ``spark-submit`` or uses Spark Connect."""
 
 log = logging.getLogger("beam_runner_server")
 
@@ -43,14 +43,14 @@ class ServerNotStarted(RuntimeError):
 class ServerProcess:
     """A server process, from its start until this program ends or calls `end`.
 
-    Its log goes to this program's ``logging``. It ends when this process ends, even by a kill,
-    because it watches this process and the pipe of its log.
+    The server's log goes to this program's ``logging``. The server exits when this process ends,
+    even by a kill, because the server watches this process and the pipe of the log.
 
     Attributes:
         endpoint: the ``host:port`` of the Job API, which answers clients.
 
     Raises:
-        ServerNotStarted: for example, a flag is wrong.
+        ServerNotStarted: the server exits during its start, for example because a flag is wrong.
     """
 
     def __init__(self, flags: Sequence[str]) -> None:
@@ -84,7 +84,7 @@ class ServerProcess:
         return f"the server that this program started has exited: {said}"
 
     def end(self) -> None:
-        """Asks the process to stop, which takes some seconds; returns at once."""
+        """Requests the stop of the process, which takes some seconds; returns immediately."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 
@@ -132,7 +132,9 @@ def _start_server_process(flags: Sequence[str], port_file: Path) -> subprocess.P
 
 
 def _remove_spark_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns an environment without this program's Spark, because the server has its own."""
+    """Returns an environment without the variables of this program's Spark, because the server starts
+    a separate Spark.
+    """
     return {name: value for name, value in environment.items() if name not in _THIS_PROGRAMS}
 
 

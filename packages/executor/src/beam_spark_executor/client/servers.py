@@ -1,7 +1,7 @@
 """The server for a pipeline: the one that its options name, or one that this program starts.
 
-A program has one server of its own for each set of flags. It stays until the program ends. It runs
-in the program's process if Spark runs there already, otherwise in a separate process.
+A program starts at most one server for each set of flags. The server runs until the program ends.
+It runs in the program's process if Spark runs there already, otherwise in a separate process.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from beam_spark_executor.client.options import replace_flags_by_options, request
 from beam_spark_executor.client.server_process import ServerNotStarted, ServerProcess, python_path
 
 _LEAD_TO_SPARK = frozenset(("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
-"""The variables of programs that run under ``spark-submit``, or use Spark Connect."""
+"""Environment variables of programs that run under ``spark-submit``, or use Spark Connect."""
 _Key = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class RunningServer(Protocol):
-    """A job server that answers."""
+    """A job server that responds to clients."""
 
     @property
     def endpoint(self) -> str:
         """The ``host:port`` of its Job API."""
 
     def exit_reason(self) -> str:
-        """Returns why it has exited, in words for the user; empty while it runs, or if the reason is unknown."""
+        """Returns why the server has exited, in words for the user; empty while it runs, or if the
+        reason is unknown.
+        """
 
 
 class StartedServer(RunningServer, Protocol):
@@ -43,7 +45,7 @@ class StartedServer(RunningServer, Protocol):
         """Returns whether the server accepts jobs."""
 
     def end(self) -> None:
-        """Ends the server."""
+        """Stops the server that this program has started."""
 
 
 _lock = threading.Lock()
@@ -58,7 +60,7 @@ class ExternalServer:
     endpoint: str
 
     def exit_reason(self) -> str:
-        """Returns an empty text, because the reason is unknown."""
+        """Returns an empty text, because this program can't know why a server of another process has exited."""
         return ""
 
 
@@ -96,7 +98,9 @@ def find_or_start_server(flags: Sequence[str]) -> StartedServer:
 
 
 def _start_in_process_server(flags: Sequence[str]) -> StartedServer | None:
-    """Returns a server in this process if Spark runs here. Other programs don't even import the modules for it."""
+    """Returns a server in this process; None if Spark doesn't run here. Programs without Spark don't
+    import the server's modules.
+    """
     if "pyspark" not in sys.modules and not _LEAD_TO_SPARK & os.environ.keys():
         return None
     from beam_spark_executor.in_process import InProcessServerNotStarted, start_in_process_server

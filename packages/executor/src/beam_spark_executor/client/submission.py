@@ -1,4 +1,4 @@
-"""Submission of a pipeline to its server by `BeamSparkRunner`: with a name, and with all options for the server."""
+"""Submission of a pipeline to its server by `BeamSparkRunner`, with a job name and all options for the server."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Submission(JobServiceHandle):
         return self.job_service.Prepare(request, timeout=self.timeout)
 
     def get_pipeline_options(self) -> Any:
-        """Returns the job's options, without those of its client and its server, and with the working
-        directory of this program.
+        """Returns the pipeline options for the job: without options of the client and the server, and
+        with the working directory of this program.
         """
         options = super().get_pipeline_options()
         if folder := ClientFolder.of_this_process():

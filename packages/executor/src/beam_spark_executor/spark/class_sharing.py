@@ -1,5 +1,5 @@
-"""Java's class data sharing for Spark: a file that Java maps, because loading and checking classes
-dominates a start.
+"""Java's class data sharing for Spark: Java maps a file of loaded classes, because loading and
+checking classes takes most of the start.
 
 The file is next to Spark's classes, so it has the same owner and lifetime. Java ignores a file that
 was made for other classes or by another Java, and then starts as without it.
@@ -19,7 +19,9 @@ from beam_spark_executor.spark.java_wheel import java_path_of_wheel
 
 _DIGITS = 12
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
-"""Java prints a line for each class that it can't share, and when sharing is off."""
+"""Java flags that suppress messages about sharing: a line for each class that Java can't share, and a
+line if sharing is off.
+"""
 
 
 def shared_classes_file() -> Path:

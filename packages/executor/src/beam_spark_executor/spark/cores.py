@@ -31,7 +31,7 @@ class ClusterCores:
         self._change = change
 
     def __call__(self) -> int:
-        """Returns the cores; costs a call to Java at most once a second."""
+        """Returns the number of cores; sends a request to Java at most once a second."""
         with self._lock:
             now = time.monotonic()
             if not self._cores or (self._change and now - self._asked > _ASK_AGAIN_SECONDS):

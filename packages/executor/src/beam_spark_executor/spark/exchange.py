@@ -80,8 +80,8 @@ def gather_results(parcels: Exchanged, task: Callable[[Parcels], Iterator[bytes]
     """Returns the results of a last task for each partition of the blocks, for the caller to collect."""
     last = parcels.mapPartitions(task)
     last._bypass_serializer = True
-    # PySpark chooses its Python workers at this access, with the current settings, and not when the
-    # result is collected.
+    # Access `_jrdd` now, because PySpark chooses its Python workers at this access with the current
+    # settings, and not when the caller collects the result.
     _ = last._jrdd
     return last
 

@@ -19,7 +19,7 @@ from beam_spark_executor.spark.settings import SparkUnavailable, is_on_this_mach
 from beam_spark_executor.spark.threads import start_job_thread
 
 LIMIT_SECONDS = 300.0
-"""The limit in seconds of the wait for executors, because some clusters start machines first."""
+"""Maximum time in seconds to wait for executors. The limit is long, because some clusters start machines first."""
 _SAY_SO_SECONDS = 15.0
 _GROUP = "beam-first-tasks"
 _Answer = TypeVar("_Answer")
@@ -29,7 +29,8 @@ _LOGGER = logging.getLogger(__name__)
 def warm_up_cores(context: SparkContext, pools: WorkerPools, limit: float = LIMIT_SECONDS) -> None:
     """Runs a tiny job on every core in the lowest free slot.
 
-    After it the daemon has imported the modules that tasks need, which takes most of the 2 to 4 s.
+    After this job, Spark's Python daemon has imported the modules that tasks need, which takes most
+    of the 2 to 4 s.
 
     Raises:
         SparkUnavailable: Spark has run no task within the limit, or failed.
@@ -67,7 +68,7 @@ def check_executors(
 def _run_on_every_core(
     context: SparkContext, pools: WorkerPools, function: Callable[[], _Answer], limit: float
 ) -> list[_Answer]:
-    """Runs a task for every core, and returns the answers."""
+    """Runs one task on every core, and returns the results of the tasks."""
     answers: list[list[_Answer]] = []
     failures: list[BaseException] = []
     slot = pools.acquire_slot()
@@ -93,7 +94,8 @@ def _wait_for_tasks(
 ) -> None:
     thread.join(min(_SAY_SO_SECONDS, limit))
     if thread.is_alive() and limit > _SAY_SO_SECONDS:
-        # On one machine no executors are awaited, because the machine itself is busy.
+        # On one machine, a late task is no reason for a warning: no executor is missing, the
+        # machine is only busy.
         level = logging.INFO if is_on_this_machine(master) else logging.WARNING
         text = "%s has not run its first tasks yet; the limit is %.0f s"
         _LOGGER.log(level, text, master, limit)

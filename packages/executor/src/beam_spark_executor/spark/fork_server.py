@@ -123,7 +123,9 @@ def _start_daemon(name: str) -> int:
 
 
 def open_exit_file(process: int) -> int:
-    """Returns a file that becomes readable when the process exits, at once if it is gone already."""
+    """Returns a file that becomes readable when the process exits; it is readable immediately if the
+    process has exited already.
+    """
     with contextlib.suppress(ProcessLookupError):
         return os.pidfd_open(process)
     return os.open(os.devnull, os.O_RDONLY)
@@ -240,12 +242,14 @@ def _receive_exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def _is_same_user(connection: socket.socket) -> bool:
-    """Returns whether the other end is a process of this user, because any user can use the name."""
+    """Returns whether the process at the other end of the socket belongs to this user. Any user can
+    connect to the socket's name.
+    """
     told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(told)[1]) == os.getuid()
 
 
 def _forward_signal(process: int, number: int) -> None:
-    # The process may have exited, before or after the file for its exit existed.
+    # Ignore errors, because the process may have exited before or after its pidfd was opened.
     with contextlib.suppress(OSError):
         signal.pidfd_send_signal(process, number)

@@ -17,8 +17,8 @@ class SparkHealthCheck:
     """Health check in a separate thread, which sends Spark one request at a time.
 
     Args:
-        ask: the question; it may block without end, but it must not raise.
-        limit: the limit in seconds for one answer; None is `pulse_seconds`.
+        ask: sends one request to Spark. The function may block forever, but must not raise.
+        limit: the time limit in seconds for one response; None is `pulse_seconds`.
     """
 
     def __init__(self, ask: Callable[[], bool], limit: float | None = None) -> None:
@@ -51,7 +51,7 @@ class SparkHealthCheck:
 
     def _on_thread_failure(self, error: BaseException) -> None:
         with self._changed:
-            self._thread = None  # the next question starts another thread
+            self._thread = None  # the next health check starts another thread
 
     def _answer_requests(self) -> None:
         while True:

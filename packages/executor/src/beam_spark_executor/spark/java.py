@@ -48,7 +48,8 @@ _CONTINUATIONS = ("\tat ", "\t...", "Caused by:", "java.", "org.apache.")
 _NOISE = re.compile(
     r"^WARNING: (Using incubator modules|A restricted method|A terminally|Restricted methods will"
     r"|Please consider reporting|Use --enable-native-access|(java\.lang\.System|sun\.misc\.Unsafe)::)"
-    # Cancelling repeats until no job of the group is left.
+    # Ignore this warning, because the runner repeats the cancellation until no Spark job of the
+    # group is left.
     r"|^WARN DAGScheduler: Failed to cancel job group"
 )
 
@@ -103,7 +104,7 @@ class JavaProcess:
         """Starts the process with Spark properties ``conf`` on its command line; returns at once, and
         starts no thread.
 
-        The process writes a file into ``folder`` that says how to reach it.
+        The process writes the address of its gateway to a file in ``folder``.
         """
         self._address_file = folder / "gateway"
         self._last_lines: collections.deque[str] = collections.deque(maxlen=30)
@@ -129,7 +130,9 @@ class JavaProcess:
 
     @property
     def pipes(self) -> tuple[int, ...]:
-        """Returns files for its standard streams. It exits with the last process that holds the first of them."""
+        """Returns files for the standard streams of the Java process. Java exits when no process holds
+        its standard input any more.
+        """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         return self.process.stdin.fileno(), self.process.stdout.fileno()

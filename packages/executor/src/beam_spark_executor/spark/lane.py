@@ -1,4 +1,4 @@
-"""A lane: the function that Spark calls in its Python workers, and that runs bundles for a while."""
+"""Spark tasks that run a lane: each task stays in a Python worker and runs one bundle after the other."""
 
 from __future__ import annotations
 

@@ -131,7 +131,8 @@ class MicroBatchReader:
             except Exception as error:
                 if turn.error is None:
                     raise
-                # The query's own error describes only the place in Java where the error appeared.
+                # Raise the first batch's error, because the query's error only names the place in
+                # Java where it was noticed.
                 raise turn.error from error
             finally:
                 query.stop()
@@ -168,7 +169,7 @@ class _FirstBatchWriter:
         self.error: Exception | None = None
 
     def __call__(self, frame: DataFrame, number: int) -> None:
-        """Handles a batch."""
+        """Writes the first batch, and records the next position when the query delivers the second batch."""
         self._batches += 1
         if self._batches == 1:
             try:
@@ -189,6 +190,7 @@ def _next_residual(
     elif latest is None:
         watermark = None
     else:
-        # The maximum timestamp would say that the stream has ended.
+        # Stay below the maximum timestamp, because a watermark at the maximum means that the stream
+        # has ended.
         watermark = min(max(latest - source.max_lateness, MIN_TIMESTAMP), MAX_TIMESTAMP - 1)
     return Residual(data, delay, watermark, estimator_state=latest)

@@ -53,7 +53,7 @@ class SparkPlacement:
 
     @property
     def where(self) -> str:
-        """The master URL."""
+        """Master URL of Spark, which names the machines of the placement."""
         return self._spark.master
 
     @property
@@ -81,7 +81,7 @@ class SparkPlacement:
 
     @property
     def _is_cluster(self) -> bool:
-        """Whether tasks run in executor processes, which come and go."""
+        """Whether tasks run in separate executor processes, which Spark starts and stops."""
         return not is_single_process(self._spark.master)
 
     @property
@@ -104,7 +104,9 @@ class SparkPlacement:
         self._cores = ClusterCores(self._spark.context, change=self._is_cluster)
 
     def warm_up(self) -> None:
-        """See `PlacementService.warm_up`; on a cluster `try_out` warms Spark up."""
+        """Starts a Python worker on each core of this machine. On a cluster, `try_out` warms Spark up
+        instead (see `PlacementService.warm_up`).
+        """
         assert self._pools is not None
         if not self._is_cluster:
             warm_up_cores(self._spark.context, self._pools)

@@ -43,7 +43,7 @@ class SparkPlatform:
         self._zygote = python_daemon.start_fork_server(self._spark.pipes)
 
     def placement(self) -> SparkPlacement:
-        """Returns the placement."""
+        """Returns Spark as the placement of worker processes."""
         from beam_spark_executor.spark.placement import SparkPlacement
         from beam_spark_executor.spark.session import RunningSpark
 

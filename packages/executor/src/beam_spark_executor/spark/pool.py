@@ -110,7 +110,8 @@ class WorkerPools:
             _PartitionFunction(function)
         )
         with self.workers_of_slot(slot):
-            # PySpark selects the workers here, and not when the result is collected.
+            # Access `_jrdd` within the context, because PySpark selects the Python workers at this
+            # access, and not when the result is collected.
             _ = results._jrdd
         return results.collect()
 
@@ -136,9 +137,8 @@ class WorkerPools:
 
         The thread must be an ``InheritableThread``.
         """
-        # interruptOnCancel also interrupts the JVM's task threads, so Spark kills the Python
-        # workers of
-        # tasks that don't stop by themselves.
+        # With interruptOnCancel, Spark also interrupts the JVM's task threads. Spark then kills the
+        # Python workers of tasks that don't stop by themselves.
         self._context.setJobGroup(group, description, interruptOnCancel=True)
         # Each slot has a scheduler pool, so that concurrent jobs share the cores.
         self._context.setLocalProperty("spark.scheduler.pool", slot.name)

@@ -85,7 +85,8 @@ class RunningSpark:
         self._java: JavaProcess | None = None
         self._folder: TemporaryFolder | None = None
         self._left: list[Path] = []
-        # A signal handler may run while its thread is inside this method, and then kills again.
+        # Use a reentrant lock: a signal handler can interrupt a thread that holds the lock, and
+        # call `kill` in the same thread.
         self._changing = threading.RLock()
         self._stopping = threading.Lock()
         self._killed = self._checked = False
@@ -175,8 +176,8 @@ class RunningSpark:
 
     @property
     def pipes(self) -> tuple[int, ...]:
-        """Files with which only this process may hold the Java process, so a forked process must close
-        them. None without one.
+        """Files for the standard streams of the Java process; None without a Java process. A forked
+        process must close them, so that Java exits with this process.
         """
         return () if self._java is None else self._java.pipes
 

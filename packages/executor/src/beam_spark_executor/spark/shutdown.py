@@ -79,7 +79,7 @@ class SparkDetection(DetectionRule):
 
 
 class SparkDetector(enum.Enum):
-    """All rows of the table."""
+    """Detectors of failed or lost Spark processes: all rows of the table of detections."""
 
     JAVA_EXIT = SparkDetection(
         "spark.session (exit code)",
@@ -130,4 +130,4 @@ SPARK_TRANSITIONS: tuple[StateTransition, ...] = (
     StateTransition(_E.WORKING, ShutdownEvent.SENT_AWAY, _E.GONE),
     StateTransition(_E.WORKING, ShutdownEvent.EXITED, _E.GONE),
 )
-"""All transitions of Spark's processes."""
+"""All state transitions of Spark's processes, for the table of states."""

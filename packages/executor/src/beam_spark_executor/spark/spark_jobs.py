@@ -32,7 +32,7 @@ class SparkJobs:
         stand_bys: the standby tasks.
         endpoint: the channel's address for the job's processes.
         job_id: the job's id.
-        cores: how many tasks Spark can run at once.
+        cores: returns the number of tasks that Spark can run in parallel.
         name: the job's name on Spark's pages.
     """
 
@@ -97,7 +97,9 @@ class SparkJobs:
     def start_section(
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
-        """Runs a section as one Spark job, or a table bundle, on a separate thread, which calls ``on_end`` at last."""
+        """Runs a section, or a table bundle, as a Spark job on a separate thread. The thread calls
+        ``on_end`` when the job has ended.
+        """
         runner = (
             self._section_runner(work) if order.bundle.parts else self._table_bundle_runner(work)
         )
@@ -124,7 +126,7 @@ class SparkJobs:
             info = tracker.getJobInfo(job)
             stages = [] if info is None else list(map(tracker.getStageInfo, info.stageIds))
             if len(stages) == 1 and stages[0] is not None and stages[0].numTasks == 1:
-                continue  # the job is a lane
+                continue  # Skip the Spark job of a lane
             for stage in filter(None, stages):
                 done += stage.numCompletedTasks
                 running += stage.numActiveTasks
@@ -154,8 +156,10 @@ class SparkJobs:
         on_end(number, self._pools.run_single_task(lane, slot, self._group, title))
 
     def _section_tasks_per_core(self) -> int:
-        """Consecutive tasks share a process. If all tasks run at once, as on one machine, each starts
-        its own process.
+        """Returns the number of tasks of a section for each core.
+
+        On a cluster, consecutive tasks share a process. On one machine, all tasks run at the same
+        time, and each task starts a process.
         """
         return TUNING.section_tasks_per_core if self._spark.slots is None else 1
 

@@ -133,8 +133,9 @@ def publish_rows(
 def _copy_statement(
     session: SparkSession, target: TableTarget, columns: Sequence[str], table: str
 ) -> str:
-    """Returns the SQL statement that copies one attempt's rows of each partition from a staging table to
-    the target."""
+    """Returns the SQL statement that copies rows from a staging table to the target: for each
+    partition, the rows of one attempt.
+    """
     dialect = _spark_sql_package(session).jdbc.JdbcDialects.get(target.option("url"))
     quoted = dialect.quoteIdentifier
     into = ", ".join(map(quoted, _target_column_names(session, target, columns)))
@@ -175,7 +176,9 @@ def _open_connection(session: SparkSession, target: TableTarget) -> Iterator[Any
     try:
         yield connection
     except BaseException:
-        with contextlib.suppress(Exception):  # for example, no transaction is open
+        with contextlib.suppress(
+            Exception
+        ):  # Ignore errors of the rollback, for example if no transaction is open
             connection.rollback()
         raise
     finally:

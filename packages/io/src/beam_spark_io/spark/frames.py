@@ -1,4 +1,4 @@
-"""DataFrames of a source, batch or streaming."""
+"""Spark DataFrames of table and stream sources, for batch and streaming reads."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _is_same_python_type(declared: Any, found: Any) -> bool:
 
 
 def _nested_types(told: Any) -> Iterator[tuple[str, Any]]:
-    """Returns the names and types of a type's parts."""
+    """Returns the names and types of the parts of a nested type."""
     if told["type"] == "struct":
         for field in told["fields"]:
             yield field["name"], field["type"]

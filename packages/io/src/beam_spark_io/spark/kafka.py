@@ -21,8 +21,8 @@ def explain_kafka_failures(source: TableSource, *, anew: bool = True) -> Iterato
 
     Args:
         source: the source of the read.
-        anew: whether the read starts from the beginning. Only then must a broker answer at once,
-            because a running stream tolerates an outage.
+        anew: whether the read starts from the beginning. If so, a broker must respond immediately.
+            A running stream tolerates an outage.
 
     Raises:
         InvalidTableSpec: no broker answers at any of the addresses, or the topic doesn't exist.

@@ -1,4 +1,4 @@
-"""Publication of written files into a table, exactly once, whatever is retried.
+"""Exactly-once publication of written files into a table, despite retries of any step.
 
 The files were written to a staging folder that Spark ignores, and the job has recorded their names.
 Each file is moved by its name. If a file is missing in the staging folder and exists in the table,

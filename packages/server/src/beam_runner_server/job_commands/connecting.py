@@ -140,6 +140,6 @@ def print_json(value: Any) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Prints lines."""
+    """Prints lines to standard output as the iterable yields them."""
     for line in lines:
         print(line)

@@ -30,7 +30,7 @@ _NOT_REPORTED = ("UNIMPLEMENTED", "FAILED_PRECONDITION", "NOT_FOUND")
 
 @attrs.frozen
 class _Description:
-    """A job as the server reports it now."""
+    """State of a job, its stages and its steps, as the server reports it at one moment."""
 
     job: JobInfo
     times: JobTimes | None

@@ -76,7 +76,7 @@ def _act(client: JobClient, found: argparse.Namespace) -> int:
 def _print_last(
     lines: Iterable[JobLogLine], most: int | None, show: Callable[[JobLogLine], None]
 ) -> int:
-    """Prints the last lines; returns the id of the last line, or 0."""
+    """Prints the last lines of a job's log; returns the id of the last line, or 0 without lines."""
     last = 0
     for line in deque(lines, most) if most else lines:
         show(line)
@@ -85,7 +85,7 @@ def _print_last(
 
 
 def _stored(client: JobClient, job: JobInfo, found: argparse.Namespace) -> Iterable[JobLogLine]:
-    """Returns the stored lines of a job, oldest first."""
+    """Returns the stored log lines of a job, oldest first."""
     from beam_runner_jobservices.errors import JobApiError
     from beam_runner_jobservices.job_log import MOST_LINES, LogQuery
 
@@ -110,7 +110,7 @@ def _stored(client: JobClient, job: JobInfo, found: argparse.Namespace) -> Itera
 def _until_limit(
     client: JobClient, job: JobInfo, found: argparse.Namespace
 ) -> Iterator[JobLogLine]:
-    """Yields the lines of the stream of messages, which has no end while the job runs."""
+    """Yields log lines from the message stream until a time limit, because the stream has no end while the job runs."""
     from beam_runner_jobservices.errors import JobApiError
 
     try:
@@ -127,7 +127,7 @@ def _followed(
     timeout: float | None,
     reconnect_seconds: float,
 ) -> Iterator[JobLogLine]:
-    """Yields the selected lines from the start of the job to its end."""
+    """Yields the selected log lines of a job, from its start to its end."""
     from beam_runner_jobservices.job_log import LogQuery, select_logs
     from beam_runner_jobservices.wire.descriptions import read_step_names
     from beam_runner_model.jobs import JobMessage
