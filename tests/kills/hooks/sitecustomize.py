@@ -76,11 +76,11 @@ def around(owner: Any, name: str, before: str | None, after: str | None) -> None
 def patch_coordinator(module: ModuleType) -> None:
     module._ENTRIES_PER_SNAPSHOT = 10  # type: ignore[attr-defined]
 
-    class Driver(module.Driver):  # type: ignore[name-defined, misc]
-        """The server's; loops in tasks have theirs."""
+    class JobDriver(module.JobDriver):  # type: ignore[name-defined, misc]
+        """The driver of the server; each loop in a task has a driver without crash points."""
 
-    module.Driver = Driver  # type: ignore[attr-defined]
-    around(Driver, "execute", "before commands", "after commands")
+    module.JobDriver = JobDriver  # type: ignore[attr-defined]
+    around(JobDriver, "execute_commands", "before commands", "after commands")
     around(module.JobCoordinator, "resume_job", "before begin", "after begin")
     commit = module.JobCoordinator.record
 
