@@ -15,6 +15,7 @@ from nox.command import CommandFailed
 from tools.nox_support import (
     CLUSTER,
     CONSTRAINTS,
+    HELM,
     KILLS_ON_A_CLUSTER,
     ON_A_CLUSTER,
     ONLY_ON_LANES,
@@ -332,6 +333,19 @@ def standby(session: nox.Session) -> None:
     """Loses active servers under three streams until a standby server has taken over. ``-- --rounds N --seed S --losses N -k kill`` for more."""
     install_requirements(session, *dependency_group("test"), *dependency_group("executor"))
     run_pytest(session, "tests/standby", "-s", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
+def deploy(session: nox.Session) -> None:
+    """Checks the files of deploy/: Kubernetes schemas, the chart, the unit, the image, and the page about Spark standalone. Skips parts without their tools."""
+    ensure_java(session)
+    tests = (*dependency_group("test"), *dependency_group("web"), *dependency_group("deploy"))
+    packages = (f"{distribution_name('executor')}[stores]", distribution_name("web"))
+    install_requirements(session, *packages, *tests)
+    if shutil.which("helm") is None and shutil.which("go") is not None:
+        fetch = ("go", "install", HELM)
+        session.run(*fetch, env={"GOBIN": session.bin}, external=True, silent=True)
+    run_pytest(session, "tests/deploy", "-s", *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)

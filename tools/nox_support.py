@@ -75,6 +75,8 @@ CLUSTER = "tests/pipelines/cluster"
 CORPUS = "tests/pipelines/test_corpus.py::test_corpus_outputs_equal_those_of_the_beam_runner"
 # A server with the S3 protocol that persists its data, built from source.
 S3_SERVER = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+# The renderer of charts, built from source.
+HELM = "helm.sh/helm/v3/cmd/helm@v3.19.5"
 # Victims of random kills in CI: one victim for each run.
 KILLED = [(v, e) for v in ("bounded", "unbounded") for e in ("embedded", "PROCESS")]
 KILLS_ON_A_CLUSTER = (

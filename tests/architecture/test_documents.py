@@ -49,7 +49,8 @@ OTHER_FLAGS = {
         "--job-tls-key",
         "--job-token-file",
     ),  # beam-runner-web
-    *("--py-files", "--test-pipeline-options", "--tls-ca"),  # Spark, Beam, the relay
+    # Spark, Beam, the relay, kubectl
+    *("--py-files", "--test-pipeline-options", "--tls-ca", "--from-literal"),
 }
 _LINK = re.compile(
     r"!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"|^```\{image\} (\S+)", re.M
