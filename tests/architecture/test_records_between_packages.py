@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 REASONS: Mapping[str, str] = {
     "jobservices/failures.py": "tracebacks, as Python and the SDKs of Beam write them",
-    "jobservices/registry.py": "the names that users give to jobs",
+    "jobservices/job_specs.py": "the names that users give to jobs",
     "jobservices/step_names.py": "the name of a step that this package puts before a message",
     "web/html/job_list.py": "the ids that Prism gives to jobs",
     "web/watch/masking.py": "the names and values of options that may be secret",

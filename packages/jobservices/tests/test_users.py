@@ -9,7 +9,7 @@ import logging
 import pytest
 
 from beam_runner_jobservices.errors import JobServicesError
-from beam_runner_jobservices.users import Right, parse_users
+from beam_runner_jobservices.users import Quota, Right, parse_users
 from beam_runner_jobservices.users_file import UsersFile
 
 ANN, BOB = "a" * 32, "b" * 32
@@ -23,6 +23,9 @@ rights = ["submit", "read"]
 token_sha256 = "{HASH}"
 rights = ["read", "cancel"]
 """
+
+
+KNOWN = f'token = "{ANN}"\nrights = ["read"]'
 
 
 def one_user(line, rights='rights = ["read"]'):
@@ -74,6 +77,11 @@ def test_json_file_has_the_same_content(tmp_path):
         (one_user(f'token = "{ANN}"', 'rights = "read"'), "'ann': `rights` must be a list"),
         (one_user(f'token = "{ANN}"', 'rights = ["reed"]'), "'ann': unknown right 'reed'"),
         (one_user(f'token = "{ANN}"', "rights = [[]]"), "'ann': unknown right"),
+        (one_user("running_jobs = 0", KNOWN), "'ann': `running_jobs` must be"),
+        (one_user("running_jobs = true", KNOWN), "'ann': `running_jobs` must be"),
+        (one_user("running_jobs = 1.5", KNOWN), "'ann': `running_jobs` must be"),
+        (one_user("running_jobs = 1\nwaiting_jobs = -1", KNOWN), "'ann': `waiting_jobs` must be"),
+        (one_user("waiting_jobs = 1", KNOWN), "'ann': `waiting_jobs` needs `running_jobs`"),
         (BOTH.replace(HASH, hashlib.sha256(ANN.encode()).hexdigest()), "have the same token"),
         (BOTH.replace("users.ann", 'users.""'), "expected a name"),
         (BOTH.replace("users.ann", r'users."a\nb"'), "expected a name"),
@@ -132,3 +140,13 @@ def test_broken_file_keeps_last_users_and_warns_once(tmp_path, caplog, broken):
     assert str(path) in record.getMessage()
     replace_file(path, one_user(f'token = "{ANN}"'))
     assert users.find_user(ANN).rights == {Right.READ}
+
+
+def test_quota_of_a_user_is_read(tmp_path):
+    path = tmp_path / "users.toml"
+    path.write_text(one_user("running_jobs = 2\nwaiting_jobs = 0", KNOWN))
+    users = UsersFile(path)
+    assert users.find_quota("ann") == Quota(2, 0)
+    assert users.find_quota("") == Quota()
+    # The jobs of a removed user run one after another.
+    assert users.find_quota("removed") == Quota(1)

@@ -79,3 +79,9 @@ class DamagedData(JobServicesError):
 
 class ExecutorFailed(JobServicesError):
     """Raised if the executor fails to start a job with an error other than `JobRejected`."""
+
+
+def strip_traceback(error: BaseException) -> BaseException:
+    """Returns the error without its traceback and causes, which refer to many objects."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)

@@ -19,7 +19,7 @@ from beam_runner_jobservices.method_rights import (
     RightsInterceptor,
     find_calling_user,
 )
-from beam_runner_jobservices.users import SHORTEST_TOKEN, is_valid_token
+from beam_runner_jobservices.users import SHORTEST_TOKEN, Quota, is_valid_token
 from beam_runner_jobservices.users_file import UsersFile
 
 
@@ -84,6 +84,10 @@ class AccessGuard:
         """Returns the name of the user who makes a call; empty for calls without a user."""
         user = None if self.users is None else find_calling_user(self.users, metadata)
         return user.name if user else ""
+
+    def find_quota(self, user: str) -> Quota:
+        """Returns the quota of a user."""
+        return Quota() if self.users is None else self.users.find_quota(user)
 
     def server_credentials(self) -> Any:
         """Returns the credentials for `add_secure_port`, or None for calls without TLS."""

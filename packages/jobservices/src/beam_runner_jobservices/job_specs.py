@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import secrets
 
-from beam_runner_model.jobs import JobSpec
+import attrs
+from beam_runner_model.jobs import JobSpec, StagedArtifact
 from beam_runner_urns import options as option_urns
 
 from beam_runner_jobservices.preparations import Preparation
+from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.wire.pipelines import PrepareRequest, replace_dependencies
 
 
@@ -45,3 +47,25 @@ def _find_job_name(request: PrepareRequest) -> str:
     """
     named = request.options.get(option_urns.JOB_NAME)
     return named if isinstance(named, str) and named else request.job_name or "job"
+
+
+def locate_artifacts(spec: JobSpec, store: ArtifactStore) -> dict[str, tuple[StagedArtifact, ...]]:
+    """Returns the artifacts of a job with their paths on this server, which can differ from the paths
+    on an earlier server.
+    """
+    return {
+        environment_id: tuple(
+            attrs.evolve(one, path=str(store.get_path(one.sha256))) for one in artifacts
+        )
+        for environment_id, artifacts in spec.artifacts.items()
+    }
+
+
+def find_missing_artifact(spec: JobSpec, store: ArtifactStore) -> str:
+    """Returns a missing artifact of the job, or empty if none is missing."""
+    for artifacts in spec.artifacts.values():
+        for artifact in artifacts:
+            path = store.get_path(artifact.sha256)
+            if not path.exists() or path.stat().st_size != artifact.size:
+                return f"the artifact {artifact.file_name!r} is missing from {path}"
+    return ""

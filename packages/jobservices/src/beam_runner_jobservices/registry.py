@@ -9,17 +9,29 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from functools import partial
 
 import attrs
 from beam_runner_model.errors import RunnerError, Unavailable
-from beam_runner_model.jobs import Importance, JobSpec, JobState, StagedArtifact, StateEvent
+from beam_runner_model.jobs import Importance, JobSpec, JobState, StateEvent
+from beam_runner_model.threads import start_helper_thread
 
 from beam_runner_jobservices.error_log import ErrorLog
-from beam_runner_jobservices.errors import ExecutorFailed, JobRejected, NotFound
+from beam_runner_jobservices.errors import (
+    ExecutorFailed,
+    JobRejected,
+    NotFound,
+    strip_traceback,
+)
 from beam_runner_jobservices.finished_job import FinishedJob
 from beam_runner_jobservices.history import JobHistory
 from beam_runner_jobservices.job import Job
-from beam_runner_jobservices.job_specs import make_job_id, make_job_spec
+from beam_runner_jobservices.job_specs import (
+    find_missing_artifact,
+    locate_artifacts,
+    make_job_id,
+    make_job_spec,
+)
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.ports import JobExecutor
 from beam_runner_jobservices.preparations import Preparation, Preparations
@@ -31,6 +43,8 @@ from beam_runner_jobservices.recorder import (
 )
 from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.texts import format_exception
+from beam_runner_jobservices.user_queues import UserQueues
+from beam_runner_jobservices.users import Quota
 from beam_runner_jobservices.wire.descriptions import read_step_names
 
 _RESUME_AGAIN_SECONDS = 5.0
@@ -60,6 +74,7 @@ class JobRegistry:
         recorder: Recorder,
         limits: ServerLimits,
         clock: Callable[[], float],
+        queues: UserQueues | None = None,
     ) -> None:
         self._executor = executor
         self._store = store
@@ -67,6 +82,7 @@ class JobRegistry:
         self._recorder = recorder
         self._limits = limits
         self._clock = clock
+        self._queues = queues or UserQueues(lambda user: Quota())
         self._lock = threading.Lock()
         self._refused = threading.Event()
         self._starts: dict[str, _RunRequest] = {}
@@ -79,14 +95,15 @@ class JobRegistry:
         self._waits_told: dict[str, str] = {}
 
     def run_job(self, preparation_id: str, retrieval_endpoint: str, user: str = "") -> str:
-        """Records and starts the prepared job; returns the job's id, which differs from the
-        preparation's id.
+        """Records the prepared job, and starts it or queues it behind other jobs of the user; returns
+        the job's id, which differs from the preparation's id.
 
         A repeated Run starts nothing and returns the answer to the first Run. So a client can
         repeat the call after its connection broke.
 
         Raises:
             NotFound, NotReady: see `Preparations.take_preparation`.
+            LimitExceeded: the user has the maximum of waiting jobs. The preparation stays.
             Unavailable: the server is shutting down, or the job can't be recorded.
             JobRejected: the executor refuses the job, which exists and is FAILED.
             ExecutorFailed: the executor failed to start the job, which exists and is FAILED.
@@ -97,16 +114,19 @@ class JobRegistry:
             if start is None:
                 if self._refused.is_set():
                     raise Unavailable("the job server is shutting down and accepts no jobs")
+                self._queues.check_room(user)
                 preparation = self._preparations.take_preparation(preparation_id)
                 start = _RunRequest(preparation_id, make_job_id(preparation.request), Future())
                 self._starts[preparation_id] = start
+                self._queues.add_job(user, start.job_id)
         if preparation is not None:
             try:
                 self._record_and_start(start, preparation, retrieval_endpoint, user)
             except BaseException as error:
+                self._leave_queue(start.job_id)
                 # Drop the traceback of the error and the objects that it refers to, because the
                 # error stays in memory as long as the job.
-                start.answer.set_exception(_strip_traceback(error))
+                start.answer.set_exception(strip_traceback(error))
             else:
                 start.answer.set_result(start.job_id)
         if refusal := start.answer.exception():
@@ -123,7 +143,38 @@ class JobRegistry:
             (StateEvent(JobState.STOPPED, self._clock()),),
         )
         self._recorder.add_job(kept)
-        self._start_executor(self._create_job(kept, start), kept.spec)
+        job = self._create_job(kept, start)
+        if self._queues.is_queued(start.job_id):
+            self._wait_in_queue(job, kept.spec)
+        else:
+            self._start_executor(job, kept.spec)
+
+    def _wait_in_queue(self, job: Job, spec: JobSpec) -> None:
+        """Leaves a reserved job to `begin_waiting_jobs`."""
+        job.message(Importance.BASIC, self._queues.describe_wait(spec.job_id))
+        self._queues.set_waiting(spec)
+        self.begin_waiting_jobs()
+
+    def begin_waiting_jobs(self) -> None:
+        """Starts the waiting jobs whose users may run more jobs, each in a thread."""
+        for spec in self._queues.begin_jobs():
+            start_helper_thread(partial(self._begin_waiting_job, spec), "beam-job-api-beginning")
+
+    def _begin_waiting_job(self, spec: JobSpec) -> None:
+        job = self.get_job(spec.job_id)
+        if isinstance(job, FinishedJob) or job.suspended:
+            return
+        try:
+            self._start_executor(job, spec, restored=True)
+        except Unavailable as error:
+            self._report_wait(job, str(error))
+        except RunnerError as error:
+            _LOGGER.warning("Can't start a job that waited: %s", error)
+
+    def _leave_queue(self, job_id: str) -> None:
+        """Gives the place of a job to the next job of its user."""
+        self._queues.remove_job(job_id)
+        self.begin_waiting_jobs()
 
     def _create_job(self, kept: UnfinishedJob, start: _RunRequest) -> Job:
         errors = ErrorLog(lambda: read_step_names(kept.spec.pipeline), kept.errors)
@@ -182,6 +233,7 @@ class JobRegistry:
             else:
                 self._create_job(kept, start)
                 self._unfinished.append(kept)
+        self._queues.restore_jobs(self._unfinished)
         for start, job in sorted(ended, key=lambda item: item[1].current.time):
             self._add_finished_job(start, job.size)
 
@@ -208,15 +260,18 @@ class JobRegistry:
         job = self.get_job(kept.spec.job_id)
         if isinstance(job, FinishedJob) or job.current.state.is_terminal:
             return True
-        if missing := self._find_missing_artifact(kept.spec):
+        if missing := find_missing_artifact(kept.spec, self._store):
             job.state(JobState.FAILED, f"Can't resume the job: {missing}")
             return True
         spec = attrs.evolve(
             kept.spec,
-            artifacts=self._locate_artifacts(kept.spec),
+            artifacts=locate_artifacts(kept.spec, self._store),
             retrieval_endpoint=retrieval_endpoint,
             resumed=kept.taken_on,
         )
+        if self._queues.is_queued(spec.job_id):
+            self._wait_in_queue(job, spec)
+            return True
         if spec.job_id not in self._waits_told:
             job.message(
                 Importance.BASIC,
@@ -239,26 +294,6 @@ class JobRegistry:
             _LOGGER.warning("job %s can't resume yet: %s", job.spec.job_id, reason)
             job.message(Importance.WARNING, f"the job can't resume yet: {reason}")
 
-    def _locate_artifacts(self, spec: JobSpec) -> dict[str, tuple[StagedArtifact, ...]]:
-        """Returns the artifacts of a job with their paths on this server, which can differ from the
-        paths on an earlier server.
-        """
-        return {
-            environment_id: tuple(
-                attrs.evolve(one, path=str(self._store.get_path(one.sha256))) for one in artifacts
-            )
-            for environment_id, artifacts in spec.artifacts.items()
-        }
-
-    def _find_missing_artifact(self, spec: JobSpec) -> str:
-        """Returns a missing artifact of the job, or empty if none is missing."""
-        for artifacts in spec.artifacts.values():
-            for artifact in artifacts:
-                path = self._store.get_path(artifact.sha256)
-                if not path.exists() or path.stat().st_size != artifact.size:
-                    return f"the artifact {artifact.file_name!r} is missing from {path}"
-        return ""
-
     def _release_artifacts(self, start: _RunRequest, owner: str) -> None:
         """Releases the artifacts of a finished job."""
         try:
@@ -267,7 +302,7 @@ class JobRegistry:
             _LOGGER.exception("job %s: can't remove the artifacts", start.job_id)
 
     def _replace_by_summary(self, start: _RunRequest, job: Job) -> None:
-        """Replaces a finished job in memory by the data for the list of jobs."""
+        """Replaces a finished job in memory by its summary, and gives its place to the next job."""
         size = job.kept_bytes
         if size is not None:
             info = job.info
@@ -283,6 +318,7 @@ class JobRegistry:
             with self._lock:
                 self._jobs[start.job_id] = FinishedJob(ended, self._recorder, self._limits)
         self._add_finished_job(start, size or 0)
+        self._leave_queue(start.job_id)
 
     def _add_finished_job(self, start: _RunRequest, size: int) -> None:
         """Notes the end of a job, and forgets the oldest finished jobs beyond the limits."""
@@ -324,7 +360,8 @@ class JobRegistry:
         Returns the ids of the jobs that are unfinished after the wait.
         """
         running = self._list_unfinished_jobs()
-        for job in running:
+        # Cancel waiting jobs before the jobs whose end would start them.
+        for job in reversed(running):
             job.cancel()
         deadline = time.monotonic() + timeout
         return tuple(
@@ -361,8 +398,3 @@ class JobRegistry:
         """Refuses all new jobs from now on."""
         with self._lock:
             self._refused.set()
-
-
-def _strip_traceback(error: BaseException) -> BaseException:
-    error.__cause__ = error.__context__ = None
-    return error.with_traceback(None)

@@ -36,6 +36,7 @@ from beam_runner_jobservices.recorder import FinishedJobSummary, InMemoryRecorde
 from beam_runner_jobservices.registry import JobRegistry
 from beam_runner_jobservices.store import ArtifactStore, RemoteFiles
 from beam_runner_jobservices.threads import ThreadPerCall, start_retrying_thread
+from beam_runner_jobservices.user_queues import UserQueues
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -139,7 +140,13 @@ class JobServer:
         self._preparations = Preparations(self._store, limits, clock)
         recorder = self._file or InMemoryRecorder()
         self._registry = JobRegistry(
-            executor, self._store, self._preparations, recorder, limits, clock
+            executor,
+            self._store,
+            self._preparations,
+            recorder,
+            limits,
+            clock,
+            UserQueues(guard.find_quota),
         )
         if self._file is not None:
             self._registry.restore_jobs(self._file.jobs)
@@ -275,6 +282,8 @@ class JobServer:
                 self._preparations.remove_expired()
                 self._staging.cancel_idle()
                 self._registry.record_series()
+                # The file of users can give a user a larger quota.
+                self._registry.begin_waiting_jobs()
             except Exception:
                 _LOGGER.exception("Housekeeping failed; the server will retry")
 

@@ -1,4 +1,4 @@
-"""Users of a server, as a file names them: their tokens and rights."""
+"""Users of a server, as a file names them: their tokens, rights and quotas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beam_runner_jobservices.errors import JobServicesError
 
 SHORTEST_TOKEN = 16
 _LONGEST_NAME = 100
-_KEYS = ("token", "token_sha256", "rights")
+_KEYS = ("token", "token_sha256", "rights", "running_jobs", "waiting_jobs")
 
 
 class Right(enum.StrEnum):
@@ -28,12 +28,21 @@ class Right(enum.StrEnum):
 
 
 @attrs.frozen
+class Quota:
+    """The largest numbers of running and of waiting jobs; None is without limit."""
+
+    running: int | None = None
+    waiting: int | None = None
+
+
+@attrs.frozen
 class User:
-    """A user with rights, and the SHA-256 hash of the user's token."""
+    """A user with rights and a quota, and the SHA-256 hash of the user's token."""
 
     name: str
     rights: frozenset[Right]
     token_sha256: bytes = attrs.field(repr=False)
+    quota: Quota = attrs.field(factory=Quota)
 
 
 def is_valid_token(token: str) -> bool:
@@ -97,7 +106,22 @@ class _UserReader:
         for key in self.table:
             if key not in _KEYS:
                 raise self._make_error(f"unknown key {key!r}; the keys are {', '.join(_KEYS)}")
-        return User(name, self._read_rights(), self._read_token_hash())
+        return User(name, self._read_rights(), self._read_token_hash(), self._read_quota())
+
+    def _read_quota(self) -> Quota:
+        running, waiting = (
+            self._read_number("running_jobs", 1),
+            self._read_number("waiting_jobs", 0),
+        )
+        if running is None and waiting is not None:
+            raise self._make_error("`waiting_jobs` needs `running_jobs`")
+        return Quota(running, waiting)
+
+    def _read_number(self, key: str, least: int) -> int | None:
+        number = self.table.get(key)
+        if number is None or (type(number) is int and number >= least):
+            return number
+        raise self._make_error(f"`{key}` must be a whole number of {least} or more")
 
     def _read_rights(self) -> frozenset[Right]:
         names = self.table.get("rights")

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from beam_runner_jobservices.errors import JobServicesError
-from beam_runner_jobservices.users import Right, User, hash_token, parse_users
+from beam_runner_jobservices.users import Quota, Right, User, hash_token, parse_users
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -48,6 +48,15 @@ class UsersFile:
             if hmac.compare_digest(sha256, user.token_sha256):
                 found = user
         return found
+
+    def find_quota(self, name: str) -> Quota:
+        """Returns the quota of a user.
+
+        Jobs without a user have no limit. The jobs of a user that the file no longer contains run
+        one after another.
+        """
+        quotas = {user.name: user.quota for user in self._get_current_users()}
+        return quotas.get(name, Quota(running=1)) if name else Quota()
 
     def _get_current_users(self) -> tuple[User, ...]:
         with self._lock:
