@@ -121,9 +121,9 @@ def test_server_that_cannot_start_leaves_jobs_to_the_next_server(
     wait_until(begun.exists, 60, "the second stage has begun")
     lives.kill_server_process()
     with pytest.raises(ServerEnded) as ended:
-        lives.go_on(program=WITHOUT_PLACE)
+        lives.start_next_process(program=WITHOUT_PLACE)
     ended.value.server.process.wait(GONE_SECONDS)
-    lives.go_on()
+    lives.start_next_process()
     go_on.touch()
     assert job.wait() is JobState.DONE, [message.text for message in job.messages()]
     assert counts(job) == (10, 10, 10)
@@ -146,7 +146,7 @@ def test_running_jobs_resume_on_the_next_server(
         wait_until(begun.exists, 60, f"the second stage of {environment} has begun")
     followers = [Follower(job) for job in jobs]
     lives.kill_server_process()
-    lives.go_on()
+    lives.start_next_process()
     assert {job.state() for job in jobs} <= {JobState.STARTING, JobState.RUNNING}
     for begun in tmp_path.glob("*/begun"):
         begun.with_name("go-on").touch()
@@ -177,7 +177,7 @@ def test_job_history_survives_a_restart(
     assert [job.wait(60) for job in jobs[:2]] == [JobState.DONE, JobState.FAILED]
     wait_until(begun.exists, 60, "the third job waits")
     new_lives.kill_server_process()
-    new_lives.go_on()
+    new_lives.start_next_process()
     assert jobs[0].state() is JobState.DONE
     assert counts(jobs[0]) == (10, 10, 10)
     assert jobs[1].state() is JobState.FAILED
@@ -268,7 +268,7 @@ def test_source_output_has_no_gap_if_the_server_is_killed_in_a_drain(
         assert client.drain(job.job_id) is JobState.DRAINING
     lives.kill_server_process()
     go_on.touch()
-    lives.go_on()
+    lives.start_next_process()
     assert job.wait(120) is JobState.DRAINED
     assert (job.counter("missing"), job.counter("given") > 0) == (0, True)
 
@@ -311,7 +311,7 @@ def test_loopback_job_with_a_vanished_client_fails_with_that_reason(
         client.kill()
         client.wait(10)
     lives.kill_server_process()
-    lives.go_on()
+    lives.start_next_process()
     with JobClient(lives.address) as jobs:
         (job_id,) = {info.job_id for info in jobs.jobs()} - before
         assert jobs.wait_until_finish(job_id, 100) is JobState.FAILED
@@ -336,7 +336,7 @@ def test_damaged_state_file_is_moved_aside_and_reported(
         log.unlink()
     damaged = b"not what was written " * 1000
     (new_lives.state / name).write_bytes(damaged)
-    new_lives.go_on()
+    new_lives.start_next_process()
     told = [line for line in new_lives.server.log if f"{name} is damaged" in line]
     assert len(told) == 1
     assert [file.read_bytes() for file in new_lives.state.glob(f"{name}.damaged*")] == [damaged]

@@ -86,10 +86,10 @@ def test_stateful_parts_are_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) ->
 def test_shard_above_memory_limit_is_processed(tmp_path: Path, budget: int) -> None:
     rows = [Row(b"%c%d" % (b"abhh"[n % 4], n)) for n in range(120)]
     batches = [batch(*rows[first : first + 7]) for first in range(0, len(rows), 7)]
-    dealing = create_key_rules(budget, SpillFiles(tmp_path, "1-1-1"), 2)
+    rules = create_key_rules(budget, SpillFiles(tmp_path, "1-1-1"), 2)
     code, expected = Collect(), Collect()
     run(PLAN, expected, batches)
-    large = partial(key_runs.sort_large_shard_by_key, weight=10_000, dealing=dealing)
+    large = partial(key_runs.sort_large_shard_by_key, weight=10_000, rules=rules)
     assert run(PLAN, code, batches, parts=large) == (EMPTY_SUMMARY, ())
     assert sorted(code.shown) == sorted(expected.shown)
     for key in {row.key for row in rows}:
