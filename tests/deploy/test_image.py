@@ -84,7 +84,10 @@ def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Builde
     base = builder.make_base()
     file = str(DEPLOY / "docker" / "Dockerfile")
     build = ("build", "--format=docker", f"--build-arg=BASE={base}", f"--file={file}")
-    print(builder.run(*build, "--tag=beam-spark", ".", seconds=3_000)[-2_000:])
+    # The cache of pip saves the download of Spark.
+    cache = Path.home() / ".cache" / "pip"
+    volumes = [f"--volume={cache}:/root/.cache/pip"] if cache.is_dir() else []
+    print(builder.run(*build, *volumes, "--tag=beam-spark", ".", seconds=3_000)[-2_000:])
     yield builder, builder.run("from", "localhost/beam-spark").splitlines()[-1]
     shutil.rmtree(builder.folder)
 
@@ -152,7 +155,9 @@ def test_executor_of_the_image_accepts_its_arguments_and_looks_for_the_driver(
     builder, name = container
     variables = {**_EXECUTOR, "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@127.0.0.1:9"}
     named = [f"--env={key}={value}" for key, value in variables.items() if "JAVA" not in key]
-    # Spark's own client passes these options, which Spark needs on Java 17.
+    # The name of the container has no address in a chroot.
+    named.append("--env=SPARK_LOCAL_IP=127.0.0.1")
+    # Spark's Kubernetes client passes such options, which Spark needs on Java 17.
     opens = "--env=SPARK_JAVA_OPT_0=--add-opens=java.base/java.lang=ALL-UNNAMED"
     script = "/opt/beam/entrypoint.sh executor || true"
     run = ("run", *named, opens, name, "--", "/bin/sh", "-c", script)

@@ -105,4 +105,4 @@ def test_ports_of_the_page_are_those_of_its_commands() -> None:
         for port in re.findall(r"port[= ](\d+)", blocks[role])
     }
     rows = set(re.findall(r"^\| (\d+)", text, re.MULTILINE))
-    assert rows == given | {"4040"}
+    assert rows == given | {"4040", "6066"}
