@@ -26,6 +26,8 @@ class Pages:
     def start(self, door: LocalAccess) -> str:
         if self.pages == "torn":
             raise OSError("the pages are torn")
+        if self.pages == "refused":
+            raise RuntimeError("the port is in use")
         return f"{self.pages} pages of {door.address}"
 
     def stop(self) -> None:
@@ -61,6 +63,21 @@ def test_extension_has_flags_and_is_started() -> None:
 def test_extension_that_cannot_start_is_reported_and_stops_no_other() -> None:
     settings = flags.parse_command_line(["--pages", "torn"], PlainProgram())
     assert extensions.start_extensions(settings.extensions, DOOR) == ["the pages are torn"]
+
+
+@pytest.mark.parametrize(
+    ("value", "message", "has_traceback"),
+    [("refused", "the port is in use", False), ("torn", "the pages are torn", True)],
+)
+def test_only_defect_of_extension_logs_traceback(
+    value: str, message: str, has_traceback: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = flags.parse_command_line(["--pages", value], PlainProgram())
+    caplog.clear()
+    extensions.start_extensions(settings.extensions, DOOR)
+    (record,) = caplog.records
+    assert record.getMessage() == message
+    assert bool(record.exc_info) is has_traceback
 
 
 def test_extension_flag_with_wrong_value_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:

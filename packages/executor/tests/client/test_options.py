@@ -124,3 +124,33 @@ def test_options_can_be_set_in_code() -> None:
     options = PipelineOptions([])
     options.view_as(beam_spark_executor.BeamSparkOptions).beam_spark_conf = ["spark.a=1"]
     assert requested_server(options).flags[0] == "--spark-conf=spark.a=1"
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        (
+            "--beam_spark_key_shard=4",
+            "did you mean --beam_spark_key_shards",
+        ),
+        ("--beam_spark_statedir=/s", "did you mean --beam_spark_state_dir"),
+        ("--beam_spark_zzz", "expected one of beam_spark_conf, "),
+        ("--beam_spark_bulk=sometimes", "'sometimes'; expected one of auto, always, never"),
+        ("--beam_spark_key_shards=many", "'many'; expected a number from 2 to 4096"),
+        ("--beam_spark_task_attempts=0", "'0'; expected a number from 1 to 100"),
+        ("--beam_spark_checkpoint_interval_ms=1.5", "expected a number from 50 to 3600000"),
+    ],
+)
+def test_wrong_option_is_refused_before_a_server_starts(
+    flag: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ValueError, match=f"--beam_spark.*{message}"):
+        wishes(flag)
+    assert capsys.readouterr().err == ""
+
+
+def test_valid_job_options_and_other_options_are_accepted() -> None:
+    wishes("--beam_spark_bulk=always", "--beam_spark_key_shards=4", "--mine=1")
+    options = PipelineOptions([])
+    options.view_as(BeamSparkOptions).beam_spark_key_shards = 4
+    requested_server(options)

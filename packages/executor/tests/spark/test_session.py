@@ -159,12 +159,27 @@ def test_kill_by_signal_during_kill_does_not_wait(
     assert kills == 2
 
 
-def test_unreachable_master_is_reported_in_one_sentence(tmp_path: Path, short_folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            "master='k8s://https://127.0.0.1:1'",
+            "No Kubernetes API answers at k8s://https://127.0.0.1:1",
+        ),
+        (
+            "master='local', conf={'spark.scheduler.mode': 'X'}",
+            "Can't start Spark with master local",
+        ),
+    ],
+)
+def test_failed_start_is_reported_in_one_sentence(
+    settings: str, message: str, short_folder: Path
+) -> None:
     code = (
         "from beam_spark_executor.spark.session import start_spark\n"
         "from beam_spark_executor.spark.settings import SparkSettings, SparkUnavailable\n"
         "try:\n"
-        "    start_spark(SparkSettings(master='k8s://https://127.0.0.1:1'))\n"
+        f"    start_spark(SparkSettings({settings}))\n"
         "except SparkUnavailable as error:\n"
         "    print(error)\n"
     )
@@ -175,7 +190,7 @@ def test_unreachable_master_is_reported_in_one_sentence(tmp_path: Path, short_fo
         timeout=300,
         env={**os.environ, "TMPDIR": str(short_folder)},
     )
-    assert done.stdout.startswith("Can't start Spark with master k8s://https://127.0.0.1:1: ")
+    assert done.stdout.startswith(message), done.stderr
     assert len(done.stdout.splitlines()) == 1
     assert list(short_folder.iterdir()) == []
 

@@ -43,7 +43,7 @@ class Extension(Protocol):
         extension must require them, too.
 
         Raises:
-            Exception: the extension can't start; the server goes on without it.
+            RuntimeError: the extension can't start; the text says why. The server goes on without it.
         """
 
     def stop(self) -> None:
@@ -68,6 +68,8 @@ def start_extensions(extensions: Sequence[Extension], door: LocalAccess) -> list
         try:
             told.append(extension.start(door))
         except Exception as error:
-            log.warning("Can't start an extension", exc_info=True)
-            told.append(str(error) or type(error).__name__)
+            text = str(error) or type(error).__name__
+            # Other errors are defects of the extension, for which the traceback matters.
+            log.warning("%s", text, exc_info=not isinstance(error, RuntimeError))
+            told.append(text)
     return told

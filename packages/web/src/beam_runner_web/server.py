@@ -17,7 +17,7 @@ _START_SECONDS = 20.0
 _STOP_SECONDS = 5.0
 
 
-class WebError(Exception):
+class WebError(RuntimeError):
     """Raised if the pages can't be served; the text says why."""
 
 
@@ -46,7 +46,11 @@ class WebServer:
             self._socket = _open_listening_socket(settings.host, settings.port)
         except OSError as error:
             reason = error.strerror or str(error)
-            raise WebError(f"Can't listen at {settings.host}:{settings.port}: {reason}") from error
+            advice = "; set --web-port to another port, or to 0 for a free port"
+            raise WebError(
+                f"Can't listen at {settings.host}:{settings.port}: {reason}"
+                f"{advice if error.errno == errno.EADDRINUSE else ''}"
+            ) from error
         port = self._socket.getsockname()[1]
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         self.url = f"http://{host}:{port}{settings.root_path}/"

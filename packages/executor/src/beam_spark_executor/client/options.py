@@ -17,6 +17,7 @@ from apache_beam.options.pipeline_options import (
 from beam_runner_runtime.job_options import BULK, NUMBERS, BulkMode
 
 from beam_spark_executor.client.displays import ProgressMode
+from beam_spark_executor.client.option_checks import check_runner_options
 
 _MASTER = "spark_master_url"
 _FLAGS = {
@@ -87,9 +88,16 @@ class BeamSparkOptions(PipelineOptions):
             help="show the frames of the runner in the error of a failed job",
         )
         for option in NUMBERS:
-            group.add_argument(f"--{option.name}", type=int, metavar="N", help=option.description)
-        words = [one.value for one in BulkMode]
-        group.add_argument(f"--{BULK.name}", choices=words, help=BULK.description)
+            group.add_argument(f"--{option.name}", metavar="N", help=option.description)
+        words = ",".join(one.value for one in BulkMode)
+        group.add_argument(f"--{BULK.name}", metavar=f"{{{words}}}", help=BULK.description)
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """Returns the names of all options."""
+        parser = argparse.ArgumentParser(add_help=False)
+        cls._add_argparse_args(parser)
+        return [action.dest for action in parser._actions]
 
 
 @attrs.frozen
@@ -109,8 +117,10 @@ def requested_server(options: PipelineOptions) -> RequestedServer:
     """Returns the server that a pipeline's options ask for.
 
     Raises:
-        ValueError: the options name a running server and also flags for a new one, or have no port.
+        ValueError: the options name a running server and also flags for a new one, or have no port,
+            or an option of the runner is unknown or has an invalid value.
     """
+    check_runner_options(options, BeamSparkOptions.names())
     ours = options.view_as(BeamSparkOptions)
     wished: dict[str, Any] = {
         _MASTER: _requested_master(options),

@@ -40,6 +40,7 @@ from beam_spark_executor.spark.existing_session import (
 from beam_spark_executor.spark.health_check import SparkHealthCheck
 from beam_spark_executor.spark.java import JavaProcess, check_java, temporary_environment
 from beam_spark_executor.spark.java_wheel import java_home_variables
+from beam_spark_executor.spark.master_check import check_master_reachable
 from beam_spark_executor.spark.settings import (
     DEFAULT_MASTER,
     SparkSettings,
@@ -200,6 +201,8 @@ class RunningSpark:
         _silence_query_errors()
         if self._settings.master is not None:
             check_master(self._settings.master)
+        if (known := _known_master(self._settings)) is not None:
+            check_master_reachable(known)
         try:
             gateway = self._start_gateway()
             assert self._folder is not None
@@ -228,6 +231,7 @@ class RunningSpark:
     def _start_context(self, gateway: Any, folder: Path) -> SparkContext:
         found = dict(SparkConf(_jvm=gateway.jvm).getAll())
         chosen = session_properties(found, self._settings, folder)
+        check_master_reachable(chosen["spark.master"])
         conf = SparkConf(_jvm=gateway.jvm).setAll(list(chosen.items()))
         try:
             with temporary_environment(PYSPARK_PYTHON=worker_python(chosen)):
