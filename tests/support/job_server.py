@@ -112,7 +112,9 @@ class JobServerProcess:
         self._warm: set[int] = set()
         self.address = self._wait_for_address()
         self._warm = set(self.processes())
-        self._asks_for_a_token = any(flag.startswith("--token-file") for flag in flags)
+        self._asks_for_a_token = any(
+            flag.startswith(("--token-file", "--users-file")) for flag in flags
+        )
         begins_jobs = not any(flag.startswith("--state-dir") for flag in flags)
         self._attempts = AttemptsCheck(self.address, whole=begins_jobs)
 
