@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from apache_beam.options import pipeline_options
+from apache_beam.options.pipeline_options import PipelineOptions
 
 _OF_THE_PIPELINE = {
     *("allow_non_deterministic_key_coders", "allow_unsafe_triggers", "auto_unique_labels"),
@@ -79,8 +79,8 @@ HARNESS_OPTIONS = frozenset(
 def list_beam_options() -> Mapping[str, Any]:
     """Returns the names of all options of Beam's Python SDK, with their default values."""
     found: dict[str, Any] = {}
-    for options in pipeline_options.PipelineOptions.__subclasses__():
-        if options.__module__ == pipeline_options.__name__:
+    for options in PipelineOptions.__subclasses__():
+        if options.__module__ == PipelineOptions.__module__:
             parser = argparse.ArgumentParser(add_help=False)
             options._add_argparse_args(parser)
             found |= {action.dest: action.default for action in parser._actions}
