@@ -9,6 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from beam_runner_data.rows.columns import decode_batch
+from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_planner.table_specs import TableSource, TableTarget
 from beam_runner_runtime.channel.attempts import BundleFailure
@@ -28,6 +29,7 @@ ROWS = pa.table(
         "text": ["a", None, "ü"],
     }
 )
+DATABASE = {"url": "jdbc:nosuch://localhost/x", "dbtable": "t"}
 
 
 def read(job: TableJob, source: TableSource) -> list[dict[str, Any]]:
@@ -69,6 +71,8 @@ def test_table_read_counts_rows(job: TableJob) -> None:
         (TableSource(sql="SET spark.sql.ansi.enabled=false"), "PARSE_SYNTAX_ERROR"),
         (TableSource(sql="DROP TABLE mine"), "PARSE_SYNTAX_ERROR"),
         (TableSource(sql="SELECT 1 AS one", columns=("two",)), "the column 'two' is missing from"),
+        (TableSource("jdbc", options=DATABASE), "Spark has no JDBC driver"),
+        (TableSource("jdbc", options={**DATABASE, "driver": "a.Driver"}), "ClassNotFoundException"),
     ],
 )
 def test_table_source_error_names_transform(job: TableJob, source: TableSource, said: str) -> None:
@@ -136,6 +140,20 @@ def test_table_files_are_invisible_until_publication(
     job.done(urns.STAGE, to.to_payload(), job.given(ROWS))
     frame = spark.session.read.schema("id LONG").parquet(str(tmp_path / "out"))
     assert frame.count() == 0
+
+
+@pytest.mark.parametrize("parent", ["{folder}/file", "/proc/foo"])
+def test_folder_that_cannot_be_created_fails_write_for_good(
+    parent: str, job: TableJob, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    parent = parent.format(folder=tmp_path)
+    blocked = target(Path(parent, "out"))
+    broke = job.run(urns.STAGE, blocked.to_payload(), job.given(ROWS))
+    assert isinstance(broke, BundleFailure) and broke.failure is not None
+    assert broke.kind is FailureKind.PERMANENT
+    assert f"can't create files in file:{parent}" in broke.failure.summary
+    assert "\n" not in broke.failure.summary
 
 
 def test_existing_table_files_stop_write_in_error_mode(job: TableJob, tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ from pyspark.errors import (
 from beam_spark_executor.spark.micro_batches import MicroBatchReader
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.reading import TableData, write_rows
+from beam_spark_executor.spark.table_errors import explain_permanent_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -132,8 +133,9 @@ class TableBundles:
             if broken.kind is FailureKind.UNAVAILABLE:
                 return broken
             text = _remove_stack_trace(error)
-            if isinstance(error, _MISTAKES) or _NO_FORMAT in text:
-                said, _, more = self._add_package_advice(text).partition("\n")
+            explained = explain_permanent_error(text)
+            if explained or isinstance(error, _MISTAKES) or _NO_FORMAT in text:
+                said, _, more = (explained or self._add_package_advice(text)).partition("\n")
                 failure = UserFailure(stage.spec.name, said, more)
                 return BundleFailure(attempt, failure, kind=FailureKind.PERMANENT)
             return BundleFailure(attempt, None, f"'{stage.spec.name}': {text}")
