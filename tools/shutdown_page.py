@@ -37,8 +37,8 @@ that detects each failure. The script `tools/shutdown_page.py` generates this pa
 [ADR 0039](../adr/0039-a-table-of-shutdown.md) explains the design.
 
 The table of transitions controls the states of a job (`RunningJob`), of a worker process in the server (`WorkerLink`), and of the fork server
-(`WorkerProcesses`). If the table of transitions has no row for an event, the server logs an error with a stack. In tests, the environment variable
-`BEAM_RUNNER_CHECK_SHUTDOWN` raises an exception instead. The tables of all other states are documentation only.
+(`WorkerProcesses`). If the table of transitions has no row for an event, the server logs an error with a stack. If the environment
+variable `BEAM_RUNNER_CHECK_SHUTDOWN` is set, as in tests, the server raises an exception instead of logging the error. The tables of all other states are documentation only.
 """
 _DETECTIONS = """\
 ## Detection of failures

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 from apache_beam.internal.cloudpickle import cloudpickle
-from beam_runner_data.rows.files import read_reference
+from beam_runner_data.rows.files import read_referenced_rows
 from beam_runner_runtime.channel.messages import (
     BundleReply,
     EndJob,
@@ -60,7 +60,9 @@ class SectionJob:
 def texts(folder: Path, reply: BundleReply) -> list[str]:
     """Returns all texts in angle brackets among the output elements of a section."""
     rows = (
-        row for output in reply.done.outputs for _, row in read_reference(folder, output.data.ref)
+        row
+        for output in reply.done.outputs
+        for _, row in read_referenced_rows(folder, output.data.ref)
     )
     return [text.decode() for row in rows for text in _TEXT.findall(bytes(row))]
 

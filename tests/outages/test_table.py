@@ -30,7 +30,7 @@ def row(place: str = "data", **more: Any) -> Row:
         (row("batch", result={"outcome": "FAILED"}), "FAILED", False),
     ],
 )  # fmt: skip
-def test_outage_row_is_correct_if_the_job_continued_exactly(
+def test_outage_row_is_right_only_for_the_expected_outcome(
     found: Row, outcome: str, right: bool
 ) -> None:
     assert (found.outcome, is_right(found)) == (outcome, right)

@@ -63,7 +63,7 @@ def test_failure_of_attempt_has_element_and_cause_of_its_record() -> None:
     assert (found.failure.element, found.failure.cause) == ("'x'", "lost_process")
 
 
-def test_failure_that_ended_job_has_element_and_cause_of_its_record() -> None:
+def test_error_log_has_element_and_cause_of_the_failure_that_ended_the_job() -> None:
     record = FailedBundle("s", 7, kind=FailureCause.USER_CODE, step="Count", element="'x'")
     ended = attrs.evolve(error(1, text()), record=Ending(EndingKind.BUNDLE, "no", record))
     stuck = attrs.evolve(error(2, "it is stuck"), record=Ending(EndingKind.STUCK, "it is stuck"))
@@ -73,7 +73,7 @@ def test_failure_that_ended_job_has_element_and_cause_of_its_record() -> None:
     assert (second.failure.text, second.retried) == ("it is stuck", 0)
 
 
-def test_warnings_are_counted_without_failed_attempts() -> None:
+def test_warning_count_excludes_failed_attempts_of_user_code() -> None:
     quiet = attrs.evolve(error(1, "slow"), importance=Importance.WARNING)
     last = attrs.evolve(quiet, message_id="4", text="[Count] slower", transform="Count")
     away = failed(3, FailureCause.UNAVAILABLE)

@@ -68,7 +68,9 @@ def test_preparation_without_its_artifacts_cannot_be_run(preparations, store):
     preparation = preparations.add_preparation(request(file_artifact("/f", "main.jar")), PEER)
     with pytest.raises(NotReady, match=r"'python'.*'main.jar'"):
         preparations.take_preparation(preparation.preparation_id)
-    preparations.set_staged(preparation, "owner", dict.fromkeys(preparation.needed(), ()))
+    preparations.set_staged(
+        preparation, "owner", dict.fromkeys(preparation.list_dependencies(), ())
+    )
     assert preparations.take_preparation(preparation.preparation_id) is preparation
     with pytest.raises(NotFound):
         preparations.take_preparation(preparation.preparation_id)

@@ -63,7 +63,7 @@ def test_successful_start_resets_count(tmp_path: Path) -> None:
         pass
 
 
-def test_failed_start_leaves_no_count(tmp_path: Path) -> None:
+def test_start_that_raises_an_error_leaves_no_start_count_file(tmp_path: Path) -> None:
     with pytest.raises(KeyError), count_job_start(tmp_path / "job"):
         raise KeyError
     assert not list(tmp_path.iterdir())

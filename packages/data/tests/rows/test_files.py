@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam_runner_data.rows.errors import RowsError
-from beam_runner_data.rows.files import RowFile, RowFileWriter, read_reference
+from beam_runner_data.rows.files import RowFile, RowFileWriter, read_referenced_rows
 from beam_runner_data.rows.refs import FileRows, InlineRows, RowsRef
 from beam_runner_data.rows.row import Row, RowKind
 
@@ -26,7 +26,7 @@ def written(folder: Path) -> int:
 
 
 def read(folder: Path, ref: RowsRef) -> list[tuple[RowKind, bytes]]:
-    return [(kind, bytes(memoryview(data))) for kind, data in read_reference(folder, ref)]
+    return [(kind, bytes(memoryview(data))) for kind, data in read_referenced_rows(folder, ref)]
 
 
 def plain(*rows: Row) -> list[tuple[RowKind, bytes]]:
@@ -86,7 +86,7 @@ def test_unclosed_file_cannot_be_read(tmp_path: Path) -> None:
 def test_row_data_outlives_reader_and_file(tmp_path: Path) -> None:
     """Rows are mapped, not copied. Their buffers must keep the mapping alive."""
     ref = FileRows(NAME, tuple(range(10)), checksum=written(tmp_path))
-    buffers = [data for _, data in read_reference(tmp_path, ref)]
+    buffers = [data for _, data in read_referenced_rows(tmp_path, ref)]
     (tmp_path / NAME).unlink()
     assert [bytes(memoryview(data)) for data in buffers] == [row.data for row in ROWS]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sample_buffers import buffer
 
 from beam_runner_data.rows import written
-from beam_runner_data.rows.files import read_reference
+from beam_runner_data.rows.files import read_referenced_rows
 from beam_runner_data.rows.refs import FileRows, InlineRows
 from beam_runner_data.rows.row import Row, RowKind
 from beam_runner_data.rows.written import INLINE_BYTES, RowBufferWriter
@@ -42,7 +42,7 @@ def data_of(folder: Path, outputs: tuple[Output, ...]) -> list[bytes]:
     return [
         bytes(memoryview(data))
         for output in outputs
-        for _, data in read_reference(folder, output.data.ref)
+        for _, data in read_referenced_rows(folder, output.data.ref)
     ]
 
 

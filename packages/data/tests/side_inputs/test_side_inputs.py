@@ -69,13 +69,13 @@ def test_side_input_version_changes_with_visible_data(tmp_path: Path) -> None:
 
 def test_unchanged_side_input_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[object] = []
-    real = side_data.read_reference
+    real = side_data.read_referenced_rows
 
     def counting(folder: Path, ref: object) -> object:
         reads.append(ref)
         return real(folder, ref)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(side_data, "read_reference", counting)
+    monkeypatch.setattr(side_data, "read_referenced_rows", counting)
     side_inputs = BundleSideInputs(USES, tmp_path)
     a = data(tmp_path, "1", b"a")
     for _ in range(3):

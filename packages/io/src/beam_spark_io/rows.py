@@ -29,8 +29,8 @@ class RowsOfBatches(beam.DoFn):
     """A DoFn that converts batches to rows.
 
     Args:
-        make: a function that makes a row from its values, one argument for each: a NamedTuple; None
-            for ``beam.Row``.
+        make: a function that makes a row, such as a NamedTuple class. Each value of the row is one
+            argument. With None, the rows are ``beam.Row``.
     """
 
     def __init__(self, make: Callable[..., Any] | None = None) -> None:

@@ -66,7 +66,7 @@ class StagingService(StagingServicer):
         self, session: _StagingSession, preparation: Preparation, owner: str, answers: Iterator[Any]
     ) -> Iterator[Any]:
         steps: Steps = stage_artifacts(
-            preparation.needed(),
+            preparation.list_dependencies(),
             self._store,
             owner,
             wire.FILE_TYPE,

@@ -49,7 +49,7 @@ class Preparation:
     staged: Staged = attrs.field(factory=dict, repr=False)
     owner: str = ""
 
-    def needed(self) -> tuple[ArtifactDependency, ...]:
+    def list_dependencies(self) -> tuple[ArtifactDependency, ...]:
         """Returns all dependencies of all environments, without duplicates."""
         every = self.request.dependencies.values()
         return tuple(dict.fromkeys(item for items in every for item in items))

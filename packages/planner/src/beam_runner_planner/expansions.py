@@ -113,13 +113,13 @@ def expand_scripts(
             continue
         for pcollection_id in sorted(set(step.outputs)):
             buffer = scripts.script_buffer_id(pcollection_id)
-            coders[buffer] = _script_coder_id(context, step.transform, pcollection_id)
+            coders[buffer] = _get_script_coder_id(context, step.transform, pcollection_id)
             yield buffer_source(
                 f"{step.name}/Read/{pcollection_id}", buffer.encode(), pcollection_id
             )
 
 
-def _script_coder_id(
+def _get_script_coder_id(
     context: FusionContext, transform: _protos.PTransform, pcollection_id: str
 ) -> str:
     payload = _protos.TestStreamPayload.FromString(transform.spec.payload)

@@ -18,7 +18,7 @@ from beam_runner_planner.windowing import convert_window_fn
 def incompatible_window_functions(
     flatten: _protos.PTransform, components: _protos.Components
 ) -> Iterator[str]:
-    """Yields the name of an unsupported feature for each input whose window function the output can't have."""
+    """Yields one description for each input of a Flatten whose windows have another coder than the output's."""
     (output_id,) = set(flatten.outputs.values())
     output = _windowing_strategy_of(output_id, components)
     told: set[str] = set()

@@ -69,7 +69,7 @@ def leaf_transforms(
 
 
 def is_empty(transform: _protos.PTransform) -> bool:
-    """Returns whether a transform without parts is a composite that does nothing.
+    """Returns whether a transform without subtransforms is a composite that does nothing.
 
     Such a composite returns some of its inputs, or nothing. The URN distinguishes a composite that
     returns nothing from a sink.

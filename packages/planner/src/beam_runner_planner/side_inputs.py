@@ -67,7 +67,8 @@ def _describe_side_input(
         use,
         mapping_fn=mapping_fn,
         by_window=endless and not isinstance(mapping_fn, GlobalWindows | OpaqueWindows),
-        # Other windows end, and Beam's tests expect readers to see all of their panes after that.
+        # Only the global window has early panes for readers. Every other window ends, and Beam's
+        # tests expect readers to wait for its end and to see all of its panes.
         early=early and isinstance(mapping_fn, GlobalWindows),
         latest=updated and _is_singleton(side_inputs_of(transform)[use.tag]),
         retention=components.windowing_strategies[main_strategy_id].allowed_lateness,

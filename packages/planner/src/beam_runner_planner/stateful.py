@@ -106,6 +106,9 @@ def state_and_timer_coder_ids(payload: _protos.ParDoPayload) -> Iterator[str]:
 
 
 def _state_kind(spec: _protos.StateSpec) -> type[State]:
-    """Returns the kind of a state in the Fn API's protocol; for example, the SDK stores some sets as bags or maps."""
+    """Returns the class of a state as the Fn API transfers it, which can differ from the state in user code.
+
+    For example, the SDK stores some sets as bags or maps.
+    """
     kind = _KINDS.get(spec.protocol.urn)
     return _BAGS.get(spec.WhichOneof("spec"), BagState) if kind is None else kind

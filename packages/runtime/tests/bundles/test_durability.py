@@ -13,7 +13,7 @@ import attrs
 import pytest
 from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.fetching.machine_files import MachineFileCache
-from beam_runner_data.rows.files import read_reference
+from beam_runner_data.rows.files import read_referenced_rows
 from beam_runner_data.rows.outputs import create_row_converter
 from beam_runner_data.rows.written import RowBufferWriter
 from beam_runner_data.state.segments import open_segment
@@ -89,7 +89,7 @@ def reply_of(folder: Path, name: str, state: tuple[Any, ...] = ()) -> BundleRepl
 
 def check(folder: Path, reply: BundleReply) -> None:
     for output in reply.done.outputs:
-        assert len(list(read_reference(folder, output.data.ref))) == 1
+        assert len(list(read_referenced_rows(folder, output.data.ref))) == 1
     assert reply.state is not None
     for segment in reply.state.segments:
         assert list(open_segment(folder, segment).read_entries())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from beam_runner_data.rows.errors import FileError, RowsError
-from beam_runner_data.rows.files import read_reference
+from beam_runner_data.rows.files import read_referenced_rows
 from beam_runner_data.rows.refs import FileRows, Segment
 from beam_runner_data.state.segments import open_segment
 from beam_runner_engine.scheduler.events import BundleFailed as FailedEvent
@@ -129,7 +129,7 @@ def test_failure_of_user_code_can_be_classified_differently() -> None:
 
 
 def read_rows(folder: Path) -> None:
-    list(read_reference(folder, FileRows("f", (0,), checksum=1)))
+    list(read_referenced_rows(folder, FileRows("f", (0,), checksum=1)))
 
 
 def read_state(folder: Path) -> None:

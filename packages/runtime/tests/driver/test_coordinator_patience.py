@@ -58,7 +58,7 @@ def test_bundle_of_patient_job_that_fails_temporarily_is_committed_once(
     assert time.monotonic() - began > 0.02
 
 
-def test_outage_is_no_attempt_in_job_that_ends(tmp_path: Path) -> None:
+def test_outage_in_bounded_job_uses_up_no_attempt(tmp_path: Path) -> None:
     limits = {"user_attempts": 1, "outside_attempts": 1, "outage_pauses": Pauses(10, 20)}
     rig = rig_of(tmp_path, limits=limits)
     fails_first(rig, MANY, AWAY)

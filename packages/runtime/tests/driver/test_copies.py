@@ -12,7 +12,7 @@ import attrs
 import pytest
 from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.fetching.machine_files import MachineFileCache
-from beam_runner_data.rows.files import RowFileWriter, read_reference
+from beam_runner_data.rows.files import RowFileWriter, read_referenced_rows
 from beam_runner_data.rows.refs import FileRows, Segment
 from beam_runner_data.rows.row import Row, RowKind
 from beam_runner_storage.stores.ports import StoreError
@@ -152,7 +152,8 @@ def test_rows_of_file_are_fetched_on_demand_by_each_process(tmp_path: Path) -> N
 
     def read(name: str, *rows: int) -> list[int]:
         return [
-            data[0] for _, data in read_reference(tmp_path / name, attrs.evolve(ref, rows=rows))
+            data[0]
+            for _, data in read_referenced_rows(tmp_path / name, attrs.evolve(ref, rows=rows))
         ]
 
     one.fetch_references([ref])

@@ -17,7 +17,7 @@ from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPool
 from apache_beam.transforms import trigger, userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
-from beam_runner_data.rows.files import read_reference
+from beam_runner_data.rows.files import read_referenced_rows
 from beam_runner_data.rows.shuffle_blocks import ShuffleBlockKind, read_header
 from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_planner.plan import JobPlan
@@ -293,7 +293,7 @@ def test_section_returns_outputs_and_metrics(hosts: Any, tmp_path: Path) -> None
     assert_whole(run, reply)
     outputs = [one.data for each in reply.outputs for one in each.outputs]
     assert sum(data.facts.count for data in outputs) == 40
-    assert sum(len(list(read_reference(tmp_path, data.ref))) for data in outputs) >= 1
+    assert sum(len(list(read_referenced_rows(tmp_path, data.ref))) for data in outputs) >= 1
     counted = [
         VarIntCoder().decode(info.payload)
         for info in reply.metrics

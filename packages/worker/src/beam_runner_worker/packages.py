@@ -4,7 +4,7 @@ stages them.
 | staged as | content | option |
 |---|---|---|
 | ``requirements.txt`` | a requirements file; its packages can be staged too | ``--requirements_file`` |
-| by the role of a requirements file | the same, for a transform of an expansion service | |
+| any name, with the artifact role of a requirements file | the same, for a transform of an expansion service | |
 | ``extra_packages.txt`` | the names of packages, in installation order | ``--extra_package`` |
 | ``workflow.tar.gz`` | the source distribution of the pipeline | ``--setup_file`` |
 | ``dataflow_python_sdk.tar``, ``apache_beam*.whl`` | Beam itself | ``--sdk_location`` |

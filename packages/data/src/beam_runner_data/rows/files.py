@@ -153,7 +153,7 @@ def read_directory(whole: pa.Buffer, start: int) -> npt.NDArray[np.void]:
     return np.frombuffer(whole, _ROW, rows, start)
 
 
-def read_reference(folder: Path, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
+def read_referenced_rows(folder: Path, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
     """Yields the kind and data of every row of a reference, in order; files are mapped, not copied.
 
     The caller must apply the element limits ``first`` and ``last`` of the reference.

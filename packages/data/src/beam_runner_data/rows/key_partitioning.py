@@ -24,7 +24,7 @@ from beam_runner_data.rows.columns import (
     encode_batch,
     split_by_part,
 )
-from beam_runner_data.rows.files import RowFileWriter, read_reference
+from beam_runner_data.rows.files import RowFileWriter, read_referenced_rows
 from beam_runner_data.rows.refs import FileRows
 from beam_runner_data.rows.row import Row, RowKind
 
@@ -61,7 +61,7 @@ class RowPartition:
 
     def read_batches(self) -> Iterator[pa.RecordBatch]:
         """Yields the rows, memory-mapped; may be repeated as long as the file exists."""
-        for _, data in read_reference(self.folder, self.ref):
+        for _, data in read_referenced_rows(self.folder, self.ref):
             yield decode_batch(data)
 
 

@@ -97,7 +97,7 @@ class RowBufferWriter:
             self._inline.clear()
 
     def close(self) -> tuple[Output, ...]:
-        """Finishes the file, and returns the written rows as data of the buffer."""
+        """Finishes the file of rows, and returns a record of the written rows for the scheduler."""
         if self._file is not None:
             order = self._reorder_by_shard() if self._file.at > REQUEST_BYTES else None
             self._checksum = self._file.close(order)

@@ -14,7 +14,7 @@ from beam_runner_model.value_pieces import PIECE_BYTES, ValuePieces
 
 from beam_runner_data.grouping.groups import group_batches
 from beam_runner_data.rows.columns import concatenate_values, decode_batch, get_windows
-from beam_runner_data.rows.files import read_reference
+from beam_runner_data.rows.files import read_referenced_rows
 from beam_runner_data.rows.refs import FileRows, RowsRef
 
 _ROW_OVERHEAD = 8
@@ -50,7 +50,9 @@ class InMemorySideInput:
     @classmethod
     def load_data(cls, folder: Path, data: Sequence[Data]) -> InMemorySideInput:
         """Reads some data completely into memory, and returns its content."""
-        batches = [decode_batch(row) for one in data for _, row in read_reference(folder, one.ref)]
+        batches = [
+            decode_batch(row) for one in data for _, row in read_referenced_rows(folder, one.ref)
+        ]
         if not batches:
             return cls({})
         groups = group_batches(batches)
@@ -103,7 +105,7 @@ def read_window_elements(folder: Path, data: Sequence[Data]) -> ValuePieces:
         return b"".join(
             concatenate_values(decode_batch(row).column("value"))
             for ref in pieces[number]
-            for _, row in read_reference(folder, ref)
+            for _, row in read_referenced_rows(folder, ref)
         )
 
     size = sum(one.facts.size - _ROW_OVERHEAD * one.facts.count for one in data)
@@ -113,7 +115,7 @@ def read_window_elements(folder: Path, data: Sequence[Data]) -> ValuePieces:
 def read_latest_element(folder: Path, data: Sequence[Data], window: bytes) -> bytes:
     """Returns the last element of a window; empty if the window has no elements."""
     for one in reversed(data):
-        for _, row in reversed(list(read_reference(folder, one.ref))):
+        for _, row in reversed(list(read_referenced_rows(folder, one.ref))):
             batch = decode_batch(row)
             found = _find_last_row(batch, window)
             if found is not None:

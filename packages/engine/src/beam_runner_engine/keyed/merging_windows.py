@@ -59,7 +59,7 @@ class KeyWindows:
         self.in_order: list[OpenWindow] = []
         self.retired: set[bytes] = set()
 
-    def get_index(self, window: OpenWindow) -> int:
+    def get_window_index(self, window: OpenWindow) -> int:
         """Returns the index of a window among the key's windows in order of their ends."""
         return self.in_order.index(window, bisect_left(self.ends, window.max_timestamp))
 
@@ -83,7 +83,7 @@ class KeyWindows:
         """Excludes a window from further merges, because its trigger has finished; idempotent."""
         if window.encoded not in self.retired:
             self.retired.add(window.encoded)
-            place = self.get_index(window)
+            place = self.get_window_index(window)
             del self.ends[place], self.in_order[place]
 
 

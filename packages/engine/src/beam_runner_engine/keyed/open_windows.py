@@ -7,10 +7,10 @@
 | processing time advances | yes | ready, and new elements | as for elements |
 | the window closes | no | new elements or closing behavior `EMIT_ALWAYS` | on time if held |
 
-A pane is *held* if it contains a pending element that arrived on time. A pane is late if the end of
-the window has passed and the pane is not held or follows a pane that is not early. If the end and
-the expiry pass together, the window fires once. After its trigger finishes, a window never fires
-again, and its new elements are dropped.
+A pane is *held* if it contains a pending element that arrived on time. After the end of the window,
+a pane is late in two cases: if it is not held, or if the pane before it is on time or late. If the
+end and the expiry pass together, the window fires once. After its trigger finishes, a window never
+fires again, and its new elements are dropped.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class BundleFailed:
 
 @attrs.frozen
 class AttemptsLost:
-    """Loss of all running attempts with the host, without any commit.
+    """Loss of the host and of all its running attempts; no attempt committed anything.
 
     No bundle caused the loss, so the loss doesn't count as a failure. All these bundles are
     retried.

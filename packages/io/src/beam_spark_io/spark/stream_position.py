@@ -50,7 +50,7 @@ class StreamPosition:
             return cls({name: archive.read(name) for name in archive.namelist()})
 
     def to_bytes(self) -> bytes:
-        """Returns the position as an element; equal positions have equal elements."""
+        """Returns the encoded position, which a PCollection can contain; equal positions have equal bytes."""
         written = io.BytesIO()
         with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, content in sorted(self.files.items()):

@@ -87,7 +87,10 @@ class StageFigures:
 
 @attrs.frozen
 class UserMetric:
-    """A metric of user code; `step` is an id, or a name that doesn't match a step."""
+    """A metric of user code.
+
+    `step` is the id of a step. If the metric names a step that the job doesn't have, `step` is that name.
+    """
 
     step: str
     namespace: str

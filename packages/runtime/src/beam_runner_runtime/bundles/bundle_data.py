@@ -8,7 +8,7 @@ from typing import Protocol
 
 import attrs
 import pyarrow as pa
-from beam_runner_data.rows.files import read_reference
+from beam_runner_data.rows.files import read_referenced_rows
 from beam_runner_data.rows.refs import RowsRef
 from beam_runner_data.rows.row import Row, RowKind
 from beam_runner_data.rows.written import RowBufferWriter
@@ -96,7 +96,7 @@ class FolderData:
         Raises:
             RowsError: The file is missing or damaged.
         """
-        return read_reference(self.folder, ref)
+        return read_referenced_rows(self.folder, ref)
 
     @property
     def scratch(self) -> Path:

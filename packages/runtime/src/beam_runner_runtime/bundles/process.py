@@ -286,8 +286,8 @@ class WorkerProcess:
         return SplitReply(SplitDone(request.attempt.bundle, request.attempt.attempt))
 
     def _handle_command(self, command: FromServer) -> None:
-        # Leave the loop first. Otherwise the loop would count the refused bundles as failures of
-        # the job.
+        # A process that gives up leaves its loop of bundles before it refuses bundles. Otherwise the
+        # loop would count the refused bundles as failures of the job.
         if isinstance(command, RunLoop):
             self._leaves_loop = self._giving_up.has_begun
         elif isinstance(command, LeaveLoop | AbandonBundle | ExitProcess):

@@ -32,8 +32,8 @@ class _SourceReports:
     Attributes:
         running: the bundle.
         reports: schedule of the reports.
-        wanted: seconds of CPU time that the bundle's thread had requested at the first check; None
-            if unknown.
+        wanted: seconds that the bundle's thread had run or waited for a CPU until the first check;
+            None if unknown.
         seen: elapsed seconds of the bundle at the first check.
     """
 

@@ -15,7 +15,7 @@ from apache_beam.coders.coders import BytesCoder, GlobalWindowCoder, WindowedVal
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 from beam_runner_data.fetching.file_cache import FileCache
-from beam_runner_data.rows.files import read_reference
+from beam_runner_data.rows.files import read_referenced_rows
 from beam_runner_data.rows.refs import FileRows
 from beam_runner_data.rows.row import build_element_row
 from beam_runner_data.rows.written import RowBufferWriter
@@ -86,7 +86,7 @@ def read_elements_of_inputs(files: FileCache, inputs: Sequence[Input]) -> Iterat
         RowsError: A file is missing or damaged.
     """
     files.fetch_references(ref for one in inputs if isinstance(ref := one.data.ref, FileRows))
-    for chunk in read_element_chunks(partial(read_reference, files.folder), inputs):
+    for chunk in read_element_chunks(partial(read_referenced_rows, files.folder), inputs):
         stream = create_InputStream(bytes(chunk.data))
         for number in range(chunk.count):
             element: bytes = _ELEMENT.decode_from_stream(stream, True).value

@@ -227,7 +227,7 @@ class JobCoordinator:
     def drain_job(self) -> None:
         """Drains the job: its sources end."""
         if self._loop.is_out and not self.lanes.request_loop_end():
-            # Queue the loop again if no lane runs it. The drain waits 1 s for the loop's end.
+            # The drain starts after the loop of bundles has run and ended, so queue it if no lane runs it.
             self.lanes.queue_loop()
         self._waiting.append(Drain())
 

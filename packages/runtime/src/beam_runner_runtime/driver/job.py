@@ -276,7 +276,7 @@ class RunningJob:
             for item in items:
                 self._handle_event(item)
             self._coordinator.run_round()
-            self._observing.show_wait(None)
+            self._observing.publish_wait_reason(None)
             self._enforce_cancel()
             asked = self._observing.has_recent_request
             self._condition.check_job(self._ledger, self._coordinator, asked=asked)
@@ -301,7 +301,7 @@ class RunningJob:
         """Waits while the journal is unavailable. Returns False if the job must end or stop."""
         wait = make_neighbour_wait(outage, self._coordinator.clock.now())
         self._condition.report_outage(outage)
-        self._observing.show_wait(wait)
+        self._observing.publish_wait_reason(wait)
         goes_on = self._inbox.wait_without_end_request(max(0.0, outage.next_try - time.monotonic()))
         return goes_on and self._placement.is_alive
 

@@ -116,7 +116,7 @@ class JobSnapshots:
             self._interface(),
         )
 
-    def show_wait(self, wait: Wait | None) -> None:
+    def publish_wait_reason(self, wait: Wait | None) -> None:
         """Shows a condition that blocks the job's thread, until the next snapshot. None removes the condition."""
         waits = () if wait is None else (wait,)
         if waits or self._is_kept:

@@ -1,4 +1,4 @@
-"""Orders to worker processes, with the state committed at that time."""
+"""Orders to worker processes: each order contains the state that is committed when the order is made."""
 
 from __future__ import annotations
 

@@ -102,7 +102,10 @@ def _kill_old_orphans(child: int, orphans: dict[int, float]) -> None:
 
 
 def _end_descendants_and_exit(child: int) -> NoReturn:
-    """Exits this process after all descendants, which get a grace period; doesn't wait for ``child``."""
+    """Ends all descendants of this process, and exits.
+
+    The descendants except ``child`` get a grace period to end by themselves.
+    """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     limit = time.monotonic() + LIMITS.orphan_seconds
     while _find_descendants({child}) and time.monotonic() < limit:

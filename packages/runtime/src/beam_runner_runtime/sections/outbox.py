@@ -1,5 +1,6 @@
-"""Output of one section task for the tasks of the next level: parcels by shard, and then a declaration
-of all parcels.
+"""Output of a section task (a Spark task that runs some stages) for the tasks that run the next stages.
+
+The output consists of parcels (rows for one shard), and then a declaration of all parcels.
 """
 
 from __future__ import annotations

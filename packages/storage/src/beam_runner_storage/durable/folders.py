@@ -174,8 +174,8 @@ def _check_is_server_folder(folder: Path, file_name: str, purpose: str) -> None:
     raise _build_error(
         folder,
         purpose,
-        f"the folder contains {_format_names(names)}, but isn't marked as a folder of a job"
-        " server, which would remove these files; use an empty or a new folder",
+        f"the folder contains {_format_names(names)}, and no job server created it; a job server"
+        " removes unknown files from its folder, so use an empty or a new folder",
     )
 
 
@@ -186,7 +186,11 @@ def _check_marker(folder: Path, marker: Path, purpose: str) -> None:
     except (ValueError, TypeError, KeyError):
         raise _build_error(folder, purpose, f"Can't read {MARKER} in the folder") from None
     if marked != purpose:
-        raise _build_error(folder, purpose, f"the folder is the {marked} folder of a job server")
+        raise _build_error(
+            folder,
+            purpose,
+            f"a job server already uses it as its {marked} folder; use another folder",
+        )
     if written > FORMAT:
         raise _build_error(
             folder,

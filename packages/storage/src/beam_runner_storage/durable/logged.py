@@ -200,7 +200,7 @@ def restore_database(log: TransactionLog, path: Path) -> None:
             connection.close()
     except sqlite3.Error as error:
         raise LogFailed(
-            f"the stored copy and changes of {path.name} don't match: {error}"
+            f"the stored changes can't be applied to the stored copy of database {path.name}: {error}"
         ) from error
 
 

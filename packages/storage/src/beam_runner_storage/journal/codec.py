@@ -225,7 +225,7 @@ class RecordRegistry:
 
 
 def _list_fields(cls: type) -> tuple[str, ...]:
-    """Returns the names of a class's fields in its constructor."""
+    """Returns the names of the constructor arguments of an attrs class, or nothing for other classes."""
     return tuple(field.alias for field in attrs.fields(cls)) if attrs.has(cls) else ()
 
 

@@ -76,7 +76,7 @@ class HdfsStore(FileStore):
 
         contents = self._retry_request(f"failed to read {name}", whole)
         if contents is None:
-            raise MissingFileError(f"{self._url} has no {name}")
+            raise MissingFileError(f"the store {self._url} has no file {name}")
         return contents
 
     def fetch_file_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:

@@ -168,7 +168,7 @@ class RunParDo(operations.DoOperation):
             result = out[0]
             while isinstance(result, _NOT_PLAIN):
                 result = result.value
-            self._output_pace.check_value(result)
+            self._output_pace.check_returned_value(result)
         kinds = set(map(type, out))
         if any(issubclass(kind, _NOT_PLAIN) for kind in kinds):
             if kinds == {TimestampedValue} and len(like.windows) == 1:

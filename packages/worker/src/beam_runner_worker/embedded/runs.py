@@ -66,7 +66,7 @@ class RunLengthController:
         self._one_by_one = _ONE_BY_ONE
         self._last: Any = None
 
-    def check_value(self, value: Any) -> None:
+    def check_returned_value(self, value: Any) -> None:
         """Checks a single value. If the value must not wait for others, all later values pass one by one."""
         if _is_repeated_mutable(self._last, value) or self._goes_alone(value):
             self._one_by_one = sys.maxsize
@@ -169,7 +169,7 @@ class RunCollector:
         self._alone = self._alone + 1 if len(values) == 1 else 0
         self._last_micros = like.timestamp_micros
         if len(values) == 1:
-            self._pace.check_value(values[0])
+            self._pace.check_returned_value(values[0])
             self._one(like)
         else:
             self._target.process_run(like, values)

@@ -269,8 +269,9 @@ def _is_irrelevant(entry: beam_fn_api_pb2.LogEntry) -> bool:
 
 
 def _is_echoed_message(entry: beam_fn_api_pb2.LogEntry) -> bool:
-    """Returns True if an entry is the printed copy of a job message, from a Go program that hosts its
-    own SDK harness.
+    """Returns True if a log entry repeats a job message that the client's program printed.
+
+    This happens with Go programs that host the SDK harness.
 
     With LOOPBACK, the SDK harness runs in the client's program and sends the program's whole log,
     including messages from this server. If the server passed such a message on, the program would
