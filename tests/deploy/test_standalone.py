@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from machines import Layout, Network, network, reason_not_to
 from server_commands import DEPLOY
+from spark_machines import QUICK_JAVA
 from waiting import wait_until
 
 PAGE = DEPLOY / "standalone" / "README.md"
@@ -22,14 +23,14 @@ python3 -c 'import pathlib, sys; pathlib.Path("words.py").write_text(sys.argv[1]
 eval "exec $MASTER" > master.txt 2>&1 &
 eval "exec $SERVER" > server.txt 2>&1 &
 until python3 -c 'import urllib.request; urllib.request.urlopen("http://localhost:8074/readyz")' 2> /dev/null
-do sleep 0.5
+do sleep 3
 done
 touch ready
 eval "$CLIENT" > client.txt 2>&1 || true
 touch done
 exec sleep infinity
 """
-_SECONDS = 200.0
+_SECONDS = 280.0
 
 
 def read_blocks() -> dict[str, str]:
@@ -57,7 +58,7 @@ def make_environment(layout: Layout) -> Mapping[str, str]:
     """Returns variables for programs that can write only to the disk of their machine."""
     return {
         "PYTHONPATH": ":".join(one for one in sys.path if one.endswith("/src")),
-        "JDK_JAVA_OPTIONS": f"-XX:+UseSerialGC -Djava.io.tmpdir={layout.private}/tmp",
+        "JDK_JAVA_OPTIONS": f"{QUICK_JAVA} -Djava.io.tmpdir={layout.private}/tmp",
         "SPARK_LOCAL_DIRS": f"{layout.private}/tmp",
     }
 
