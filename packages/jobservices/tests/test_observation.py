@@ -47,7 +47,7 @@ class Observed(FakeJob):
     def execution(self) -> Execution:
         return EXECUTION
 
-    def series(self) -> tuple[StageSeries, ...]:
+    def get_stage_series(self) -> tuple[StageSeries, ...]:
         return (SERIES,)
 
     def stacks(self) -> tuple[ThreadStack, ...]:
@@ -61,7 +61,7 @@ def test_observation_arrives_as_reported(
     job_id = client.submit(pipeline)
     assert client.execution(job_id) == EXECUTION
     assert client.stacks(job_id) == (STACK,)
-    assert client.series(job_id) == (SERIES,)
+    assert client.get_stage_series(job_id) == (SERIES,)
     executor.job(job_id).reporter.state(JobState.CANCELLING)
     executor.job(job_id).reporter.state(JobState.CANCELLED)
     with pytest.raises(JobApiError, match="isn't running") as ended:
@@ -73,7 +73,7 @@ def test_runner_without_observations_returns_unimplemented(
     client: JobClient, pipeline: bytes
 ) -> None:
     job_id = client.submit(pipeline)
-    for ask in (client.execution, client.stacks, client.series):
+    for ask in (client.execution, client.stacks, client.get_stage_series):
         with pytest.raises(JobApiError) as refused:
             ask(job_id)
         assert refused.value.code == "UNIMPLEMENTED"

@@ -344,7 +344,7 @@ class Observed(FakeJob):
     def execution(self):
         return Execution()
 
-    def series(self):
+    def get_stage_series(self):
         return (StageSeries("s", self.points),)
 
     def stacks(self):
@@ -360,12 +360,12 @@ def test_series_continue_after_restarts_and_stay_for_finished_jobs(servers, pipe
     client = servers.start()
     resumed = servers.resumed(job_id)
     resumed.points = ((700.0, 70, 0, 1, 70),)
-    assert eventually(lambda: client.series(job_id)[0].points[-1][0] == 700.0)
-    (found,) = client.series(job_id)
+    assert eventually(lambda: client.get_stage_series(job_id)[0].points[-1][0] == 700.0)
+    (found,) = client.get_stage_series(job_id)
     assert [point[0] for point in found.points] == [*(60.0 * n for n in range(10)), 700.0]
     resumed.reporter.state(JobState.DONE)
-    assert client.series(job_id) == (found,)
-    assert servers.start().series(job_id) == (found,)
+    assert client.get_stage_series(job_id) == (found,)
+    assert servers.start().get_stage_series(job_id) == (found,)
 
 
 def test_log_lines_keep_their_workers_after_restart(servers: Servers, pipeline: bytes) -> None:

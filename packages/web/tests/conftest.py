@@ -207,7 +207,7 @@ class Observed(Job):
     def execution(self) -> Execution:
         return self.runs
 
-    def series(self) -> tuple[StageSeries, ...]:
+    def get_stage_series(self) -> tuple[StageSeries, ...]:
         return self.past
 
     def stacks(self) -> tuple[ThreadStack, ...]:

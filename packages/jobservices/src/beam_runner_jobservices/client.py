@@ -185,7 +185,7 @@ class JobClient:
             Execution, self._call_observation_service("GetExecution", {"job_id": job_id})
         )
 
-    def series(self, job_id: str) -> tuple[StageSeries, ...]:
+    def get_stage_series(self, job_id: str) -> tuple[StageSeries, ...]:
         """Returns the history of a job's stages over the last hour.
 
         Raises UNIMPLEMENTED and FAILED_PRECONDITION in the same cases as `execution`.

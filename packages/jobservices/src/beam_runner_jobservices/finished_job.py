@@ -57,7 +57,7 @@ class FinishedJob:
         """Raises `NotReady`, because a finished job can't be observed."""
         raise NotReady("the job isn't running")
 
-    def series(self) -> tuple[StageSeries, ...]:
+    def get_stage_series(self) -> tuple[StageSeries, ...]:
         """Returns the history of the job's stages in its last hour."""
         return self._read_archive().series
 

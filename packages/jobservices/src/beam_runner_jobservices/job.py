@@ -197,18 +197,18 @@ class Job:
             self.spec.user,
         )
 
-    def series(self) -> tuple[StageSeries, ...]:
+    def get_stage_series(self) -> tuple[StageSeries, ...]:
         """Returns the history of the job's stages over the last hour, including the time under an
         earlier server.
 
         Raises the errors of `observer`.
         """
-        return join_series(self._series, self.observer.series())
+        return join_series(self._series, self.observer.get_stage_series())
 
     def record_series(self) -> None:
         """Records the history of the job's stages, if the runner reports it."""
         try:
-            series = thin_series(self.series())
+            series = thin_series(self.get_stage_series())
         except (JobRejected, NotReady):
             return
         if not self._suspended:
@@ -308,7 +308,11 @@ class Job:
             return None
         try:
             metrics = handle.metrics()
-            series = thin_series(self.series()) if isinstance(handle, JobObserver) else self._series
+            series = (
+                thin_series(self.get_stage_series())
+                if isinstance(handle, JobObserver)
+                else self._series
+            )
         except BaseException:
             _LOGGER.exception("job %s: the executor failed to return metrics", self.spec.job_id)
         else:

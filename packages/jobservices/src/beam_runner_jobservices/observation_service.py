@@ -78,7 +78,7 @@ class ObservationService:
 
     @answer_errors
     def GetSeries(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        return {"series": self._find_job(request).series()}
+        return {"series": self._find_job(request).get_stage_series()}
 
     @answer_errors
     def GetStacks(self, request: bytes, context: grpc.ServicerContext) -> Any:

@@ -55,7 +55,7 @@ class JobObserver(Protocol):
     def execution(self) -> Execution:
         """Returns the running bundles, failed bundles and waits of the job. Should take milliseconds."""
 
-    def series(self) -> tuple[StageSeries, ...]:
+    def get_stage_series(self) -> tuple[StageSeries, ...]:
         """Returns the history of the job's stages over the last hour. Should take milliseconds."""
 
     def stacks(self) -> tuple[ThreadStack, ...]:

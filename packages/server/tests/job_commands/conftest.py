@@ -74,7 +74,7 @@ class FakeJob:
     def execution(self) -> Execution:
         return self.doing
 
-    def series(self) -> tuple[StageSeries, ...]:
+    def get_stage_series(self) -> tuple[StageSeries, ...]:
         return ()
 
     def stacks(self) -> tuple[ThreadStack, ...]:

@@ -168,7 +168,7 @@ class RunningJob:
         """Returns the current activity of the job."""
         return self._observing.latest_execution()
 
-    def series(self) -> tuple[StageSeries, ...]:
+    def get_stage_series(self) -> tuple[StageSeries, ...]:
         """Returns the recorded history of the job's stages."""
         return self._condition.history.make_series()
 

@@ -252,7 +252,9 @@ class JobFollower:
         """Returns the history before the page was opened. Requests it once: the watch samples later data itself."""
         if self._before is None:
             found = (
-                self._call_optional("series", lambda: self._client.series(self._job_id), *_NOT_NOW)
+                self._call_optional(
+                    "series", lambda: self._client.get_stage_series(self._job_id), *_NOT_NOW
+                )
                 or ()
             )
             began = self._samples[0].time
