@@ -12,8 +12,7 @@ from beam_runner_engine.keyed.cells import CellDelta, CellId
 
 @attrs.frozen
 class KeyedCommit:
-    """Changes of a bundle to a key shard: cells, the shard's summary, and the count of dropped
-    elements.
+    """Changes that a bundle makes to the stored state of its keys, with the new summary for the scheduler.
 
     Attributes:
         deltas: the changed cells. The host must store them atomically with the outputs of the

@@ -1,4 +1,4 @@
-"""User state of a stateful DoFn: cells and timers of the current shard, which a harness reads and writes."""
+"""State and timers of a stateful DoFn for the keys of one bundle, which the SDK reads and writes."""
 
 from __future__ import annotations
 

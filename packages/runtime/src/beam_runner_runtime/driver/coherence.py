@@ -1,4 +1,7 @@
-"""Consistency check of the open bundles between the ledger, the lanes with their waiting bundles, and the sections."""
+"""Check that a job's parts agree on the open bundles.
+
+The parts are the ledger, the lanes with their waiting bundles, and the sections.
+"""
 
 from __future__ import annotations
 

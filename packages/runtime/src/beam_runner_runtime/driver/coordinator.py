@@ -281,7 +281,7 @@ class JobCoordinator:
 
     @property
     def is_settled(self) -> bool:
-        """Whether each open bundle is in a lane or a section: no loop is active, no event waits."""
+        """Whether the job has no active loop and no waiting event, so each open bundle is in a lane or section."""
         return not (self._loop.is_out or self._waiting or self._suspended)
 
     def take_loop_back(self, reason: str) -> None:

@@ -73,9 +73,7 @@ Item = (
 
 
 def is_loss_event(item: Item) -> bool:
-    """Returns whether an item reports the loss of a process, a lane or a section that the placement
-    should keep alive.
-    """
+    """Returns whether an item reports the unexpected end of a process, or of the Spark job that runs bundles."""
     if isinstance(item, SectionEnded):
         return isinstance(item.end, BundleFailure) and item.end.failure is None
     return isinstance(item, ProcessLost) or (isinstance(item, LaneEnded) and item.error != "")

@@ -162,7 +162,7 @@ class JobLedger:
         return pickle.dumps(self._scheduler)
 
     def list_all_segments(self) -> dict[tuple[str, int], tuple[Segment, ...]]:
-        """Returns the state segments of all key shards with state, by stage and shard."""
+        """Returns the files of all stored keyed state (state segments), by stage and key shard."""
         return dict(self._segments)
 
     def get_open_bundle(self, attempt: Attempt) -> Bundle:

@@ -1,4 +1,4 @@
-"""The result of an attempt at a section, and the progress of its tasks, as the placement reports them."""
+"""Reports about a running section: the progress of its tasks, and the result of the attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One task of a section: runs the stages of one level on the data of one shard."""
+"""One Spark task of a section, which runs some of the section's stages on the data of one shard."""
 
 from __future__ import annotations
 
