@@ -114,7 +114,7 @@ def serving(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
         channel = FakeChannel(JobWork(plan, 4, StoreSpec(str(folder), durable)))
         environment = FakeEnvironment(harness)
         monkeypatch.setattr(process_module, "ChannelClient", lambda *_: channel)
-        monkeypatch.setattr(stages_module, "EmbeddedHarness", lambda *_: environment)
+        monkeypatch.setattr(stages_module, "EmbeddedHarness", lambda *_, **__: environment)
         process = WorkerProcess(Endpoint("host:1", "token"), "job-1")
         thread = threading.Thread(target=process.serve_lane, args=(5,), daemon=True)
         thread.start()

@@ -153,4 +153,4 @@ def test_valid_job_options_and_other_options_are_accepted() -> None:
     wishes("--beam_spark_bulk=always", "--beam_spark_key_shards=4", "--mine=1")
     options = PipelineOptions([])
     options.view_as(BeamSparkOptions).beam_spark_key_shards = 4
-    requested_server(options)
+    assert requested_server(options) is not None
