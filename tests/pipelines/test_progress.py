@@ -16,10 +16,13 @@ from waiting import wait_until
 
 SECONDS = 120.0
 PROGRAM = """\
-import sys, time
+import signal, sys, time
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from beam_spark_executor import BeamSparkRunner
+
+# A shell can start its background processes with SIGINT ignored, and tests inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def sleep(seconds):
     time.sleep(seconds)

@@ -36,7 +36,7 @@ def test_folder_of_another_user_is_refused_and_unchanged(tmp_path, which, others
     before = everything(folder)
     given = {"artifacts_dir": tmp_path / "artifacts", which: folder}
     with pytest.raises(
-        RunnerError, match=r"Can't use .*mine as .*isn't marked as a folder of a job server"
+        RunnerError, match=r"Can't use .*mine as .*no job server created it"
     ):
         JobServer(FakeExecutor(), port=0, **given)
     assert everything(folder) == before
@@ -69,7 +69,7 @@ def test_separate_empty_disk_counts_as_empty_folder(tmp_path):
 
 def test_folder_serves_one_purpose(tmp_path):
     lock_folder(tmp_path, "lock", STATE).close()
-    with pytest.raises(RunnerError, match="the folder is the state folder of a job server"):
+    with pytest.raises(RunnerError, match="a job server already uses it as its state folder"):
         lock_folder(tmp_path, "lock", ARTIFACTS)
 
 
@@ -99,7 +99,7 @@ def test_folder_that_resembles_server_folder_is_refused(tmp_path, name):
     (tmp_path / "lock").touch()
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("years of work")
-    with pytest.raises(RunnerError, match="isn't marked"):
+    with pytest.raises(RunnerError, match="no job server created it"):
         lock_folder(tmp_path, "lock", ARTIFACTS)
 
 

@@ -112,7 +112,7 @@ def test_inconsistent_log_is_refused(log, tmp_path, transactions):
     connection.start_log(log, tmp_path / "1.sqlite")
     connection.close()
     log.transactions, log.durable = transactions, len(transactions)
-    with pytest.raises(LogFailed, match="don't match"):
+    with pytest.raises(LogFailed, match="can't be applied to the stored copy"):
         open_database(tmp_path / "2.sqlite", SCHEMA, durable=False, log=log)
 
 

@@ -104,14 +104,14 @@ def test_error_while_resuming_job_does_not_affect_other_jobs(tmp_path, pipeline,
     for job_id in jobs:
         servers.executor.job(job_id).reporter.state(JobState.RUNNING)
     errors = [SystemExit(0), MemoryError()]
-    missing = registry.JobRegistry._find_missing_artifact
+    missing = registry.find_missing_artifact
 
-    def broken(self, spec):
+    def broken(spec, store):
         if errors:
             raise errors.pop()
-        return missing(self, spec)
+        return missing(spec, store)
 
-    monkeypatch.setattr(registry.JobRegistry, "_find_missing_artifact", broken)
+    monkeypatch.setattr(registry, "find_missing_artifact", broken)
     monkeypatch.setattr(threads, "_AGAIN_SECONDS", 0.01)
     client = servers.start()
     for job_id in jobs:
