@@ -49,8 +49,8 @@ def pieces(source):
     while True:
         yield bytes(1 << 20)
         print("written", flush=True)
-hdfs._pieces = pieces
-StoreSpec(sys.argv[1]).open().put("file", Path("any"))
+hdfs._read_pieces = pieces
+StoreSpec(sys.argv[1]).open_store().put_file("file", Path("any"))
 """
 
 

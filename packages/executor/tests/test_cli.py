@@ -104,7 +104,9 @@ def test_address_reachable_by_others_prints_one_sentence(
     done = run_briefly(folder, *PLAIN, "--job-host", "0.0.0.0", *flags)
     assert done.returncode == 1
     assert done.stderr.startswith("beam-spark-jobserver: Can't listen at 0.0.0.0: other machines")
-    assert done.stderr.endswith(": set --allow-remote, and --token-file or --tls-client-ca\n")
+    assert done.stderr.endswith(
+        ": set --allow-remote, and --token-file, --users-file or --tls-client-ca\n"
+    )
     assert len(done.stderr.splitlines()) == 1
 
 

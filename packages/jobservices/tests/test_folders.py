@@ -35,9 +35,7 @@ def test_folder_of_another_user_is_refused_and_unchanged(tmp_path, which, others
     (folder / "other").write_text("more")
     before = everything(folder)
     given = {"artifacts_dir": tmp_path / "artifacts", which: folder}
-    with pytest.raises(
-        RunnerError, match=r"Can't use .*mine as .*no job server created it"
-    ):
+    with pytest.raises(RunnerError, match=r"Can't use .*mine as .*no job server created it"):
         JobServer(FakeExecutor(), port=0, **given)
     assert everything(folder) == before
 

@@ -278,9 +278,14 @@ def test_interrupted_wait_shows_fate_of_job(
     ours = result(server, job_id, display=LineDisplay(stream))
     ours.wait_until_finish(100)
     assert ours._observer is not None
+    # A shell can start its background processes with SIGINT ignored, and tests inherit that.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     monkeypatch.setattr(ours._observer, "join", lambda seconds: signal.raise_signal(signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt):
-        ours.wait_until_finish()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ours.wait_until_finish()
+    finally:
+        signal.signal(signal.SIGINT, handler)
     assert stream.getvalue() == "it goes on\n"
 
 

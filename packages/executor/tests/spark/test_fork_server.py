@@ -45,7 +45,7 @@ def run_daemon():
     if sys.argv[1] == "stays":
         time.sleep(600)
 
-fork_server.stand_for_daemon(prepare, run_daemon)
+fork_server.run_daemon_in_fork(prepare, run_daemon)
 """
 
 
@@ -118,7 +118,7 @@ for number, line in enumerate(sys.stdin):
 
 @pytest.mark.timeout(120)
 def test_daemons_of_job_server_are_forked_from_its_own_fork_server(tmp_path: Path) -> None:
-    daemon = f"{TELLING_DAEMON}\nfork_server.stand_for_daemon(lambda: None, run_daemon)"
+    daemon = f"{TELLING_DAEMON}\nfork_server.run_daemon_in_fork(lambda: None, run_daemon)"
     with subprocess.Popen(
         [sys.executable, "-c", JOB_SERVER, daemon],
         stdin=subprocess.PIPE,
@@ -173,9 +173,9 @@ def hand_over(name):
     os.kill(os.getpid(), signal.SIGTERM)
     return daemon.pid
 
-fork_server._hand_over = hand_over
-fork_server._make_server = fork_server.reaper.redirect_to_null = lambda *_: None
-fork_server.stand_for_daemon(lambda: None, lambda: None)
+fork_server._request_fork = hand_over
+fork_server._create_fork_server = fork_server.reaper.redirect_to_null = lambda *_: None
+fork_server.run_daemon_in_fork(lambda: None, lambda: None)
 print(daemon.wait())
 """
 

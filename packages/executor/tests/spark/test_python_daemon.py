@@ -148,7 +148,7 @@ outfile.write(b"what is left")
 try:
     outfile.flush()
 except BrokenPipeError:
-    python_daemon._send_nowhere(outfile)
+    python_daemon._discard_output(outfile)
 outfile.flush()
 """
     done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
@@ -217,7 +217,7 @@ if os.fork() == 0:
     time.sleep(3)  # longer than the daemon looks every, and than it stays alone
     print("the worker ends", flush=True)
     os._exit(0)
-python_daemon._end_when_idle()
+python_daemon._exit_when_idle()
 time.sleep(60)
 """
     done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)

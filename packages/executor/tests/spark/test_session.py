@@ -39,7 +39,7 @@ if __name__ == "__main__":
     logging.basicConfig(level="WARNING")
     spark = start_spark(SparkSettings(conf={"spark.master": "local[1,4]", **conf}))
     pools = WorkerPools(spark.context)
-    slot = pools.acquire()
+    slot = pools.acquire_slot()
     for _ in range(2):
         rows = spark.session.range(0, 1, 1, 1)
         table = pools.map_in_arrow(rows, task, "main STRING", slot).toArrow()
