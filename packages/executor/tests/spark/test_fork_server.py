@@ -104,8 +104,8 @@ JOB_SERVER = (
 import subprocess
 from beam_runner_runtime.processes.zygote import Zygote
 
-listener = fork_server.listen()
-Zygote(lambda: fork_server.serve(listener, lambda: None, run_daemon))
+listener = fork_server.open_job_server_socket()
+Zygote(lambda: fork_server.serve_fork_requests(listener, lambda: None, run_daemon))
 listener.close()
 for number, line in enumerate(sys.stdin):
     mark = f"{os.getpid()}.mark" if line == "ours\\n" else "1.mark"
