@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from atomic_moto import make_creation_atomic
 from moto.server import ThreadedMotoServer
 
 BUCKET = "bucket"
@@ -19,6 +20,7 @@ S3 = {
 @contextmanager
 def moto_server() -> Iterator[str]:
     """Address of the server."""
+    make_creation_atomic()
     server = ThreadedMotoServer("127.0.0.1", 0)
     server.start()
     host, port = server.get_host_and_port()

@@ -136,7 +136,8 @@ class Store(_HttpNeighbour):
 
     def __init__(self) -> None:
         port = find_free_ports(1)[0]
-        command = [sys.executable, "-P", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+        program = _HERE.parent / "support" / "atomic_moto.py"
+        command = [sys.executable, "-P", str(program), "-H", "127.0.0.1", "-p", str(port)]
         quiet = subprocess.DEVNULL
         process = subprocess.Popen(command, stdout=quiet, stderr=quiet, text=True)
         super().__init__(process, port)
