@@ -129,7 +129,7 @@ class JobServer:
         self.port = bind_port(self._server, host, port, guard)
         """The port on which the server listens."""
         self.address = f"{advertised_host or _choose_advertised_host(host)}:{self.port}"
-        """The `host:port` that the server advertises to clients."""
+        """The ``host:port`` that the server advertises to clients."""
         try:
             self.door = self._open_local_access(guard, socket_path)
             """The local access for a program of the server's owner. With TLS, it exists only with `socket_path`."""
