@@ -9,7 +9,14 @@ from typing import Any
 project = "Beam runner for Spark"
 root_doc = "docs/site/index"
 # The source is the complete repository, because documents link to each other as files.
-include_patterns = ["*.md", "docs/**", "packages/*/*.md", "examples/**.md", "tests/**.md", "deploy/**.md"]
+include_patterns = [
+    "*.md",
+    "docs/**",
+    "packages/*/*.md",
+    "examples/**.md",
+    "tests/**.md",
+    "deploy/**.md",
+]
 exclude_patterns = ["packages/*/CHANGELOG.md"]
 extensions = ["myst_parser", "sphinxcontrib.mermaid", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
