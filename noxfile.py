@@ -143,7 +143,7 @@ def lint(session: nox.Session) -> None:
     session.install(*dependency_group("lint"))
     session.run("python", "-m", "tools.siblings", env={"PYTHONPATH": ""})
     session.run("python", "tools/check_sizes.py")
-    session.run("python", "tools/check_tests.py")
+    session.run("python", "-m", "tools.check_tests")
     session.run("python", "tools/check_class_names.py")
     session.run("python", "tools/check_words.py")
     session.run("ruff", "check", "--no-cache", ".")

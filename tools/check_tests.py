@@ -1,4 +1,4 @@
-"""Refuses tests without checks: ``python tools/check_tests.py [folder]``.
+"""Refuses tests without checks: ``python -m tools.check_tests [folder]``.
 
 A test has a check if it asserts, expects an exception, counts warnings, or calls a function that
 does. Such a function is a helper of the tests, found by its name, or an assertion function of Beam
@@ -8,12 +8,12 @@ or Python.
 from __future__ import annotations
 
 import ast
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-SKIPPED_FOLDERS = {"build", "dist", "__pycache__"}
+from tools.check_sizes import find_python_files
+
 # Functions of pytest, Beam, unittest and Hypothesis that fail if a check fails.
 ASSERTIONS = frozenset(
     {
@@ -31,13 +31,9 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def find_test_files(root: Path) -> Iterator[Path]:
     """Yields every Python file below a folder called ``tests``, or ``testing``, which contains helpers."""
-    for folder, subfolders, files in os.walk(root):
-        # Don't enter hidden folders: another session can build its environment in them.
-        subfolders[:] = sorted(
-            name for name in subfolders if name[0] != "." and name not in SKIPPED_FOLDERS
-        )
-        if {"tests", "testing"} & set(Path(folder).relative_to(root).parts):
-            yield from (Path(folder, name) for name in sorted(files) if name.endswith(".py"))
+    for path in find_python_files(root):
+        if {"tests", "testing"} & set(path.relative_to(root).parts[:-1]):
+            yield path
 
 
 def find_functions(tree: ast.AST) -> Iterator[Function]:
