@@ -67,6 +67,42 @@ class Neighbour(Protocol):
         return
 
 
+class OutageProxy:
+    """Proxy in front of an HTTP server of this machine, which a test can make unavailable.
+
+    Args:
+        port: port of the server.
+
+    Attributes:
+        url: address of the proxy.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(_HERE / "proxy.py"), str(port)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.url = f"http://127.0.0.1:{self._read_line()}"
+
+    def set_mode(self, mode: str) -> None:
+        """Sets the mode, see `proxy`."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{mode}\n")
+        self._process.stdin.flush()
+        assert self._read_line() == "ok"
+
+    def close(self) -> None:
+        """Ends the proxy."""
+        self._process.kill()
+        self._process.wait()
+
+    def _read_line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
 class _HttpNeighbour(Neighbour):
     """A program that speaks HTTP, behind a proxy.
 
@@ -85,28 +121,23 @@ class _HttpNeighbour(Neighbour):
         self._process = process
         self.direct = f"http://127.0.0.1:{port}"
         wait_until(self._answers, _START_SECONDS, f"{self.name} answers")
-        self._proxy = subprocess.Popen(
-            [sys.executable, "-P", str(_HERE / "proxy.py"), str(port)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.url = f"http://127.0.0.1:{self._line()}"
+        self._proxy = OutageProxy(port)
+        self.url = self._proxy.url
 
     def leave(self, kind: str) -> None:
         if kind == _STALL:
             self._process.send_signal(signal.SIGSTOP)
         else:
-            self._set_mode(kind)
+            self._proxy.set_mode(kind)
 
     def come_back(self) -> None:
         self._process.send_signal(signal.SIGCONT)
-        self._set_mode("pass")
+        self._proxy.set_mode("pass")
 
     def close(self) -> None:
-        for process in (self._proxy, self._process):
-            process.kill()
-            process.wait()
+        self._proxy.close()
+        self._process.kill()
+        self._process.wait()
 
     def _answers(self) -> bool:
         try:
@@ -116,16 +147,6 @@ class _HttpNeighbour(Neighbour):
         except OSError:
             return False
         return True
-
-    def _set_mode(self, mode: str) -> None:
-        assert self._proxy.stdin is not None
-        self._proxy.stdin.write(f"{mode}\n")
-        self._proxy.stdin.flush()
-        assert self._line() == "ok"
-
-    def _line(self) -> str:
-        assert self._proxy.stdout is not None
-        return self._proxy.stdout.readline().strip()
 
 
 class Store(_HttpNeighbour):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -12,12 +10,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import neighbours
 from beam_runner_jobservices.channels import Credentials
 from beam_runner_jobservices.relay import Relay
 from free_ports import find_free_ports
 from job_server import JobServerProcess
-from neighbours import BUCKET, Store
+from neighbours import BUCKET, OutageProxy, Store
 
 FENCED = 1
 """Exit code of a server whose state another server has taken over."""
@@ -25,42 +22,11 @@ _EXIT_SECONDS = 120.0
 _START_SECONDS = 300.0
 
 
-class StoreLink:
-    """Connection of one server to the store, which a test can interrupt."""
-
-    def __init__(self, store: Store) -> None:
-        script = Path(neighbours.__file__).with_name("proxy.py")
-        port = store.direct.rpartition(":")[2]
-        self._proxy = subprocess.Popen(
-            [sys.executable, "-P", str(script), port],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.url = f"http://127.0.0.1:{self._read_line()}"
-
-    def set_mode(self, mode: str) -> None:
-        """Sets the proxy's mode, see `proxy`."""
-        assert self._proxy.stdin is not None
-        self._proxy.stdin.write(f"{mode}\n")
-        self._proxy.stdin.flush()
-        assert self._read_line() == "ok"
-
-    def close(self) -> None:
-        """Ends the proxy."""
-        self._proxy.kill()
-        self._proxy.wait()
-
-    def _read_line(self) -> str:
-        assert self._proxy.stdout is not None
-        return self._proxy.stdout.readline().strip()
-
-
 class _Member:
     """One server of the pair, with its link to the store."""
 
     def __init__(self, store: Store, temporary: Path, flags: tuple[str, ...]) -> None:
-        self.link = StoreLink(store)
+        self.link = OutageProxy(int(store.direct.rpartition(":")[2]))
         self.server = JobServerProcess(
             temporary,
             *flags,
