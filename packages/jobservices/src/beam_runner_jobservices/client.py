@@ -354,3 +354,17 @@ def _answer_staging_request(
         yield ContentChunk(b"", True)
     else:
         raise JobServicesError(f"this client can't send the artifact {item}")
+
+
+def read_times_by_job(client: JobClient) -> dict[str, JobTimes]:
+    """Returns the times of the jobs of a server by job id; none if the server doesn't report times.
+
+    Raises:
+        JobApiError: the server doesn't answer.
+    """
+    try:
+        return {one.job_id: one for one in client.job_times()}
+    except JobApiError as error:
+        if error.code != "UNIMPLEMENTED":
+            raise
+        return {}

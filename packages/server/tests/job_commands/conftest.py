@@ -17,6 +17,7 @@ from beam_runner_model.failures import FailedBundle
 from beam_runner_model.jobs import JobMetrics, JobSpec, JobState, MetricCell
 from beam_runner_model.observation import Execution, StageSeries, ThreadStack
 from beam_runner_model.stories import BundleStory, StoryStatus, StoryStep
+from beam_runner_model.varints import encode_varint
 from beam_runner_model.waits import Wait, WaitKind
 
 from beam_runner_server import cli
@@ -29,27 +30,23 @@ END = 9_223_371_950_454_775
 """The end of the global window in ms."""
 
 
-def varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*found, value))
-
-
 def stage_cells(stage: str, name: str, watermark: int, committed: int) -> tuple[MetricCell, ...]:
     labels = {"STAGE": stage, "PTRANSFORM": name}
     names = name.split(" + ")
-    texts = b"".join(varint(len(one)) + one.encode() for one in names)
+    texts = b"".join(encode_varint(len(one)) + one.encode() for one in names)
 
     def cell(urn: str, kind: str, payload: bytes) -> MetricCell:
         return MetricCell(f"beam_spark:stage:{urn}:v1", f"beam:metrics:{kind}:v1", payload, labels)
 
     return (
-        cell("output_watermark", "latest_int64", varint(1) + varint(watermark)),
-        cell("open_bundles", "latest_int64", varint(1) + varint(0 if watermark == END else 2)),
+        cell("output_watermark", "latest_int64", encode_varint(1) + encode_varint(watermark)),
+        cell(
+            "open_bundles",
+            "latest_int64",
+            encode_varint(1) + encode_varint(0 if watermark == END else 2),
+        ),
         cell("transforms", "set_string", struct.pack(">i", len(names)) + texts),
-        cell("bundles_committed", "sum_int64", varint(committed)),
+        cell("bundles_committed", "sum_int64", encode_varint(committed)),
     )
 
 
@@ -87,7 +84,11 @@ class FakeServer:
     def __init__(self, folder: Path, guard: AccessGuard | None = None) -> None:
         self._jobs: dict[str, FakeJob] = {}
         self._server = JobServer(
-            self._start, artifacts_dir=folder / "a", port=0, tell_story=self._tell, guard=guard
+            self._start,
+            artifacts_dir=folder / "a",
+            port=0,
+            tell_story=self._find_story,
+            guard=guard,
         )
         self.address = self._server.address
         self._server.start()
@@ -97,7 +98,7 @@ class FakeServer:
         reporter.state(JobState.RUNNING)
         return job
 
-    def _tell(self, job_id: str, bundle: int) -> BundleStory:
+    def _find_story(self, job_id: str, bundle: int) -> BundleStory:
         return STORY if bundle == 7 else BundleStory(bundle, StoryStatus.UNKNOWN, next_bundle=8)
 
     def submit(self, name: str, token: str = "") -> FakeJob:

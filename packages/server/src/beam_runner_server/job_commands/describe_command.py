@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -13,7 +13,6 @@ from beam_runner_server.job_commands.connecting import Command, print_json, prin
 from beam_runner_server.job_commands.jobs_command import (
     describe_times,
     run_seconds,
-    times_of_jobs,
 )
 from beam_runner_server.job_commands.naming import add_job_argument, find_job
 
@@ -21,9 +20,10 @@ if TYPE_CHECKING:
     from beam_runner_jobservices.client import JobClient
     from beam_runner_jobservices.figures.step_metrics import JobFigures, StageFigures
     from beam_runner_jobservices.figures.step_tree import StepTree
-    from beam_runner_model.jobs import JobInfo, JobMetrics
+    from beam_runner_model.jobs import JobInfo
     from beam_runner_model.observation import Execution, JobTimes
 
+_Answer = TypeVar("_Answer")
 _NOT_REPORTED = ("UNIMPLEMENTED", "FAILED_PRECONDITION", "NOT_FOUND")
 """The codes with which a server answers if a job doesn't run, or if the server has no such call."""
 
@@ -53,39 +53,31 @@ def _act(client: JobClient, found: argparse.Namespace) -> int:
 
 
 def _describe(client: JobClient, job: JobInfo) -> _Description:
+    from beam_runner_jobservices.client import read_times_by_job
     from beam_runner_jobservices.figures.step_metrics import compute_figures
     from beam_runner_jobservices.figures.step_tree import StepTree
     from beam_runner_jobservices.wire.descriptions import describe_pipeline
+    from beam_runner_model.jobs import JobMetrics
 
     tree = StepTree(describe_pipeline(client.pipeline(job.job_id)))
-    execution = _execution(client, job)
+    execution = _call_if_reported(client.execution, job)
     waits = execution.waits if execution else ()
-    figures = compute_figures(_metrics(client, job), tree, waits)
-    times = times_of_jobs(client).get(job.job_id)
+    metrics = _call_if_reported(client.metrics, job) or JobMetrics()
+    figures = compute_figures(metrics, tree, waits)
+    times = read_times_by_job(client).get(job.job_id)
     return _Description(job, times, tree, figures, execution)
 
 
-def _execution(client: JobClient, job: JobInfo) -> Execution | None:
+def _call_if_reported(call: Callable[[str], _Answer], job: JobInfo) -> _Answer | None:
+    """Returns the answer to a call about a job; None if the server reports nothing about the job."""
     from beam_runner_jobservices.errors import JobApiError
 
     try:
-        return client.execution(job.job_id)
+        return call(job.job_id)
     except JobApiError as error:
         if error.code not in _NOT_REPORTED:
             raise
         return None
-
-
-def _metrics(client: JobClient, job: JobInfo) -> JobMetrics:
-    from beam_runner_jobservices.errors import JobApiError
-    from beam_runner_model.jobs import JobMetrics
-
-    try:
-        return client.metrics(job.job_id)
-    except JobApiError as error:
-        if error.code not in _NOT_REPORTED:
-            raise
-        return JobMetrics()
 
 
 def _plain(described: _Description) -> dict[str, Any]:

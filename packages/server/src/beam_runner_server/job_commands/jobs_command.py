@@ -15,18 +15,6 @@ if TYPE_CHECKING:
     from beam_runner_model.observation import JobTimes
 
 
-def times_of_jobs(client: JobClient) -> dict[str, JobTimes]:
-    """Returns the times of jobs by their ids; none if the server doesn't report times."""
-    from beam_runner_jobservices.errors import JobApiError
-
-    try:
-        return {one.job_id: one for one in client.job_times()}
-    except JobApiError as error:
-        if error.code != "UNIMPLEMENTED":
-            raise
-        return {}
-
-
 def describe_times(job: JobInfo, times: JobTimes | None) -> dict[str, Any]:
     """Returns a job and its times as values that JSON supports; times are seconds since the epoch."""
     return {
@@ -56,7 +44,9 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _act(client: JobClient, found: argparse.Namespace) -> int:
-    times = times_of_jobs(client)
+    from beam_runner_jobservices.client import read_times_by_job
+
+    times = read_times_by_job(client)
     jobs = [
         job
         for job in client.jobs()

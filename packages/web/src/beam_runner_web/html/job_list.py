@@ -7,8 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
-from beam_runner_jobservices.client import JobClient
-from beam_runner_jobservices.errors import JobApiError
+from beam_runner_jobservices.client import JobClient, read_times_by_job
 from beam_runner_model.jobs import JobInfo, JobState
 from beam_runner_model.observation import JobTimes
 
@@ -68,12 +67,7 @@ def read_job_lines(client: JobClient) -> list[JobLine]:
     Raises:
         JobApiError: the server doesn't answer.
     """
-    try:
-        times = {one.job_id: one for one in client.job_times()}
-    except JobApiError as error:
-        if error.code != "UNIMPLEMENTED":
-            raise
-        times = {}
+    times = read_times_by_job(client)
     jobs = _sort_by_submission(client.jobs())
     return [_make_job_line(job, times.get(job.job_id) or JobTimes(job.job_id)) for job in jobs]
 
