@@ -34,7 +34,7 @@ def test_kafka_check_passes_if_one_broker_responds(address: str, nobody: str) ->
 
 def test_kafka_check_without_response_reports_reason_of_each_broker(nobody: str) -> None:
     source = at(f"{nobody},no-port")
-    with explain_kafka_failures(source, anew=False):
+    with explain_kafka_failures(source, is_first_read=False):
         pass
     told = f"{nobody}: Connection refused; no-port: expected HOST:PORT"
     with pytest.raises(InvalidTableSpec, match=told), explain_kafka_failures(source):

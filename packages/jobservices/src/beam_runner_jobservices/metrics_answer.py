@@ -58,8 +58,8 @@ def select_requested_metrics(
 def select_fitting_metrics(metrics: JobMetrics, most: int = MOST_BYTES) -> JobMetrics:
     """Returns the metrics that fit into an answer of the given size in bytes.
 
-    Users' metrics have priority over all other metrics. Committed and attempted values of a metric
-    are kept or omitted together, and the original order stays.
+    Users' metrics have priority over all other metrics. The committed and the
+    attempted value of a metric are either both in the answer or both omitted. The order stays.
     """
     if sum(map(_estimate_size, (*metrics.attempted, *metrics.committed))) <= most:
         return metrics

@@ -24,8 +24,8 @@ class JobHandle(Protocol):
     """A job that an executor has accepted."""
 
     def cancel(self) -> None:
-        """Requests the job's cancellation without waiting. May be called repeatedly, and after the
-        job's end.
+        """Requests the job's cancellation without waiting. Repeated calls, and calls after the job's
+        end, are allowed.
 
         The job is then in state CANCELLING. The executor reports CANCELLED when no part of the job
         runs.
@@ -125,9 +125,9 @@ class JobExecutor(Protocol):
         The server calls this method once for each job. After a restart, a server that stores its
         jobs calls the method again for each unfinished job, with the same job id. If the executor
         has a journal of that id, the executor resumes the job from the journal. If no journal
-        exists and `job.resumed` is false, the executor starts the job anew. If no journal exists
-        and `job.resumed` is true, the data of the job is lost, and the executor should raise
-        `JobRejected`. If a client has requested the job's end, the server then calls
+        exists and `job.resumed` is false, the executor starts the job from its beginning. If no
+        journal exists and `job.resumed` is true, the data of the job is lost, and the executor
+        should raise `JobRejected`. If a client has requested the job's end, the server then calls
         `JobHandle.cancel` or `JobHandle.drain`.
 
         The job runs on threads of the executor and reports to `reporter`. The executor may use

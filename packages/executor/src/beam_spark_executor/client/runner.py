@@ -55,7 +55,7 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         self._files: tempfile.TemporaryDirectory[str] | None = None
 
     def default_environment(self, options: PipelineOptions) -> Environment:
-        """Returns the environment that the pipeline options request, with the classes of the program's own script."""
+        """Returns the environment that the pipeline options request, with the classes of the program's main script."""
         with _skip_package_list(options):
             environment = super().default_environment(options)
         classes = pickle_main_classes()

@@ -89,7 +89,7 @@ class MicroBatchReader:
         with closing(FileCache.open(self._data.store)) as files:
             (element,) = read_elements_of_inputs(files, order.bundle.inputs)
             position = StreamPosition.from_bytes(element)
-            with explain_kafka_failures(source, anew=not position.files):
+            with explain_kafka_failures(source, is_first_read=not position.files):
                 turn = self._run_query(order, source, position, write)
             written = turn.written
             if written.untimed:
@@ -131,8 +131,8 @@ class MicroBatchReader:
             except Exception as error:
                 if turn.error is None:
                     raise
-                # Raise the first batch's error, because the query's error only names the place in
-                # Java where it was noticed.
+                # Raise the first batch's error, because the query's error only names the Java code
+                # that reports it.
                 raise turn.error from error
             finally:
                 query.stop()

@@ -16,12 +16,12 @@ _NO_TOPIC = ("UnknownTopicOrPartition", "does not host this topic-partition")
 
 
 @contextlib.contextmanager
-def explain_kafka_failures(source: TableSource, *, anew: bool = True) -> Iterator[None]:
+def explain_kafka_failures(source: TableSource, *, is_first_read: bool = True) -> Iterator[None]:
     """Checks a Kafka source while Spark reads it; does nothing for other sources.
 
     Args:
         source: the source of the read.
-        anew: whether the read starts from the beginning. If so, a broker must respond immediately.
+        is_first_read: whether the read starts from the beginning. If so, a broker must respond immediately.
             A running stream tolerates an outage.
 
     Raises:
@@ -30,7 +30,7 @@ def explain_kafka_failures(source: TableSource, *, anew: bool = True) -> Iterato
     if source.format.lower() != _KAFKA:
         yield
         return
-    if anew:
+    if is_first_read:
         _check_any_broker_answers(find_option(source.options, _ADDRESSES))
     try:
         yield

@@ -57,16 +57,16 @@ def combine_shard_digests(digests: Sequence[int]) -> int:
     return xxhash.xxh3_64_intdigest(struct.pack(f">{len(digests)}Q", *digests))
 
 
-def combine_source_digests(told: Mapping[int, OutputDeclaration]) -> int:
+def combine_source_digests(declared: Mapping[int, OutputDeclaration]) -> int:
     """Returns the digest of one task's input from the declarations of its sources."""
-    pairs = (_DIGEST.pack(source, one.of_all) for source, one in sorted(told.items()))
+    pairs = (_DIGEST.pack(source, one.of_all) for source, one in sorted(declared.items()))
     return xxhash.xxh3_64_intdigest(b"".join(pairs))
 
 
 def check_received_parcels(
     level: str,
     sources: int,
-    told: Mapping[int, OutputDeclaration],
+    declared: Mapping[int, OutputDeclaration],
     found: Mapping[int, Sequence[bytes | None]],
 ) -> None:
     """Checks that a task received exactly the data that was sent to it.
@@ -74,17 +74,17 @@ def check_received_parcels(
     Args:
         level: names of the stages that sent the data.
         sources: number of sending tasks.
-        told: declaration of each sending task.
+        declared: declaration of each sending task.
         found: digests of the received parcels (batches of rows) by sending task, in order, without
             its declaration; None for a parcel without rows.
 
     Raises:
         ExchangeError: Data was lost, doubled or mixed.
     """
-    if told.keys() != set(range(sources)) or found.keys() - told.keys():
-        missing = len(set(range(sources)) - told.keys())
+    if declared.keys() != set(range(sources)) or found.keys() - declared.keys():
+        missing = len(set(range(sources)) - declared.keys())
         raise ExchangeError(f"Spark's shuffle lost the output of {missing} tasks of {level}")
-    for source, one in told.items():
+    for source, one in declared.items():
         parcels = found.get(source, ())
         digest = xxhash.xxh3_64()
         for parcel in parcels:

@@ -1,9 +1,9 @@
 """Takeover of a log from its previous server, even if the previous server still runs.
 
 The next server writes a seal at the position of the previous server's next entry. The store accepts
-only one object at that position: the seal or the entry. If the previous server's entry is there,
-the next server reads it, and tries the seal at the following position. If the seal is there, the
-previous server finds it and is fenced.
+only one object at that position: the seal or the entry. If that object is the entry, the
+next server reads it, and tries the seal at the following position. If that object is the seal, the
+previous server finds the seal and is fenced.
 
 A busy previous server could win every time. So the next server writes a claim, for which the
 previous server checks at intervals, and then stops. Seals and claims stay, so that a server that

@@ -1,6 +1,6 @@
 """Detection of bundles that an SDK abandoned without a response.
 
-For example, Python's SDK sends no response for an exception whose text can't be encoded. After
+For example, Python's SDK doesn't respond after an exception whose text can't be encoded. After
 that, the SDK rejects or ignores progress requests for the abandoned bundle. But it still answers
 progress requests for other bundles.
 """
