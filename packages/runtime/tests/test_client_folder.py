@@ -23,16 +23,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClientFolder:
     return found
 
 
-def test_folder_in_options_is_folder_of_client(folder: ClientFolder) -> None:
+def test_client_folder_is_read_from_job_options(folder: ClientFolder) -> None:
     assert ClientFolder.of_job({option_urns.CLIENT_FOLDER: folder.encode()}) == folder
 
 
 @pytest.mark.parametrize("value", ["", "one", "one two", None, 7])
-def test_malformed_option_names_no_folder(value: object) -> None:
+def test_malformed_option_has_no_client_folder(value: object) -> None:
     assert ClientFolder.of_job({option_urns.CLIENT_FOLDER: value}) is None
 
 
-def test_folder_of_another_machine_is_unreachable(folder: ClientFolder) -> None:
+def test_client_folder_on_another_machine_is_unreachable(folder: ClientFolder) -> None:
     elsewhere = attrs.evolve(folder, machine="another")
 
     assert folder.is_reachable(resumed=False)
@@ -41,14 +41,16 @@ def test_folder_of_another_machine_is_unreachable(folder: ClientFolder) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/absent", "", "\0", "relative"])
-def test_other_folder_is_unreachable(path: str, folder: ClientFolder) -> None:
+def test_different_folder_at_path_of_client_folder_is_unreachable(
+    path: str, folder: ClientFolder
+) -> None:
     other = attrs.evolve(folder, path=path)
 
     assert not other.is_reachable(resumed=False)
     assert not other.is_reachable(resumed=True)
 
 
-def test_folder_that_replaces_removed_folder_is_unreachable(folder: ClientFolder) -> None:
+def test_folder_that_replaces_removed_client_folder_is_unreachable(folder: ClientFolder) -> None:
     removed = Path(folder.path)
     removed.rename(removed.with_name("old"))
     removed.mkdir()
@@ -56,13 +58,15 @@ def test_folder_that_replaces_removed_folder_is_unreachable(folder: ClientFolder
     assert not folder.is_reachable(resumed=True)
 
 
-def test_process_enters_folder(folder: ClientFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_process_changes_to_client_folder(
+    folder: ClientFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir("/")
     enter_client_folder(folder.path)
 
     assert os.getcwd() == folder.path
 
 
-def test_removed_folder_raises_error_with_path(folder: ClientFolder) -> None:
+def test_removed_client_folder_raises_error_with_path(folder: ClientFolder) -> None:
     with pytest.raises(HarnessError, match="/absent, the working directory of the program"):
         enter_client_folder("/absent")

@@ -53,19 +53,21 @@ def test_processing_clock_continues_on_next_server(clocks: Clocks) -> None:
     assert ProcessingClock(at_least=seen).now() == seen + 7 + HOUR
 
 
-def test_worker_clocks_follow_server_clock(clocks: Clocks) -> None:
-    clock = ProcessingClock.synchronized_with(123_456)
+def test_worker_processing_clock_follows_server_clock(clocks: Clocks) -> None:
+    clock = ProcessingClock.synchronize_with_remote(123_456)
     clocks.wall -= HOUR
     clocks.passes(4)
     assert clock.now() == 123_460
 
 
 @pytest.mark.parametrize("milliseconds", [0, 15, 900])
-def test_worker_clocks_include_transfer_time_of_order(clocks: Clocks, milliseconds: int) -> None:
+def test_worker_processing_clock_includes_transfer_time_of_order(
+    clocks: Clocks, milliseconds: int
+) -> None:
     clock = ProcessingClock()
     told = clock.now()
     clocks.passes(milliseconds)
-    assert ProcessingClock.synchronized_with(told).now() == clock.now()
+    assert ProcessingClock.synchronize_with_remote(told).now() == clock.now()
 
 
 @pytest.mark.parametrize("step", [-HOUR, 0, 900, HOUR])

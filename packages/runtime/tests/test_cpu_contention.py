@@ -10,7 +10,7 @@ from beam_runner_runtime import cpu_contention
 from beam_runner_runtime.cpu_contention import MOST, CpuSlowdown
 
 
-def test_turn_duration_grows_with_slowness(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bundle_duration_limit_grows_with_cpu_slowdown(monkeypatch: pytest.MonkeyPatch) -> None:
     slowness = CpuSlowdown()
     for factor, least, lasts in (
         (1.0, 0.1, 0.1),
@@ -26,7 +26,7 @@ def test_turn_duration_grows_with_slowness(monkeypatch: pytest.MonkeyPatch) -> N
     ("ran", "waited", "factor"),
     [(1.0, 0.0, 1.0), (0.5, 1.0, 3.0), (0.1, 90.0, MOST), (0.001, 0.9, 1.0)],
 )
-def test_slowness_factor_follows_recent_core_times(
+def test_cpu_slowdown_factor_follows_recent_core_times(
     monkeypatch: pytest.MonkeyPatch, ran: float, waited: float, factor: float
 ) -> None:
     clock = clock_of(cpu_contention, monkeypatch)

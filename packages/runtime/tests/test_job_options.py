@@ -12,11 +12,11 @@ import pytest
 from beam_runner_runtime.job_options import (
     NUMBERS,
     BulkMode,
-    InvalidOptionError,
     RunnerOptions,
     is_loopback,
     parse_runner_options,
 )
+from beam_runner_runtime.option_errors import InvalidOptionError
 
 
 def options(**values: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def test_job_option_numbers_of_all_client_formats_are_parsed(value: Any) -> None
 
 @pytest.mark.parametrize("option", NUMBERS, ids=lambda option: option.name)
 @pytest.mark.parametrize("value", ["", "two", -1, 0, 10**9, 2.5, [3], True, "1" * 5000])
-def test_invalid_job_option_number_is_refused_by_name(option: Any, value: Any) -> None:
+def test_invalid_number_in_job_option_is_refused_with_option_name(option: Any, value: Any) -> None:
     with pytest.raises(
         InvalidOptionError, match=f"--{option.name} is .*; expected a number from"
     ) as refused:
@@ -48,7 +48,7 @@ def test_invalid_job_option_number_is_refused_by_name(option: Any, value: Any) -
 
 
 @pytest.mark.parametrize("bulk", BulkMode)
-def test_job_option_choice_is_parsed(bulk: BulkMode) -> None:
+def test_job_option_with_choices_is_parsed(bulk: BulkMode) -> None:
     assert parse_runner_options(options(beam_spark_bulk=bulk.value)) == RunnerOptions(bulk=bulk)
 
 
@@ -69,7 +69,7 @@ def test_invalid_job_option_choice_is_refused_with_valid_choices(value: Any) -> 
         ({}, False),
     ],
 )
-def test_loopback_is_read_from_options_of_any_sdk(values: Any, expected: bool) -> None:
+def test_loopback_environment_is_found_in_options_of_any_sdk(values: Any, expected: bool) -> None:
     assert is_loopback(json.dumps(options(**values))) is expected
     assert is_loopback(json.dumps(values)) is expected
     assert not is_loopback("")

@@ -96,7 +96,7 @@ def _answer_once(java: socket.socket) -> None:
 FORGED = "x\r\n2026-01-01T00:00:00.000Z INFO root: all is well\x1b[2J\u202e\u2028\x85\udcff"
 
 
-def test_foreign_text_forges_no_log_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_of_other_programs_cannot_forge_log_lines(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure_logging("info", "text")
     logging.getLogger("a").info("job %s", FORGED)
     try:
@@ -112,7 +112,9 @@ def test_foreign_text_forges_no_log_line(capsys: pytest.CaptureFixture[str]) -> 
     assert all(line.startswith("  ") and line.isprintable() for line in lines[2:])
 
 
-def test_foreign_text_forges_no_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_of_other_programs_cannot_forge_json_log_lines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     logs.configure_logging("info", "json")
     logging.getLogger("a").info("%s", FORGED)
     logging.getLogger("a").info("größe")
@@ -139,7 +141,9 @@ class _GoneConnection:
         pass
 
 
-def test_hushed_suppresses_warnings_inside_block(capsys: pytest.CaptureFixture[str]) -> None:
+def test_suppress_import_warnings_hides_warnings_inside_block(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     logs.configure_logging("info", "text")
     with logs.suppress_import_warnings():
         logging.warning("kept back")
@@ -151,7 +155,9 @@ def test_hushed_suppresses_warnings_inside_block(capsys: pytest.CaptureFixture[s
     assert "again" in error
 
 
-def test_handler_added_inside_hushed_block_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suppress_import_warnings_removes_handler_added_inside_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
     with logs.suppress_import_warnings():

@@ -1,18 +1,11 @@
-"""Tests that entries waiting for a commit are retained once, for a limited time and a limited number of bundles."""
+"""Tests that the data of a bundle is stored until the commit, within limits of time and of bundles."""
 
 from __future__ import annotations
 
 from beam_runner_worker.awaiting_commit import KEPT_SECONDS, MOST_KEPT, AwaitingCommit
 
 
-class Time:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def test_waiting_entry_is_taken_once_from_last_attempt() -> None:
+def test_bundle_data_awaiting_commit_is_taken_once_from_last_attempt() -> None:
     waiting: AwaitingCommit[str, str] = AwaitingCommit()
     waiting.store_data("a", "first attempt")
     waiting.store_data("a", "second attempt")
@@ -20,19 +13,19 @@ def test_waiting_entry_is_taken_once_from_last_attempt() -> None:
     assert waiting.take_data("a") is None
 
 
-def test_expired_entry_is_dropped_and_reported() -> None:
+def test_expired_bundle_data_awaiting_commit_is_dropped_and_reported() -> None:
     told: list[tuple[str, str]] = []
-    time = Time()
-    waiting: AwaitingCommit[str, str] = AwaitingCommit(lambda *kept: told.append(kept), time)
+    now = 0.0
+    waiting: AwaitingCommit[str, str] = AwaitingCommit(lambda *kept: told.append(kept), lambda: now)
     waiting.store_data("old", "1")
-    time.now = KEPT_SECONDS - 1
+    now = KEPT_SECONDS - 1
     waiting.store_data("new", "2")
-    time.now = KEPT_SECONDS
+    now = KEPT_SECONDS
     assert (waiting.take_data("old"), waiting.take_data("new")) == (None, "2")
     assert told == [("old", "1")]
 
 
-def test_excess_entries_replace_oldest() -> None:
+def test_excess_bundle_data_awaiting_commit_replaces_oldest() -> None:
     told: list[int] = []
     waiting: AwaitingCommit[int, str] = AwaitingCommit(lambda number, _: told.append(number))
     for number in range(MOST_KEPT + 2):
@@ -41,7 +34,7 @@ def test_excess_entries_replace_oldest() -> None:
     assert (waiting.take_data(1), waiting.take_data(2)) == (None, "left")
 
 
-def test_lost_entries_are_dropped_silently() -> None:
+def test_lost_entries_awaiting_commit_are_dropped_silently() -> None:
     told: list[tuple[int, str]] = []
     waiting: AwaitingCommit[int, str] = AwaitingCommit(lambda *kept: told.append(kept))
     waiting.store_data(1, "lost")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_core_time_of_current_thread_is_known() -> None:
+def test_cpu_time_of_current_thread_is_measured() -> None:
     told = read_thread_time(threading.get_native_id())
     assert told is not None
     assert told.wanted > 0
@@ -22,5 +22,5 @@ def test_core_time_of_current_thread_is_known() -> None:
     assert read_thread_times().keys() >= {threading.get_native_id()}
 
 
-def test_core_time_of_missing_process_is_unknown() -> None:
+def test_cpu_time_of_missing_process_is_unknown() -> None:
     assert read_thread_times(process=2**22 + 1) == {}

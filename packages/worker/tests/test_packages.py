@@ -65,7 +65,7 @@ def test_packages_are_installed_in_order_of_beam_containers(tmp_path: Path) -> N
         (tmp_path / name).touch()
     (tmp_path / "extra_packages.txt").write_text("b.whl\na.tar.gz\n")
     packages = StagedPackages.from_folder(tmp_path)
-    installed = [arguments[-1].rsplit("/", 1)[-1] for arguments in packages.pip_arguments()]
+    installed = [arguments[-1].rsplit("/", 1)[-1] for arguments in packages.make_pip_arguments()]
     assert installed == [
         "pip-requirements-3.txt",
         "requirements.txt",
@@ -75,7 +75,7 @@ def test_packages_are_installed_in_order_of_beam_containers(tmp_path: Path) -> N
     ]
 
 
-def test_folder_without_packages_needs_no_installation(tmp_path: Path) -> None:
+def test_staged_folder_without_packages_needs_no_installation(tmp_path: Path) -> None:
     assert not StagedPackages.from_folder(tmp_path / "nothing")
     (tmp_path / "pickled_main_session").touch()
     assert not StagedPackages.from_folder(tmp_path)
@@ -98,7 +98,7 @@ def test_equal_packages_built_at_different_times_have_same_digest(tmp_path: Path
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_files_found_by_requirements_are_part_of_digest(tmp_path: Path) -> None:
+def test_files_named_by_requirements_are_part_of_package_digest(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("some\n")
     before = StagedPackages.from_folder(tmp_path).compute_digest()
     (tmp_path / "some-1.0.tar.gz").write_bytes(b"no archive at all")

@@ -33,11 +33,11 @@ def response(**samples: list[bytes]) -> beam_fn_api_pb2.SampleDataResponse:
         ('{"experiments": ["enable_data_sampling"]}', True),
     ],
 )
-def test_samples_are_wanted_by_option(options: str, wanted: bool) -> None:
+def test_element_samples_are_enabled_by_experiment_option(options: str, wanted: bool) -> None:
     assert are_samples_enabled(options) is wanted
 
 
-def test_latest_samples_of_each_collection_are_retained() -> None:
+def test_latest_element_samples_of_each_collection_are_retained() -> None:
     totals = Totals()
     totals.add(create_sample_infos(response(p=[b"%d" % i for i in range(8)], q=[b"q"])))
     totals.add(create_sample_infos(response(p=[b"%d" % i for i in range(8, 15)])))
@@ -45,5 +45,5 @@ def test_latest_samples_of_each_collection_are_retained() -> None:
     assert found == {"p": [b"%d" % i for i in range(5, 15)], "q": [b"q"]}
 
 
-def test_large_samples_are_omitted() -> None:
+def test_large_element_samples_are_omitted() -> None:
     assert create_sample_infos(response(p=[bytes(MOST_BYTES + 1)], q=[])) == ()

@@ -53,32 +53,32 @@ TUPLES = {
         (metric_urns.SUM_DOUBLE_TYPE, DOUBLE, [0.5, 1.5], 2.0),
     ],
 )
-def test_sums_are_added(kind: str, coder: Any, values: list[Any], expected: Any) -> None:
+def test_sum_metrics_are_added(kind: str, coder: Any, values: list[Any], expected: Any) -> None:
     assert coder.decode(total(kind, *map(coder.encode, values))) == expected
 
 
 @pytest.mark.parametrize(
     "kind", [metric_urns.DISTRIBUTION_INT64_TYPE, metric_urns.DISTRIBUTION_DOUBLE_TYPE]
 )
-def test_distributions_are_merged(kind: str) -> None:
+def test_distribution_metrics_are_merged(kind: str) -> None:
     coder = TUPLES[kind]
     parts = [(2, 10, 3, 7), (1, -4, -4, -4), (1, 9, 9, 9)]
     assert coder.decode(total(kind, *map(coder.encode, parts))) == (4, 15, -4, 9)
 
 
 @pytest.mark.parametrize("kind", [metric_urns.LATEST_INT64_TYPE, metric_urns.LATEST_DOUBLE_TYPE])
-def test_latest_gauge_is_used(kind: str) -> None:
+def test_latest_gauge_metric_is_used(kind: str) -> None:
     coder = TUPLES[kind]
     parts = [(5, 50), (9, 90), (7, 70)]
     assert coder.decode(total(kind, *map(coder.encode, parts))) == (9, 90)
 
 
-def test_string_sets_are_merged() -> None:
+def test_string_set_metrics_are_merged() -> None:
     parts = [STRINGS.encode(part) for part in (["b", "a"], [], ["b", "c"])]
     assert list(STRINGS.decode(total(metric_urns.SET_STRING_TYPE, *parts))) == ["a", "b", "c"]
 
 
-def test_bounded_tries_are_merged() -> None:
+def test_bounded_trie_metrics_are_merged() -> None:
     parts = []
     for path in (("a", "b"), ("a", "c")):
         trie = BoundedTrieData(singleton=path)
@@ -96,7 +96,7 @@ def histogram(*values: float) -> bytes:
     return bytes(cell.to_proto().SerializeToString())
 
 
-def test_histograms_are_merged() -> None:
+def test_histogram_metrics_are_merged() -> None:
     """Values outside of the buckets, such as 99, are counted, too."""
     added = total(metric_urns.HISTOGRAM_TYPE, histogram(1, 11), histogram(12, 99))
     assert metrics_pb2.HistogramValue.FromString(added) == metrics_pb2.HistogramValue.FromString(
@@ -113,7 +113,9 @@ def test_histograms_are_merged() -> None:
         (metric_urns.BOTTOM_N_DOUBLE_TYPE, DOUBLE, [1, 4, 5, 9]),
     ],
 )
-def test_maximum_and_minimum_are_used(kind: str, coder: Any, expected: list[float]) -> None:
+def test_maximum_and_minimum_metrics_are_merged(
+    kind: str, coder: Any, expected: list[float]
+) -> None:
     values = IterableCoder(coder)
     parts = [values.encode(part) for part in ([5, 1], [], [9, 4])]
     assert list(values.decode(total(kind, *parts))) == expected
@@ -122,7 +124,7 @@ def test_maximum_and_minimum_are_used(kind: str, coder: Any, expected: list[floa
 @pytest.mark.parametrize(
     "kind", [metric_urns.DISTRIBUTION_INT64_TYPE, metric_urns.DISTRIBUTION_DOUBLE_TYPE]
 )
-def test_empty_distributions_are_merged(kind: str) -> None:
+def test_empty_distribution_metrics_are_merged(kind: str) -> None:
     """Some SDKs then send all four parts, and some send only the count."""
     some = TUPLES[kind].encode((1, 9, 9, 9))
     for empty in (b"\x00", TUPLES[kind].encode((0, 0, 0, 0))):

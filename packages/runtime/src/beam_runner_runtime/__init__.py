@@ -1,1 +1,3 @@
-"""Runtime of a Beam pipeline's plan on processes of a placement: coordinator, lanes, channel and bundles."""
+"""Code of worker processes: the connection to the server, and the execution of bundles and
+sections. A section is several stages that run together as one Spark job.
+"""

@@ -1,8 +1,9 @@
-"""The working directory of the program that submits a job, to which relative paths in the job refer.
+"""Working directory of the program that submits a job (the client). Relative paths in the job refer
+to this directory.
 
-The client describes the directory in an option of the job. A process identifies the same directory
-by the machine's boot ID and by the device and inode numbers, because other machines and containers
-can have a directory of the same name.
+The client sends a description of the directory in an option of the job. A process identifies the
+same directory by the machine's boot ID and by the device and inode numbers, because other machines
+and containers can have a directory of the same name.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @attrs.frozen
 class ClientFolder:
-    """The working directory of a client.
+    """Working directory of a client (the program that submits a job).
 
     Attributes:
         path: the absolute path on the client's machine.
-        machine: the ID of the boot of the client's machine.
-        inode: the numbers of the device and of the inode, as text.
+        machine: boot ID of the client's machine.
+        inode: device and inode number of the directory, as text.
     """
 
     path: str
@@ -35,7 +36,9 @@ class ClientFolder:
 
     @classmethod
     def of_this_process(cls) -> ClientFolder | None:
-        """Returns the working directory of this process; None if the system doesn't expose it."""
+        """Returns the working directory of this process; None if the operating system doesn't
+        expose the directory.
+        """
         try:
             path = os.getcwd()
             return cls(path, _BOOT_ID.read_text().strip(), _read_inode(path))
@@ -53,7 +56,8 @@ class ClientFolder:
         return f"{self.machine} {self.inode} {self.path}"
 
     def is_reachable(self, *, resumed: bool) -> bool:
-        """Whether the working directory is on this machine, and this process can enter it.
+        """Whether the working directory is on this machine, and this process can enter the
+        directory.
 
         Args:
             resumed: whether an earlier server has accepted the job. The machine can have been

@@ -1,8 +1,8 @@
-"""Processing time: starts with the wall clock, and then advances with the machine's monotonic clock.
+"""Clock for processing time. It starts at the wall-clock time, and then follows the machine's
+monotonic clock.
 
-A wall clock can be set forward and back. If it is set back, a job whose timers wait for it would
-stall. So the server reads the wall clock once per job, and the job's clock never goes behind an
-earlier time of the job.
+A wall clock can be set back, and processing-time timers that use it would then wait too long. So
+the server reads the wall clock only once per job, and the job's clock never goes back.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ class ProcessingClock:
     """Clock for processing time (ms since 1970); thread-safe.
 
     Args:
-        at_least: latest earlier time of the job, also on another server.
+        at_least: latest processing time that the job has recorded, possibly on another server. The
+            clock doesn't start before it.
     """
 
     def __init__(self, at_least: Timestamp = 0) -> None:
         self._offset = max(_read_wall_clock(), at_least) - _read_monotonic_clock()
 
     @classmethod
-    def synchronized_with(cls, now: Timestamp) -> ProcessingClock:
-        """Returns a clock that is synchronized with a remote clock, which showed ``now`` a moment ago.
+    def synchronize_with_remote(cls, now: Timestamp) -> ProcessingClock:
+        """Returns a clock that is synchronized with a remote clock. ``now`` is the time that the
+        remote clock showed when its message was sent.
 
         If the local wall clock and the remote clock agree, the local clock measures the
         transmission time. Without that correction, this clock would be behind the remote clock, and
@@ -43,7 +45,7 @@ class ProcessingClock:
         return _read_monotonic_clock() + self._offset
 
     def from_wall_clock(self, told: Timestamp) -> Timestamp:
-        """Converts a time of the wall clock, which SDKs use, to processing time."""
+        """Converts wall-clock time, as SDKs report it, to the processing time of the job."""
         ahead = _read_wall_clock() - self.now()
         return told if abs(ahead) < _SAME_MS else told - ahead
 

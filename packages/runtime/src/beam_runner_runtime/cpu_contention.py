@@ -1,7 +1,8 @@
-"""Slowdown of this process's threads by other processes, from the time that each thread waited for a
-core.
+"""Measurement of CPU contention: the factor by which other processes slow down the threads of this
+process.
 
-Linux reports that time. On other systems the slowdown is always 1.
+The factor is computed from the time for which threads waited for a core, which only Linux reports.
+On other systems the factor is always 1.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from beam_runner_worker.core_times import read_thread_times
 MOST = 20.0
 """Maximum slowdown factor."""
 TURN_SECONDS = 0.05
-"""Approximate cost (s) of one bundle of a source on an idle machine, with all bundles that its output causes."""
+"""Approximate time (s) for one bundle of a source and all later bundles that process its output, on an idle machine."""
 _LOOK_SECONDS = 1.0
 _LEAST_RAN = 0.01
 
@@ -27,13 +28,15 @@ class CpuSlowdown:
         self._times = read_thread_times()
 
     def compute_bundle_seconds(self, least: float) -> float:
-        """Returns the duration (s) of a source's bundle: at least ``least``, and at least the current
-        cost of such a bundle.
+        """Returns the duration (s) after which a source's bundle should end: at least ``least``,
+        and longer on a busy machine.
         """
         return max(least, TURN_SECONDS * self.current_factor())
 
     def current_factor(self) -> float:
-        """Returns the slowdown factor, from 1 to ``MOST``; measures it at most once per second."""
+        """Returns the slowdown factor, from 1 to ``MOST``. Measures the factor at most once per
+        second.
+        """
         if time.monotonic() - self._looked < _LOOK_SECONDS:
             return self._factor
         before, times = self._times, read_thread_times()

@@ -1,5 +1,5 @@
-"""Registry of serialized records: the records that the runner persists or workers send, with their
-names.
+"""Registry of the record classes that are stored on disk or sent by workers, with the names that
+identify the classes in this data.
 
 A stored name stays the same after a class is renamed or moved, because other versions read
 persisted records by their stored names.
@@ -34,6 +34,7 @@ from beam_runner_model import (
     bundles,
     chunks,
     facts,
+    quarantine,
     stages,
     strategy,
     summary,
@@ -46,7 +47,7 @@ from beam_runner_model import (
 from beam_runner_planner import plan
 
 _FORMER = {"HarnessStage": "StageSpec", "StageTimer": "Timer"}
-"""Persisted names of renamed classes, by their current name."""
+"""Stored names of renamed classes, by their current name."""
 
 
 def collect_record_classes(modules: Mapping[str, Sequence[ModuleType]]) -> dict[str, type]:
@@ -75,7 +76,7 @@ FORMS = collect_record_classes(
             *(windows, kinds_of_state, timers, refs),
         ),
         "plan ": (plan, buffers),
-        "worker ": (stages, chunks, bundles),
+        "worker ": (stages, chunks, bundles, quarantine),
     }
 )
 """Classes that a plan, a journal entry or a scheduler state can contain, by persisted name."""
@@ -84,7 +85,7 @@ SHARED = (
     *(cls for cls in vars(state).values() if attrs.has(cls) and cls.__module__ == state.__name__),
     *(Bundle, Data),
 )
-"""Classes whose objects can be shared: the codec writes a shared object once."""
+"""Classes whose objects the codec writes only once if several records refer to the same object."""
 
 CONSTANTS = (windows.GLOBAL_WINDOW,)
 

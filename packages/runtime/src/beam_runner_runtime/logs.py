@@ -37,15 +37,14 @@ def escape_unprintable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else _escape_character(char) for char in text)
-
-
-def _escape_character(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
 
 
 def _is_not_py4j(record: logging.LogRecord) -> bool:
-    """Returns whether a log record comes from another library than Py4J, also on the root logger.
+    """Filters log records: returns False for records of Py4J, even if it uses the root logger.
 
     Py4J's callers get errors as exceptions, and its debug records contain the secret of its
     connection.
@@ -55,7 +54,7 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def suppress_import_warnings() -> Iterator[None]:
-    """Suppresses warnings during the import of Beam, which logs missing optional packages.
+    """Suppresses the warnings about missing optional packages that Beam logs during its import.
 
     Removes the handler that Python's ``logging`` adds for such a warning. Otherwise all later
     records would go through that handler.
@@ -105,8 +104,7 @@ class _JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         text = json.dumps(line, ensure_ascii=False)
-        # Leave printable text unescaped, because JSON escapes characters beyond 16 bits as two
-        # escapes.
+        # Don't escape printable text, because JSON would escape characters beyond 16 bits as two escapes.
         return text if text.isprintable() else json.dumps(line)
 
 

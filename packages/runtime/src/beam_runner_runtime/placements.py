@@ -1,6 +1,7 @@
-"""Entry point of a worker process for one lane, for placements on engines other than Spark.
+"""Entry point of worker processes for placements (systems that run worker processes) other than
+Spark. A placement starts the worker processes.
 
-A placement implements the ports of `driver.ports`, or extends `processes.lanes_only`.
+A placement implements `beam_runner_driver.ports`, or extends `beam_runner_runtime.processes.lanes_only`.
 
 ```
 placement.job(...).start_lane(number, on_end)      in the server, for each lane
@@ -17,9 +18,10 @@ from beam_runner_runtime.channel.stand_by import LaneRef
 
 
 def serve_lane(ref: LaneRef) -> None:
-    """Serves a lane until the server closes the lane.
+    """Runs the bundles that the server assigns to a lane (the connection of a worker process),
+    until the server closes the lane.
 
-    The process must serve only lanes of this job, and must exit after its last lane.
+    A process must run only lanes of one job, and must exit after its last lane.
 
     Raises:
         HarnessError: The process can't connect to the server.

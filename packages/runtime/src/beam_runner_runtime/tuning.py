@@ -1,7 +1,6 @@
 """Constants of scheduling: which bundle runs next, where, and for how long.
 
-The results of a job don't depend on these constants. ``docs/reference/scheduling-constants.md``
-contains a table of them, and a test compares the table with this module.
+The results of a job don't depend on these constants.
 """
 
 from __future__ import annotations

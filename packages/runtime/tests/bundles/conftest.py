@@ -1,4 +1,4 @@
-"""Fixtures that serve lanes."""
+"""Fixtures with worker processes that serve lanes (connections to the server)."""
 
 from __future__ import annotations
 

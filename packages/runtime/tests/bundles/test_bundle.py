@@ -124,7 +124,7 @@ def test_bundle_reply_contains_residuals_and_finalization(tmp_path: Path) -> Non
     assert not given.untouched
 
 
-def test_metrics_counted_by_producer_are_omitted(tmp_path: Path) -> None:
+def test_bundle_metrics_omit_elements_counted_by_producing_stage(tmp_path: Path) -> None:
     counted = attrs.evolve(PLAN.stages["last"], counted_elsewhere="pc1")
     plan = plan_of([counted], PLAN.buffers.values())
     ours, theirs = (
@@ -187,7 +187,9 @@ def test_failed_bundle_leaves_no_file(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
-def test_full_disk_is_external_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bundle_on_full_disk_fails_with_external_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Deleting the output file fails as well, and `run` still raises no error."""
     monkeypatch.setattr(written, "INLINE_BYTES", -1)
     (tmp_path / f"{NAME}-0.arrow").symlink_to("/dev/full")
@@ -197,7 +199,7 @@ def test_full_disk_is_external_failure(tmp_path: Path, monkeypatch: pytest.Monke
     assert list(tmp_path.iterdir()) == []
 
 
-def test_missing_file_is_external_failure(tmp_path: Path) -> None:
+def test_bundle_with_missing_input_file_fails_with_external_failure(tmp_path: Path) -> None:
     data = attrs.evolve(elements("x", b"a"), ref=FileRows("gone", (0,)))
     reply = start(tmp_path, FakeHarness(both, KINDS), data).run()
     assert isinstance(reply, BundleFailure) and reply.failure is None
@@ -215,7 +217,9 @@ def pairs(folder: Path, plan: JobPlan, collection: str, *values: bytes) -> Data:
 
 
 @pytest.mark.parametrize("stage_id", ["group", "panes"])
-def test_shard_without_work_calls_no_user_code(tmp_path: Path, stage_id: str) -> None:
+def test_bundle_without_due_timers_and_elements_calls_no_user_code(
+    tmp_path: Path, stage_id: str
+) -> None:
     harness = FakeHarness(both, KINDS)
     reply = answer(start(tmp_path, harness, stage_id=stage_id, shard=2))
     assert harness.bundles == []
@@ -223,7 +227,7 @@ def test_shard_without_work_calls_no_user_code(tmp_path: Path, stage_id: str) ->
     assert reply.done.outputs == ()
 
 
-def test_late_values_are_reported(tmp_path: Path) -> None:
+def test_bundle_reply_contains_number_of_late_elements(tmp_path: Path) -> None:
     data = pairs(tmp_path, PLAN, "triggered", b"a1", b"b1", b"a2")
     closed = {"input_watermark": MAX_TIMESTAMP, "end_watermark": MAX_TIMESTAMP}
     reply = answer(
@@ -234,7 +238,7 @@ def test_late_values_are_reported(tmp_path: Path) -> None:
     assert dropped.labels == (("STAGE", "panes"),)
 
 
-def test_groups_of_complete_shard_are_processed(tmp_path: Path) -> None:
+def test_bundle_of_complete_shard_processes_its_groups(tmp_path: Path) -> None:
     harness = FakeHarness(lambda groups: {"one": groups}, KINDS)
     data = pairs(tmp_path, PLAN, "pairs", b"a1", b"b1", b"a2")
     reply = answer(start(tmp_path, harness, data, stage_id="group", shard=0))
@@ -242,7 +246,7 @@ def test_groups_of_complete_shard_are_processed(tmp_path: Path) -> None:
     assert reply.done.summary == EMPTY_SUMMARY and reply.state is None
 
 
-def test_groups_of_shard_above_memory_limit_are_processed(tmp_path: Path) -> None:
+def test_bundle_of_shard_above_memory_limit_processes_its_groups(tmp_path: Path) -> None:
     values = [b"%d%d" % (number % 7, number) for number in range(200)]
     data = pairs(tmp_path, PLAN, "pairs", *values)
     kept = {path.name for path in tmp_path.iterdir()}
@@ -270,7 +274,7 @@ def test_failed_bundle_leaves_no_spill_file(tmp_path: Path) -> None:
 # Splits and progress.
 
 
-def test_split_names_primary_and_residual_input(tmp_path: Path) -> None:
+def test_bundle_split_returns_primary_and_residual_input(tmp_path: Path) -> None:
     harness = FakeHarness(both, KINDS, splits=[BundleSplit(1, 2)])
     one, two = elements("x", b"a", b"b", b"c"), elements("y", b"d")
     running = start(tmp_path, harness, one, two)
@@ -288,7 +292,9 @@ def cut_of(data: Data, first: int, last: int) -> Data:
 
 
 @pytest.mark.parametrize("split", [None, BundleSplit(2, 3)])
-def test_split_without_residual_is_no_split(tmp_path: Path, split: BundleSplit | None) -> None:
+def test_bundle_split_without_residual_is_refused(
+    tmp_path: Path, split: BundleSplit | None
+) -> None:
     harness = FakeHarness(both, KINDS, splits=[split])
     reply = start(tmp_path, harness, elements("x", b"a", b"b", b"c")).split(0.5)
     assert (reply.done.primary, reply.done.residuals) == ((), ())
@@ -328,7 +334,7 @@ def everything(*replies: SplitReply) -> list[bytes]:
     ],
     ids=["between", "within one element", "between, then within", "three times"],
 )
-def test_residual_input_is_not_split_off_twice(
+def test_bundle_splits_return_each_residual_input_once(
     tmp_path: Path, splits: list[BundleSplit], expected: bytes
 ) -> None:
     values = [bytes([each]) for each in b"abcdef"]
@@ -338,7 +344,7 @@ def test_residual_input_is_not_split_off_twice(
     assert sorted(everything(*replies)) == sorted(bytes([each]) for each in expected)
 
 
-def test_sdk_lost_during_split_is_reported_by_bundle(tmp_path: Path) -> None:
+def test_bundle_whose_sdk_is_lost_during_split_reports_the_loss(tmp_path: Path) -> None:
     """The thread that requests splits must survive, because it also tears down."""
 
     @attrs.define(eq=False)
@@ -362,7 +368,7 @@ def test_bundle_progress_is_reported(tmp_path: Path, processed: float, fraction:
     assert 0 <= progress.elapsed < 60_000
 
 
-def test_starting_harness_is_reported(tmp_path: Path) -> None:
+def test_bundle_progress_reports_starting_harness(tmp_path: Path) -> None:
     harness = FakeHarness(both, KINDS)
     running = start(tmp_path, harness, elements("x", b"a"))
     with patch.object(FakeHarness, "progress", lambda _: BundleProgress((), 0.0, starts=True)):
@@ -376,5 +382,5 @@ def test_idle_process_reports_no_progress(tmp_path: Path) -> None:
     assert start(tmp_path, FakeHarness(both, KINDS), elements("x", b"a")).progress() is None
 
 
-def test_test_chunk_equals_chunk_of_sdk(tmp_path: Path) -> None:
+def test_chunk_encoded_by_these_tests_equals_chunk_of_sdk(tmp_path: Path) -> None:
     assert values_of(chunk_of([b"a", b"", b"ccc"], 77)) == [b"a", b"", b"ccc"]

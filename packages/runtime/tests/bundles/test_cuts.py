@@ -60,7 +60,7 @@ CUT, REST = b"0-5", b"5-9"
         "none",
     ],
 )
-def test_primaries_in_finished_windows_are_uncut(
+def test_primaries_of_finished_windows_keep_their_complete_restriction(
     primaries: Iterable[tuple[bytes, int]], residuals: Iterable[tuple[bytes, int]], uncut: list[int]
 ) -> None:
     kept = tuple(encoded(*one) for one in primaries)

@@ -36,7 +36,8 @@ class Changing(UserCode):
     """A DoFn that sets timers by their tags. Some timers change other timers, once for each key and
     window.
 
-    As over the Fn API, the host learns about changes after the SDK has processed all of its input.
+    As over the Fn API, the runner learns about changes after the SDK has processed all of its
+    input.
 
     Attributes:
         fired: tags of the fired timers in order, by key and window.
@@ -106,7 +107,7 @@ def test_windows_of_many_keys_expire_together() -> None:
     assert rounds(code) == 2
 
 
-def test_timer_cleared_by_another_timer_does_not_fire() -> None:
+def test_due_timer_cleared_by_another_timer_does_not_fire() -> None:
     timers = {str(number): number for number in range(100)}
     code = Changing(timers, {"40": [(41, None, "event")]}, "event")
     run(PLAN, code, [batch(Row(b"a"))])
@@ -129,7 +130,7 @@ _CHANGES = st.dictionaries(
     st.sampled_from(["event", "clock"]),
     st.sampled_from(["global", "fixed", "sessions"]),
 )
-def test_timers_fire_equally_together_and_one_by_one(
+def test_timers_fired_together_have_same_results_as_timers_fired_one_by_one(
     timers: dict[str, int], changes: dict[str, list[Change]], family: str, windows: str
 ) -> None:
     places = [GLOBAL] if windows == "global" else [window(0, 10), window(10, 20)]

@@ -95,7 +95,7 @@ def check(folder: Path, reply: BundleReply) -> None:
         assert list(open_segment(folder, segment).read_entries())
 
 
-def test_committed_reply_survives_power_cut(disk: Disk, tmp_path: Path) -> None:
+def test_files_of_committed_reply_survive_power_failure(disk: Disk, tmp_path: Path) -> None:
     files = CommittedFiles(FileCache(disk.folder, durable=True), {})
     first = reply_of(disk.folder, "1-1-1")
     files.persist_entries([first])
@@ -107,7 +107,7 @@ def test_committed_reply_survives_power_cut(disk: Disk, tmp_path: Path) -> None:
     check(disk.after_a_power_cut(tmp_path / "much later"), second)
 
 
-def test_committed_files_are_not_synced_again(disk: Disk) -> None:
+def test_files_that_are_already_committed_are_not_synced_to_disk_again(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     assert reply.state is not None
     files = CommittedFiles(FileCache(disk.folder, durable=True), {})
@@ -120,21 +120,21 @@ def test_committed_files_are_not_synced_again(disk: Disk) -> None:
     assert disk.syncs == 2
 
 
-def test_volatile_store_syncs_no_file(disk: Disk) -> None:
+def test_bundle_of_job_that_cannot_resume_does_not_sync_files_to_disk(disk: Disk) -> None:
     CommittedFiles(FileCache(disk.folder, durable=False), {}).persist_entries(
         [reply_of(disk.folder, "1-1-1")]
     )
     assert disk.syncs == 0
 
 
-def test_file_that_cannot_be_written_is_reported(disk: Disk) -> None:
+def test_bundle_output_file_that_cannot_be_written_is_reported(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     shutil.rmtree(disk.folder)
     with pytest.raises(OSError, match="No such file"):
         CommittedFiles(FileCache(disk.folder, durable=True), {}).persist_entries([reply])
 
 
-def test_missing_data_store_fails_stage_that_needs_store(tmp_path: Path) -> None:
+def test_stage_that_needs_data_store_fails_without_data_store(tmp_path: Path) -> None:
     plan = plan_of([stage("one"), stage("two")])
     (tmp_path / "job").mkdir()
     cache = FileCache(tmp_path / "job", MachineFileCache(NO_STORE.open_store(), tmp_path))
@@ -182,7 +182,7 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 @pytest.mark.parametrize(
     ("error", "neighbour"), [(STORE, "the data store at s3://b"), (FULL, "the disk of ")]
 )
-def test_reply_fails_with_name_of_neighbour_that_stays_away(
+def test_bundle_reply_during_long_outage_fails_with_name_of_service(
     tmp_path: Path, error: Exception, neighbour: str
 ) -> None:
     reply = reply_of(tmp_path, "1-1-1")
@@ -193,7 +193,7 @@ def test_reply_fails_with_name_of_neighbour_that_stays_away(
     assert decode_message(encode_message(broken)) == broken
 
 
-def test_reply_is_sent_after_short_outage_of_neighbour(tmp_path: Path) -> None:
+def test_bundle_reply_during_short_outage_of_service_is_sent_later(tmp_path: Path) -> None:
     told: list[NeighbourWaitStatus] = []
     wait = NeighbourRetry(told.append, 60.0, lambda: True, tmp_path)
     away = Away(tmp_path, FULL, STORE)

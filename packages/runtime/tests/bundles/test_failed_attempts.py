@@ -14,6 +14,7 @@ from beam_runner_engine.scheduler.events import BundleFailed as FailedEvent
 from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_storage.stores.ports import MissingFileError, StoreError
 from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_urns.errors import SINK_CONFLICT
 from beam_runner_worker.errors import BundleError, HarnessError, PoolUnreachable
 
 from beam_runner_runtime.bundles.failed_attempts import describe_failed_attempt
@@ -39,7 +40,7 @@ def kind_of(error: Exception) -> FailureKind:
         (True, "ValueError: no [while running 'T']\ntrace"),
     ],
 )
-def test_error_of_user_code_shows_element_unless_hidden(hides: bool, text: str) -> None:
+def test_failure_record_of_user_code_shows_element_unless_hidden(hides: bool, text: str) -> None:
     error = BundleError("T", "ValueError: no", "trace", "('a', 1)")
     broken = describe_failed_attempt(ATTEMPT, error, JOB, hides_elements=hides)
     assert broken.failure is not None
@@ -49,7 +50,16 @@ def test_error_of_user_code_shows_element_unless_hidden(hides: bool, text: str) 
     assert broken.to_event() == FailedEvent(1, 2, text, FailureKind.USER, "", detail)
 
 
-def test_error_of_unavailable_neighbour_is_unavailable_and_named() -> None:
+def test_conflict_of_a_sink_is_permanent_and_names_its_step() -> None:
+    error = BundleError("Sink/Commit", f"{SINK_CONFLICT}: commit 3 has other elements", "trace")
+    broken = describe_failed_attempt(ATTEMPT, error, JOB)
+    assert broken.kind is FailureKind.PERMANENT
+    assert broken.failure is not None
+    assert broken.failure.transform == "Sink/Commit"
+    assert kind_of(BundleError("T", f"ValueError: {SINK_CONFLICT}: no", "")) is FailureKind.USER
+
+
+def test_failure_record_of_unavailable_service_names_service() -> None:
     error = NeighbourUnavailable("the data store at s3://b", "timed out")
     broken = describe_failed_attempt(ATTEMPT, error, JOB)
     text = "the data store at s3://b is unavailable: timed out"
@@ -59,7 +69,7 @@ def test_error_of_unavailable_neighbour_is_unavailable_and_named() -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.ESTALE, errno.EIO])
-def test_error_of_full_or_missing_disk_is_unavailable_and_names_disk(number: int) -> None:
+def test_failure_record_of_full_or_missing_disk_names_disk(number: int) -> None:
     unnamed = describe_failed_attempt(ATTEMPT, OSError(number, "why"), JOB)
     named = describe_failed_attempt(ATTEMPT, OSError(number, "why", "/elsewhere/file"), JOB)
     assert unnamed.kind is named.kind is FailureKind.UNAVAILABLE
@@ -76,7 +86,7 @@ def test_error_of_full_or_missing_disk_is_unavailable_and_names_disk(number: int
     ],
     ids=str,
 )
-def test_error_of_missing_or_damaged_file_is_permanent(error: Exception) -> None:
+def test_failure_record_of_missing_or_damaged_file_is_permanent(error: Exception) -> None:
     assert kind_of(error) is FailureKind.PERMANENT
 
 
@@ -92,26 +102,26 @@ def test_error_of_missing_or_damaged_file_is_permanent(error: Exception) -> None
     ],
     ids=str,
 )
-def test_error_of_any_other_type_is_external(error: Exception) -> None:
+def test_failure_record_of_other_error_types_is_external(error: Exception) -> None:
     assert kind_of(error) is FailureKind.OUTSIDE
 
 
 @pytest.mark.parametrize(
     ("is_loopback", "kind"), [(True, FailureKind.PERMANENT), (False, FailureKind.OUTSIDE)]
 )
-def test_unreachable_pool_in_submitting_program_is_permanent_failure(
+def test_failure_record_of_unreachable_loopback_pool_is_permanent(
     is_loopback: bool, kind: FailureKind
 ) -> None:
     error = PoolUnreachable("the worker pool at localhost:1 did not start a worker")
     assert describe_failed_attempt(ATTEMPT, error, JOB, is_loopback=is_loopback).kind is kind
 
 
-def test_error_of_user_code_caused_by_disk_error_stays_user_error() -> None:
+def test_disk_error_raised_by_user_code_is_recorded_as_user_failure() -> None:
     error = raised_from(BundleError("T", "s", ""), OSError(errno.ENOSPC, "of the user's disk"))
     assert kind_of(error) is FailureKind.USER
 
 
-def test_attempt_with_error_that_is_its_own_cause_is_recorded() -> None:
+def test_failure_record_of_error_that_is_its_own_cause_is_created() -> None:
     error = ValueError("one")
     other = raised_from(ValueError("two"), error)
     error.__cause__ = other
@@ -137,7 +147,7 @@ def read_state(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [read_rows, read_state])
-def test_file_missing_from_existing_folder_is_permanent_failure(
+def test_failure_record_of_file_missing_from_existing_folder_is_permanent(
     read: object, tmp_path: Path
 ) -> None:
     assert callable(read)
@@ -153,7 +163,9 @@ def test_file_missing_from_existing_folder_is_permanent_failure(
 
 
 @pytest.mark.parametrize("read", [read_rows, read_state])
-def test_file_below_unmounted_folder_is_outage(read: object, tmp_path: Path) -> None:
+def test_failure_record_of_file_below_unmounted_folder_is_outage(
+    read: object, tmp_path: Path
+) -> None:
     assert callable(read)
     with pytest.raises(NeighbourUnavailable, match="is it mounted") as away:
         read(tmp_path / "mounted" / "jobs" / "job")

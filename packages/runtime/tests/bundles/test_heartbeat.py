@@ -8,10 +8,10 @@ from waiting import wait_until
 from beam_runner_runtime.bundles.heartbeat import start_heartbeat
 from beam_runner_runtime.bundles.started_bundles import StartedBundleCounts
 from beam_runner_runtime.channel.messages import Heartbeat, WorkerActivity
-from beam_runner_runtime.channel.vitals import read_vitals
+from beam_runner_runtime.channel.vitals import read_liveness
 
 
-def test_heart_sends_beats_and_updates_vitals(tmp_path: Path) -> None:
+def test_heartbeat_thread_sends_heartbeats_and_updates_liveness_file(tmp_path: Path) -> None:
     sent: queue.SimpleQueue[Heartbeat] = queue.SimpleQueue()
     begun = StartedBundleCounts()
     begun.count_started_bundle("stage-1")
@@ -26,7 +26,7 @@ def test_heart_sends_beats_and_updates_vitals(tmp_path: Path) -> None:
         Heartbeat(WorkerActivity.IDLE, (("stage-1", 1),)),
         Heartbeat(WorkerActivity.BUNDLE),
     )
-    wait_until(lambda: (vitals := read_vitals(tmp_path)) is not None and vitals.beats >= 4)
-    vitals = read_vitals(tmp_path)
+    wait_until(lambda: (vitals := read_liveness(tmp_path)) is not None and vitals.beats >= 4)
+    vitals = read_liveness(tmp_path)
     assert vitals is not None
     assert vitals.stage == "stage-1"

@@ -115,7 +115,9 @@ def splits(draw: st.DrawFn) -> tuple[list[Input], BundleSplit]:
 
 
 @given(splits())
-def test_split_inputs_partition_elements(case: tuple[list[Input], BundleSplit]) -> None:
+def test_split_divides_elements_into_primary_and_residual_inputs(
+    case: tuple[list[Input], BundleSplit],
+) -> None:
     inputs, split = case
     everything = read(inputs)
     kept, given_away = split_inputs(inputs, split, "name")
@@ -135,7 +137,9 @@ def test_split_inputs_partition_elements(case: tuple[list[Input], BundleSplit]) 
 
 
 @given(splits())
-def test_untouched_inputs_stay_unchanged_after_split(case: tuple[list[Input], BundleSplit]) -> None:
+def test_split_leaves_inputs_outside_of_split_point_unchanged(
+    case: tuple[list[Input], BundleSplit],
+) -> None:
     """The scheduler recognizes returned data, and releases it once."""
     inputs, split = case
     kept, given_away = split_inputs(inputs, split, "name")
@@ -151,7 +155,7 @@ def test_untouched_inputs_stay_unchanged_after_split(case: tuple[list[Input], Bu
 
 
 @given(splits(), st.lists(st.booleans(), min_size=4, max_size=4))
-def test_residual_of_restriction_is_complete_if_its_input_is_complete(
+def test_drain_does_not_truncate_residual_of_restriction_that_it_must_not_truncate(
     case: tuple[list[Input], BundleSplit], marks: list[bool]
 ) -> None:
     inputs, split = case
@@ -168,7 +172,7 @@ def test_residual_of_restriction_is_complete_if_its_input_is_complete(
 
 
 @given(splits())
-def test_element_numbers_are_unchanged_after_split(
+def test_split_does_not_change_indexes_of_elements(
     case: tuple[list[Input], BundleSplit],
 ) -> None:
     inputs, split = case
@@ -181,7 +185,7 @@ def test_element_numbers_are_unchanged_after_split(
         assert not any(one.whole for one in left)
 
 
-def test_uncut_primary_is_not_marked_complete() -> None:
+def test_drain_can_truncate_primary_whose_restriction_is_unchanged() -> None:
     halves = (encoded(b"cut"), encoded(b"uncut"))
     split = BundleSplit(-1, 1, halves, (ResidualElement(encoded(b"residual")),))
     kept, _ = split_inputs([Input(elements("x", b"1"))], split, "name", uncut=halves[1:])
@@ -189,7 +193,7 @@ def test_uncut_primary_is_not_marked_complete() -> None:
 
 
 @given(splits())
-def test_input_sizes_add_up(case: tuple[list[Input], BundleSplit]) -> None:
+def test_split_input_sizes_sum_to_the_original_size(case: tuple[list[Input], BundleSplit]) -> None:
     inputs, split = case
     kept, given_away = split_inputs(inputs, split, "name")
     parts = [data.data.facts.size for data in (*kept, *given_away)]
@@ -199,14 +203,14 @@ def test_input_sizes_add_up(case: tuple[list[Input], BundleSplit]) -> None:
         assert abs(sum(parts) - before) <= len(parts)
 
 
-def test_part_of_narrowed_input_is_narrowed() -> None:
+def test_split_of_input_with_selected_windows_selects_same_windows() -> None:
     windows = frozenset({"some window"})
     one = Input(elements("a", b"1", b"2"), windows=windows)  # type: ignore[arg-type]
     (kept,), (given_away,) = split_inputs([one], BundleSplit(0, 1), "name")
     assert kept.windows == given_away.windows == windows
 
 
-def test_equal_residuals_are_distinguished() -> None:
+def test_equal_residuals_have_distinct_references() -> None:
     residuals = make_residuals([ResidualElement(encoded(b"x", 1234), 9, None)] * 2, "name")
     one, other = residuals
     assert one.data.ref != other.data.ref
@@ -215,7 +219,7 @@ def test_equal_residuals_are_distinguished() -> None:
     assert read([Input(one.data)]) == [b"x"]
 
 
-def test_residuals_list_their_windows_separately() -> None:
+def test_residual_in_several_windows_becomes_data_per_window() -> None:
     windows = [IntervalWindow(0, 10), IntervalWindow(10, 300)]
     coder = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
     beam_windows = [beam_window.IntervalWindow(w.start / 1000, w.end / 1000) for w in windows]
@@ -241,7 +245,7 @@ def test_residual_timestamp_equals_timestamp_of_its_element(timestamp: int) -> N
     assert residual.data.facts.min_timestamp == timestamp
 
 
-def test_residual_after_window_end_holds_watermark_until_window_end() -> None:
+def test_residual_with_timestamp_after_window_holds_watermark_at_window_end() -> None:
     """The residual holds the watermark as the complete restriction did. Otherwise its output would be
     late in its window.
     """

@@ -50,7 +50,7 @@ def grouping(splits: list[BundleSplit | None] | None = None) -> FakeHarness:
     return FakeHarness(lambda groups: {"one": groups}, kinds, splits=splits or [], processed=1.0)
 
 
-def test_joint_shards_are_all_grouped(tmp_path: Path) -> None:
+def test_bundle_with_several_shards_groups_all_shards(tmp_path: Path) -> None:
     first = pairs(tmp_path, 3, "x", b"a1", b"b1")
     second, third = pairs(tmp_path, 1, "y", b"d1", b"d2"), pairs(tmp_path, 3, "z", b"a2")
     reply = start(tmp_path, grouping(), first, third, second).run()
@@ -64,7 +64,7 @@ def test_joint_shards_are_all_grouped(tmp_path: Path) -> None:
     assert sorted(groups) == [b"a=2", b"b=1", b"d=2"]
 
 
-def test_joint_shards_not_yet_started_are_given_away(tmp_path: Path) -> None:
+def test_bundle_with_several_shards_returns_unstarted_shards_at_split(tmp_path: Path) -> None:
     one, again = pairs(tmp_path, 0, "x", b"a1", b"b1"), pairs(tmp_path, 0, "y", b"b2")
     two, three = pairs(tmp_path, 1, "z", b"c1"), pairs(tmp_path, 2, "w", b"d1", b"e1")
     harness = grouping([BundleSplit(2, 3), BundleSplit(1, 2), None])
@@ -80,7 +80,7 @@ def test_joint_shards_not_yet_started_are_given_away(tmp_path: Path) -> None:
     assert nothing.residuals == ()
 
 
-def test_joint_shards_above_memory_limit_are_not_split(tmp_path: Path) -> None:
+def test_bundle_with_several_shards_above_memory_limit_is_not_split(tmp_path: Path) -> None:
     """All shards together are partitioned by key into files."""
     one = pairs(tmp_path, 0, "x", *[b"%d" % number for number in range(10, 60)])
     two = pairs(tmp_path, 1, "y", *[b"%d" % number for number in range(60, 99)])

@@ -54,7 +54,9 @@ def bundle(
     until: int = MIN_TIMESTAMP,
     runs: Iterable[Iterable[pa.RecordBatch]] = (),
 ) -> tuple[list[tuple[bytes, bytes, bytes, int]], Any, tuple[Segment, ...]]:
-    """Returns the panes as key, window, values and timestamp, the shard's summary, and the shard's new state."""
+    """Returns the panes as key, window, values and timestamp, the summary (holds and timers) of the
+    shard, and the shard's new state.
+    """
     order = RunBundle(
         bundle_of(shard=0, input_watermark=MIN_TIMESTAMP, end_watermark=until), name, state
     )
@@ -80,7 +82,7 @@ def panes_of(chunk: GroupChunk | FlushBarrier) -> list[tuple[bytes, bytes, bytes
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["same process", "another process"])
-def test_keyed_state_of_previous_bundle_is_found(tmp_path: Path, kept: bool) -> None:
+def test_keyed_bundle_reads_state_of_previous_bundle(tmp_path: Path, kept: bool) -> None:
     stores = ShardStores(tmp_path)
     panes, summary, state = bundle(
         stores, (), "1", batch(W0, (b"a", b"1", 1), (b"b", b"2", 2)), batch(W0, (b"a", b"3", 3))
@@ -98,7 +100,7 @@ def test_keyed_state_of_previous_bundle_is_found(tmp_path: Path, kept: bool) -> 
     assert panes == []
 
 
-def test_uncommitted_attempt_leaves_no_trace(tmp_path: Path) -> None:
+def test_keyed_bundle_ignores_state_of_uncommitted_attempt(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path)
     _, _, state = bundle(stores, (), "1", batch(W0, (b"a", b"1", 1)))
     bundle(stores, state, "2-1", batch(W0, (b"a", b"2", 1)))
@@ -106,7 +108,7 @@ def test_uncommitted_attempt_leaves_no_trace(tmp_path: Path) -> None:
     assert panes == [(b"a", W0, b"13", 9)]
 
 
-def test_panes_with_differences_are_emitted_one_by_one(tmp_path: Path) -> None:
+def test_panes_with_different_timings_are_emitted_separately(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path)
     rows = batch(W0, (b"a", b"1", 1), (b"a", b"2", 2), (b"b", b"3", 3))
     panes, _, _ = bundle(stores, (), "1", rows, strategy=EACH_ONE)
@@ -114,7 +116,7 @@ def test_panes_with_differences_are_emitted_one_by_one(tmp_path: Path) -> None:
     assert [values for key, _, values, _ in panes if key == b"b"] == [b"3"]
 
 
-def test_keyed_rows_with_different_windows_are_grouped(tmp_path: Path) -> None:
+def test_rows_of_a_key_are_grouped_by_window(tmp_path: Path) -> None:
     rows = batch([W0, W10], (b"a", b"1", 1), (b"a", b"2", 11))
     panes, _, _ = bundle(ShardStores(tmp_path), (), "1", rows, until=MAX_TIMESTAMP)
     assert sorted(panes) == [(b"a", W0, b"1", 9), (b"a", W10, b"2", 19)]
@@ -133,7 +135,7 @@ class Asked(SessionMerger):
         return super().merge_windows(windows_of_keys)
 
 
-def test_sdk_merges_windows_before_pane_output(tmp_path: Path) -> None:
+def test_windows_are_merged_by_sdk_before_panes_are_emitted(tmp_path: Path) -> None:
     strategy = attrs.evolve(
         EACH_ONE,
         window_fn=OpaqueWindows("sessions of an SDK's own"),
@@ -171,7 +173,7 @@ def test_triggers_see_complete_bundle_unless_bundle_is_large(
 @pytest.mark.parametrize("strategy", [FIXED, EACH_ONE, SESSIONS], ids=["once", "each", "sessions"])
 @pytest.mark.parametrize("until", [15, MAX_TIMESTAMP])
 @pytest.mark.parametrize("budget", [1, 300, 2000])
-def test_shard_above_memory_limit_fires_same_panes(
+def test_shard_above_memory_limit_emits_same_panes(
     tmp_path: Path, strategy: WindowingStrategy, until: int, budget: int
 ) -> None:
     batches = [
@@ -197,7 +199,7 @@ def test_shard_above_memory_limit_fires_same_panes(
         assert next(both) == next(both)
 
 
-def test_process_caches_limited_number_of_stores(
+def test_process_caches_limited_number_of_shard_stores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stores_module, "_KEPT_STORES", 2)
@@ -210,6 +212,6 @@ def test_process_caches_limited_number_of_stores(
     assert stores.open("stage", 0, ()) is not known[0]
 
 
-def test_shards_of_different_stages_are_separate(tmp_path: Path) -> None:
+def test_shards_with_same_number_of_different_stages_have_separate_state(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path)
     assert stores.open("one", 0, ()) is not stores.open("other", 0, ())

@@ -1,4 +1,6 @@
-"""Tests of the loop inside a task: its results equal the results of lanes, for any point at which it is left."""
+"""Tests of the scheduler loop inside a worker process: its results equal the results of lanes, for
+any point at which it is left.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,15 @@ def finish(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
-def test_lanes_and_loops_have_equal_output(tmp_path: Path, loop_bytes: int) -> None:
+def test_scheduler_loop_inside_task_gives_same_output_as_lanes(
+    tmp_path: Path, loop_bytes: int
+) -> None:
     rig = Rig(tmp_path, PLAN, TRANSFORMS, loop_bytes=loop_bytes)
     rig.begin()
     finish(rig)
 
 
-def test_loop_can_run_complete_job(tmp_path: Path) -> None:
+def test_scheduler_loop_can_run_complete_job(tmp_path: Path) -> None:
     rig, worker, order = rig_in_loop(tmp_path)
     (reply,) = worker.loop(order)
     assert isinstance(reply, LoopReply)
@@ -64,7 +68,9 @@ Leave = Callable[[TaskLoop, RunBundle], None]
 
 
 def leave_after(number: int) -> Leave:
-    """Leaves the loop after the bundle with this number is processed, but before the loop learns about it."""
+    """Leaves the scheduler loop after the bundle with this number is processed, but before the loop
+    gets the bundle's reply.
+    """
     left = [number]
 
     def leave(loop: TaskLoop, order: RunBundle) -> None:
@@ -81,7 +87,7 @@ BUNDLES = 8
 
 @pytest.mark.parametrize("report_ms", [0, TUNING.loop_report_ms])
 @pytest.mark.parametrize("number", range(BUNDLES))
-def test_loop_left_as_bundle_ends_is_committed(
+def test_scheduler_loop_that_ends_during_a_bundle_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, report_ms: int
 ) -> None:
     """The bundle belongs to the lane: its reply alone reports the changes of its shard."""
@@ -110,7 +116,9 @@ def test_loop_left_as_bundle_ends_is_committed(
 
 
 @pytest.mark.parametrize("number", range(BUNDLES))
-def test_process_lost_after_its_loop_was_left_loses_no_result(tmp_path: Path, number: int) -> None:
+def test_process_lost_after_end_of_its_scheduler_loop_loses_no_result(
+    tmp_path: Path, number: int
+) -> None:
     """The continued bundle is retried on the state before the bundle."""
     rig, worker, order = rig_in_loop(tmp_path)
     worker.in_loop = leave_after(number)
@@ -125,7 +133,7 @@ def test_process_lost_after_its_loop_was_left_loses_no_result(tmp_path: Path, nu
     finish(rig)
 
 
-def test_process_lost_before_its_loop_was_left_repeats_bundles(tmp_path: Path) -> None:
+def test_process_lost_before_end_of_its_scheduler_loop_repeats_bundles(tmp_path: Path) -> None:
     rig, worker, order = rig_in_loop(tmp_path)
     worker.loop(order)
     rig.lose(worker)
@@ -134,7 +142,9 @@ def test_process_lost_before_its_loop_was_left_repeats_bundles(tmp_path: Path) -
     finish(rig)
 
 
-def test_long_bundle_leaves_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scheduler_loop_ends_if_a_bundle_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tune(monkeypatch, loop_bundle_ms=500)
     rig, worker, order = rig_in_loop(tmp_path)
     left = threading.Event()
@@ -154,7 +164,9 @@ def test_long_bundle_leaves_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     finish(rig)
 
 
-def test_loop_is_committed_while_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_scheduler_loop_commits_bundles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tune(monkeypatch, loop_report_ms=5)
     rig, worker, order = rig_in_loop(tmp_path)
     for harness in rig.stages.values():
@@ -171,8 +183,12 @@ def test_loop_is_committed_while_running(tmp_path: Path, monkeypatch: pytest.Mon
     assert [type(command) for command in worker.history] == [RunLoop]
 
 
-def test_loop_reports_arrive_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The order is right even if the sending thread is late, or sends only after the end of the loop."""
+def test_scheduler_loop_reports_arrive_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The order is correct even if the sending thread is late, or sends only after the end of the
+    loop.
+    """
     tune(monkeypatch, loop_report_ms=0, loop_watch_seconds=SECONDS)
     rig, worker, order = rig_in_loop(tmp_path)
     *progress, reply = worker.loop(order)
@@ -182,7 +198,7 @@ def test_loop_reports_arrive_in_order(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("heard", range(BUNDLES))
-def test_process_lost_during_its_loop_repeats_bundles(
+def test_process_lost_during_its_scheduler_loop_repeats_bundles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: int
 ) -> None:
     """Reported bundles and their state are retained, and all other bundles are repeated."""
@@ -196,7 +212,9 @@ def test_process_lost_during_its_loop_repeats_bundles(
     finish(rig)
 
 
-def test_large_data_leaves_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scheduler_loop_ends_if_data_is_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tune(monkeypatch, loop_waiting_bytes=10)
     rig, worker, order = rig_in_loop(tmp_path)
     said = worker.loop(order)
@@ -206,7 +224,7 @@ def test_large_data_leaves_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("attempts", [1, 2])
-def test_loop_failures_are_entries(tmp_path: Path, attempts: int) -> None:
+def test_scheduler_loop_reports_failures_as_entries(tmp_path: Path, attempts: int) -> None:
     rig = Rig(tmp_path, PLAN, TRANSFORMS, loop_bytes=LOOP_BYTES, limits={"user_attempts": attempts})
     rig.begin()
     rig.open_lanes()
@@ -229,7 +247,7 @@ def test_loop_failures_are_entries(tmp_path: Path, attempts: int) -> None:
         assert rig.ledger.end is not None and rig.ledger.last_failure == expected
 
 
-def test_left_loop_runs_no_further_bundle(tmp_path: Path) -> None:
+def test_ended_scheduler_loop_runs_no_further_bundle(tmp_path: Path) -> None:
     rig, worker, order = rig_in_loop(tmp_path)
     said: list[Any] = []
     loop = TaskLoop(order, rig.folder, worker, said.append)

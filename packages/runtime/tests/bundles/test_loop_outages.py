@@ -1,5 +1,5 @@
-"""Tests of a loop inside a task with a full disk or an unavailable store: no result is lost or
-duplicated, and no loop stalls.
+"""Tests of a scheduler loop inside a worker process, with a full disk or an unavailable store: no
+result is lost or duplicated, and no loop stalls.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def finish(rig: Rig, worker: FakeWorker, said: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("number", range(MESSAGES))
-def test_loop_with_undeliverable_message_leaves_bundles_to_lanes(
+def test_scheduler_loop_that_cannot_send_reports_leaves_bundles_to_lanes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     tune(monkeypatch, loop_report_ms=0)
@@ -83,7 +83,7 @@ def test_loop_with_undeliverable_message_leaves_bundles_to_lanes(
 
 @pytest.mark.parametrize("report_ms", [0, 1000])
 @pytest.mark.parametrize("number", range(MESSAGES))
-def test_loop_with_brief_state_outage_continues(
+def test_scheduler_loop_with_brief_state_outage_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, report_ms: int
 ) -> None:
     """A part that failed in its middle leaves no data, and loses no data."""
@@ -105,7 +105,7 @@ def test_loop_with_brief_state_outage_continues(
     finish(rig, worker, said)
 
 
-def test_loop_with_permanent_state_outage_leaves_bundles_to_lanes(
+def test_scheduler_loop_with_permanent_state_outage_leaves_bundles_to_lanes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig, worker, order = rig_in_loop(tmp_path)
@@ -123,7 +123,7 @@ def raise_(error: Exception) -> Any:
 
 
 @pytest.mark.parametrize("stage_name", ["read", "count", "end"])
-def test_outgrown_loop_is_left_after_short_store_outage(
+def test_scheduler_loop_with_much_work_ends_after_short_store_outage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage_name: str
 ) -> None:
     """The running bundle continues in the lane. The server is notified before the reply of the bundle."""
@@ -145,7 +145,7 @@ def test_outgrown_loop_is_left_after_short_store_outage(
     finish(rig, worker, [*line.said, reply])
 
 
-def test_outgrown_loop_leaves_bundles_to_lanes_after_long_store_outage(
+def test_scheduler_loop_with_much_work_fails_after_long_store_outage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tune(monkeypatch, loop_bundle_ms=1)
@@ -158,7 +158,7 @@ def test_outgrown_loop_leaves_bundles_to_lanes_after_long_store_outage(
     finish(rig, worker, [LoopFailure(order.loop, str(AWAY))])
 
 
-def test_loop_leaves_at_once_during_store_outage(tmp_path: Path) -> None:
+def test_scheduler_loop_ends_immediately_on_request_during_store_outage(tmp_path: Path) -> None:
     """The requesting thread reads messages of the server, and must not wait for a store."""
     rig, worker, order = rig_in_loop(tmp_path)
     began, goes_on = threading.Event(), threading.Event()
@@ -189,7 +189,7 @@ def test_loop_leaves_at_once_during_store_outage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [AWAY, ValueError("of the runner")])
-def test_loop_that_cannot_start_is_reported_and_lane_continues(
+def test_scheduler_loop_that_cannot_start_is_reported_and_lane_continues(
     serve: Serve, tmp_path: Path, error: Exception
 ) -> None:
     reading = plan_of([stage("read")])
@@ -214,7 +214,7 @@ def test_loop_that_cannot_start_is_reported_and_lane_continues(
     rig.stop()
 
 
-def test_aborted_loop_leaves_bundles_to_same_process(tmp_path: Path) -> None:
+def test_process_of_aborted_scheduler_loop_can_run_its_bundles(tmp_path: Path) -> None:
     rig = Rig(tmp_path, PLAN, TRANSFORMS, loop_bytes=LOOP_BYTES)
     rig.begin()
     rig.open_lanes()

@@ -74,7 +74,7 @@ KINDS: dict[WindowCoder, list[Window]] = {
 @pytest.mark.parametrize("coder", KINDS)
 @pytest.mark.parametrize("counted", [True, False])
 @pytest.mark.parametrize("pane", [NO_FIRING, PaneInfo(timing=PaneTiming.LATE, index=300)])
-def test_merging_request_returns_answer_per_key(
+def test_window_merging_request_returns_response_per_key(
     coder: WindowCoder, counted: bool, pane: PaneInfo
 ) -> None:
     windows = KINDS[coder]
@@ -90,7 +90,7 @@ def test_merging_request_returns_answer_per_key(
     assert len(set(sdk.bundles)) == 2
 
 
-def test_merging_request_sends_many_keys_in_one_bundle() -> None:
+def test_window_merging_request_sends_many_keys_in_one_bundle() -> None:
     windows = KINDS[WindowCoder.CUSTOM]
     sdk = Sdk(counted=True, pane=NO_FIRING)
     merger = SdkMerger(sdk, "write", WindowCoder.CUSTOM)  # type: ignore[arg-type]

@@ -34,19 +34,19 @@ class Work:
         return self.calls
 
 
-def test_wait_returns_result_of_last_call_after_neighbour_returns() -> None:
+def test_call_to_unavailable_service_is_repeated_until_it_succeeds() -> None:
     told: list[NeighbourWaitStatus] = []
     assert NeighbourRetry(told.append, 60.0, lambda: True, Path("x"))(Work(STORE, STORE)) == 3
     assert told == [AWAITED, AWAITED, NeighbourWaitStatus()]
 
 
-def test_wait_for_available_neighbour_reports_no_outage() -> None:
+def test_call_to_available_service_reports_no_outage() -> None:
     told: list[NeighbourWaitStatus] = []
     assert NeighbourRetry(told.append, 60.0, lambda: True, Path("x"))(Work()) == 1
     assert told == []
 
 
-def test_wait_for_neighbour_raises_after_limit() -> None:
+def test_call_to_unavailable_service_raises_after_time_limit() -> None:
     told: list[NeighbourWaitStatus] = []
     work = Work(*[STORE] * 1000)
     began = time.monotonic()
@@ -57,7 +57,7 @@ def test_wait_for_neighbour_raises_after_limit() -> None:
     assert told[-1] == NeighbourWaitStatus(), "the wait has ended"
 
 
-def test_wait_raises_at_once_if_job_has_ended() -> None:
+def test_call_to_unavailable_service_raises_immediately_if_job_has_ended() -> None:
     work = Work(STORE, STORE)
     with pytest.raises(NeighbourUnavailable):
         NeighbourRetry(lambda _: None, 60.0, lambda: False, Path("x"))(work)
@@ -65,7 +65,7 @@ def test_wait_raises_at_once_if_job_has_ended() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), OSError(errno.ENOENT, "no such file")])
-def test_wait_raises_other_errors_unchanged(error: Exception) -> None:
+def test_call_to_service_raises_other_errors_unchanged(error: Exception) -> None:
     with pytest.raises(type(error)) as raised:
         NeighbourRetry(lambda _: None, 60.0, lambda: True, Path("x"))(Work(error))
     assert raised.value is error

@@ -24,11 +24,11 @@ def endpoint() -> Iterator[Endpoint]:
     server.stop()
 
 
-def test_matching_environment_has_no_trouble(endpoint: Endpoint) -> None:
+def test_executor_check_accepts_matching_environment(endpoint: Endpoint) -> None:
     assert find_unmet_requirement(BundleRequirements(endpoint, NO_STORE)) == ""
 
 
-def test_different_versions_are_named(endpoint: Endpoint) -> None:
+def test_executor_check_names_package_with_different_version(endpoint: Endpoint) -> None:
     versions = {"apache-beam": "2.1", "no-such-package": "7"}
     assert find_unmet_requirement(BundleRequirements(endpoint, NO_STORE, versions)).endswith(
         "spark.archives"
@@ -53,7 +53,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("room", [0, 1000])
-def test_full_disk_is_named_if_data_goes_to_store(
+def test_executor_check_names_full_disk_if_data_goes_to_store(
     endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     scratch = tmp_path / "scratch"
@@ -70,7 +70,7 @@ def test_full_disk_is_named_if_data_goes_to_store(
     assert list(scratch.iterdir()) == []
 
 
-def test_missing_data_folder_is_named(
+def test_executor_check_names_missing_data_folder(
     endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "missing"))

@@ -48,7 +48,7 @@ def order(number: int = 7, *values: bytes) -> RunBundle:
     return RunBundle(bundle, f"1-{number}-1")
 
 
-def test_process_replies_to_bundles_in_order(serve: Serve) -> None:
+def test_worker_process_replies_to_bundles_in_order(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     for number in range(3):
         served.tell(order(number))
@@ -56,7 +56,7 @@ def test_process_replies_to_bundles_in_order(serve: Serve) -> None:
     assert [reply.done.bundle for reply in replies] == [0, 1, 2]
 
 
-def test_process_leaves_closed_lane(serve: Serve) -> None:
+def test_worker_process_stops_serving_closed_lane(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     served.tell(order())
     served.tell(CloseLane())
@@ -72,7 +72,7 @@ def test_process_leaves_closed_lane(serve: Serve) -> None:
         (HarnessError("no SDK came"), None, "HarnessError: no SDK came"),
     ],
 )
-def test_process_reports_stage_that_cannot_be_built(
+def test_worker_process_reports_stage_that_cannot_be_built(
     serve: Serve, error: Exception, failure: UserFailure | None, reason: str
 ) -> None:
     """The failure is a user failure, such as an unloadable main session, or an external failure."""
@@ -113,7 +113,7 @@ def running(serve: Serve, **more: Any) -> tuple[Served, Slow]:
     return served, harness
 
 
-def test_process_reports_split_before_its_bundle(serve: Serve) -> None:
+def test_worker_process_reports_split_before_reply_of_its_bundle(serve: Serve) -> None:
     """The server must know the given-away input before it commits the remaining input."""
     served, harness = running(serve, splits=[BundleSplit(0, 1)])
     served.tell(SplitRequest(Attempt(7, 1), 0.5))
@@ -127,7 +127,7 @@ def test_process_reports_split_before_its_bundle(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("attempt", [Attempt(7, 2), Attempt(8, 1)])
-def test_process_splits_running_bundle_only(serve: Serve, attempt: Attempt) -> None:
+def test_worker_process_splits_only_the_running_bundle(serve: Serve, attempt: Attempt) -> None:
     served, harness = running(serve, splits=[BundleSplit(0, 1)])
     harness.split_now.set()
     served.tell(SplitRequest(attempt, 0.5))
@@ -138,10 +138,10 @@ def test_process_splits_running_bundle_only(serve: Serve, attempt: Attempt) -> N
 
 
 @pytest.mark.parametrize("embedded", [False, True], ids=["in another's process", "here"])
-def test_abandoned_bundle_stops_if_process_must_not_be_killed(
+def test_abandoned_bundle_of_loopback_client_stops_without_kill(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, embedded: bool
 ) -> None:
-    monkeypatch.setattr(LocalBundle, "embedded", embedded)
+    monkeypatch.setattr(LocalBundle, "is_embedded", embedded)
     served, harness = running(serve, splits=[BundleSplit(0, 1)])
     harness.split_now.set()
     served.tell(AbandonBundle())
@@ -154,7 +154,7 @@ def test_abandoned_bundle_stops_if_process_must_not_be_killed(
 
 
 @pytest.mark.parametrize("command", [LeaveLoop(), AbandonBundle()])
-def test_loop_left_before_its_start_runs_no_bundle(
+def test_scheduler_loop_that_is_ended_before_start_runs_no_bundle(
     serve: Serve, tmp_path: Path, command: FromServer
 ) -> None:
     """Fetching the files of the loop can take seconds, and the server requests the end only once."""
@@ -180,7 +180,7 @@ def test_loop_left_before_its_start_runs_no_bundle(
     rig.stop()
 
 
-def test_late_split_gives_away_no_input(serve: Serve) -> None:
+def test_split_request_after_end_of_bundle_returns_no_input(serve: Serve) -> None:
     served = serve(FakeHarness(nothing, splits=[BundleSplit(0, 1)]))
     served.tell(order())
     assert isinstance(served.channel.next(), BundleReply)
@@ -188,7 +188,7 @@ def test_late_split_gives_away_no_input(serve: Serve) -> None:
     assert served.channel.next().done.residuals == ()
 
 
-def test_failing_split_does_not_stop_process(serve: Serve) -> None:
+def test_failing_split_does_not_stop_worker_process(serve: Serve) -> None:
     @attrs.define(eq=False)
     class Lost(Slow):
         def split(self, keep: float, elements: int) -> Any:
@@ -206,7 +206,7 @@ def test_failing_split_does_not_stop_process(serve: Serve) -> None:
     assert served.channel.next() == WorkerClosed((("stage", 1),))
 
 
-def test_callbacks_run_once_for_committed_bundles(serve: Serve) -> None:
+def test_finalization_callbacks_run_once_for_committed_bundles(serve: Serve) -> None:
     served = serve(FakeHarness(nothing, finalizes=True))
     for number in (1, 2):
         served.tell(order(number))
@@ -219,7 +219,9 @@ def test_callbacks_run_once_for_committed_bundles(serve: Serve) -> None:
     assert served.harness.finalized == ["1-2-1", "1-1-1"]
 
 
-def test_callback_store_has_limited_size(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finalization_callback_store_of_process_has_limited_size(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(awaiting_commit, "MOST_KEPT", 2)
     served = serve(FakeHarness(nothing, finalizes=True))
     for number in range(4):
@@ -244,7 +246,7 @@ def test_teardown_waits_for_running_bundle(serve: Serve) -> None:
     assert served.environment.closed == 1
 
 
-def test_process_after_teardown_stays_until_end_of_job(serve: Serve) -> None:
+def test_worker_process_after_teardown_stays_until_end_of_job(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     served.tell(order())
     served.channel.next()
@@ -255,7 +257,7 @@ def test_process_after_teardown_stays_until_end_of_job(serve: Serve) -> None:
     assert served.environment.closed == 1
 
 
-def test_long_bundle_reports_progress(serve: Serve) -> None:
+def test_process_reports_progress_of_long_bundle(serve: Serve) -> None:
     served, harness = running(serve, processed=1.5)
     progress = served.channel.next()
     assert (progress.attempt, progress.fraction) == (Attempt(7, 1), 0.5)
@@ -265,14 +267,14 @@ def test_long_bundle_reports_progress(serve: Serve) -> None:
         pass
 
 
-def test_process_logs_go_to_server(serve: Serve) -> None:
+def test_log_records_of_process_are_sent_to_server(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     record = LogRecord(Severity.INFO, 1, "text")
     served.process.stages.log([record])
     assert served.channel.next() == LogBatch((record,))
 
 
-def test_temporary_files_go_to_job_folder_and_default_is_restored(tmp_path: Path) -> None:
+def test_temporary_folder_of_process_is_in_job_folder_and_restored(tmp_path: Path) -> None:
     usual = tempfile.gettempdir()
     folder = tmp_path / "job"
     with redirect_temporary_files(folder):

@@ -29,7 +29,7 @@ class Running:
     """A running bundle with settable progress. The test sets ``elapsed``."""
 
     stage_id: str = "source"
-    embedded: bool = True
+    is_embedded: bool = True
     output: int = 1
     waits: bool | None = None
     thread: int = 0
@@ -76,21 +76,21 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> Telling:
     return telling
 
 
-def test_waiting_source_reports_after_output(telling: Telling) -> None:
+def test_progress_of_waiting_source_is_reported_soon_after_output(telling: Telling) -> None:
     told = telling.run(Running(), 400)
     assert all(one.lingers for one in told)
     # Without a split, the bundle reports again at growing intervals.
     assert [one.elapsed for one in told] == [50, 100, 200]
 
 
-def test_waiting_source_without_output_reports_later(telling: Telling) -> None:
+def test_progress_of_waiting_source_without_output_is_reported_later(telling: Telling) -> None:
     told = telling.run(Running(output=0), 800)
     assert [one.elapsed for one in told[:1]] == [500]
     assert not told[0].lingers
 
 
 @pytest.mark.parametrize("knows", [True, False])
-def test_busy_source_reports_later(
+def test_progress_of_busy_source_is_reported_later(
     telling: Telling, monkeypatch: pytest.MonkeyPatch, knows: bool
 ) -> None:
     def busy(_: int) -> CoreTime | None:
@@ -103,10 +103,10 @@ def test_busy_source_reports_later(
 
 
 @pytest.mark.parametrize(("waits", "lingers"), [(True, True), (None, False), (False, False)])
-def test_source_in_external_sdk_is_judged_by_its_waits(
+def test_progress_of_source_in_external_sdk_counts_as_waiting_by_its_wait_time(
     telling: Telling, waits: bool | None, lingers: bool
 ) -> None:
-    told = telling.run(Running(embedded=False, waits=waits), 300)
+    told = telling.run(Running(is_embedded=False, waits=waits), 300)
     assert [one.lingers for one in told[:1]] == [True] * lingers
 
 
@@ -127,7 +127,7 @@ class Over(Exception):
     ("stage", "seconds"),
     [("source", TUNING.source_look_seconds), ("other", TUNING.progress_seconds)],
 )
-def test_sources_are_checked_often_and_other_stages_every_half_second(
+def test_progress_of_sources_is_checked_more_often_than_of_other_stages(
     telling: Telling, monkeypatch: pytest.MonkeyPatch, stage: str, seconds: float
 ) -> None:
     telling.running = Running(stage, elapsed=1_000)
@@ -146,13 +146,13 @@ def test_sources_are_checked_often_and_other_stages_every_half_second(
     assert telling.told
 
 
-def test_ordinary_stages_do_not_linger(telling: Telling) -> None:
+def test_only_bundles_of_sources_are_reported_as_waiting_for_input(telling: Telling) -> None:
     told = telling.run(Running(stage_id="other"), 1_300)
     assert told[0].elapsed == 500
     assert not any(one.lingers for one in told)
 
 
-def test_starting_source_is_checked_at_once(
+def test_progress_of_starting_source_is_checked_immediately(
     telling: Telling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Without a started bundle, the next check is in an hour.
@@ -173,7 +173,7 @@ def test_starting_source_is_checked_at_once(
 
 
 @pytest.mark.parametrize("stage", ["source", "other"])
-def test_finished_source_is_released(
+def test_progress_reporter_keeps_no_reference_to_finished_source(
     telling: Telling, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     telling.running = Running(stage, elapsed=1_000)

@@ -64,7 +64,7 @@ def test_bounded_input_is_processed_by_key_in_one_bundle() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
-def test_stateful_parts_end_with_key_and_large_keys_keep_their_state(
+def test_stateful_input_is_divided_at_keys_and_large_keys_keep_their_state(
     monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
     monkeypatch.setattr(key_runs, "_PART_ROWS", rows)
@@ -74,7 +74,9 @@ def test_stateful_parts_end_with_key_and_large_keys_keep_their_state(
     assert code.calls.index((b"b", "event")) < code.calls.index(b"a2")
 
 
-def test_stateful_parts_are_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stateful_input_is_divided_into_parts_of_limited_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(key_runs, "_PART_BYTES", 1)
     parts = list(key_runs.sort_by_key(MIXED))
     assert [len(part) for part in parts] == [1] * 6
@@ -83,7 +85,9 @@ def test_stateful_parts_are_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("budget", [1, 200, 1000])
-def test_shard_above_memory_limit_is_processed(tmp_path: Path, budget: int) -> None:
+def test_stateful_key_shard_larger_than_memory_limit_is_processed(
+    tmp_path: Path, budget: int
+) -> None:
     rows = [Row(b"%c%d" % (b"abhh"[n % 4], n)) for n in range(120)]
     batches = [batch(*rows[first : first + 7]) for first in range(0, len(rows), 7)]
     rules = create_key_rules(budget, SpillFiles(tmp_path, "1-1-1"), 2)
@@ -123,7 +127,7 @@ class Alarms(UserCode):
             self.set(timer.key, 25, "between")
 
 
-def test_timers_can_change_later_timers() -> None:
+def test_user_code_of_a_timer_can_change_later_timers() -> None:
     code = Alarms()
     run(PLAN, code, [batch(Row(b"a"), Row(b"b"))])
     timers = [call for call in code.calls if isinstance(call, tuple)]
@@ -175,7 +179,7 @@ def test_time_sorted_elements_arrive_by_timestamp_with_timers_between() -> None:
     ]
 
 
-def test_late_elements_are_dropped(tmp_path: Path) -> None:
+def test_stateful_bundle_drops_late_elements(tmp_path: Path) -> None:
     code = UserCode()
     rows = [batch(Row(b"a1", 1, W0), Row(b"a2", 12, W10))]
     more = {"strategy": FIXED, "stores": ShardStores(tmp_path), "begin": 10, "end": 10}
@@ -194,7 +198,7 @@ LATE, TIMELY = (W0, 1), (W10, 12)
     [[LATE] * 5, [LATE] * 3 + [TIMELY] * 2, [TIMELY] * 5],
     ids=["all-late", "some-late", "none-late"],
 )
-def test_late_elements_are_counted_once_each(
+def test_stateful_bundle_counts_each_late_element_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     places: list[tuple[bytes, int]],
@@ -220,7 +224,7 @@ def test_late_elements_are_counted_once_each(
 
 
 @pytest.mark.parametrize("strategy", [SESSIONS, CUSTOM], ids=["sessions", "custom"])
-def test_elements_get_their_merged_windows(strategy: WindowingStrategy) -> None:
+def test_stateful_elements_get_their_merged_windows(strategy: WindowingStrategy) -> None:
     class Sums(Collect):
         def element(self, row: Row) -> None:
             super().element(row)
@@ -234,7 +238,7 @@ def test_elements_get_their_merged_windows(strategy: WindowingStrategy) -> None:
     assert sorted(code.shown) == [(b"a", b"300"), (b"a", b"38")]
 
 
-def test_unmergeable_values_fail_by_name(tmp_path: Path) -> None:
+def test_merged_windows_with_unmergeable_state_fail_with_name_of_transform(tmp_path: Path) -> None:
     class Write(UserCode):
         def element(self, row: Row) -> None:
             self.state.append_to_bag(self.cell("value", row.key, row.window), row.value)

@@ -93,7 +93,7 @@ GIVEN = (
     ],
     ids=["as the SDK says", "dropped", "kept"],
 )
-def test_truncation_returns_truncated_restrictions(
+def test_drained_bundle_returns_truncated_restrictions(
     tmp_path: Path, plan: TruncationPlan, expected: list[bytes]
 ) -> None:
     harness = FakeHarness(lambda values: {})
@@ -102,7 +102,7 @@ def test_truncation_returns_truncated_restrictions(
     assert seen == expected
 
 
-def test_truncated_restrictions_list_their_original_windows(tmp_path: Path) -> None:
+def test_truncated_restrictions_keep_their_windows(tmp_path: Path) -> None:
     """A residual waits for side inputs by these windows."""
     (given, *_) = GIVEN
     windows = frozenset({GLOBAL_WINDOW})
@@ -112,14 +112,16 @@ def test_truncated_restrictions_list_their_original_windows(tmp_path: Path) -> N
     assert (left.data.facts.windows, left.data.facts.count) == (windows, 1)
 
 
-def test_truncation_without_remainder_returns_no_restriction(tmp_path: Path) -> None:
+def test_drained_bundle_has_no_input_if_truncation_leaves_no_restriction(
+    tmp_path: Path,
+) -> None:
     harness = FakeHarness(lambda values: {})
     reply = running(tmp_path, GIVEN[2:], harness).run()
     assert isinstance(reply, BundleReply) and not reply.done.outputs
     assert harness.bundles == []
 
 
-def test_split_of_truncation_counts_remainder_and_truncates_once(tmp_path: Path) -> None:
+def test_split_of_drained_bundle_truncates_each_restriction_once(tmp_path: Path) -> None:
     answers = []
     harness = FakeHarness(
         lambda values: {}, splits=[BundleSplit(-1, 1, primaries=(encoded(b"a"),))]
@@ -135,7 +137,7 @@ def test_split_of_truncation_counts_remainder_and_truncates_once(tmp_path: Path)
 
 
 @pytest.mark.parametrize("plan", [ASKED, TruncationPlan(None, endless=False)])
-def test_residuals_of_truncated_restrictions_are_complete(
+def test_drain_does_not_truncate_residuals_of_truncated_restrictions(
     tmp_path: Path, plan: TruncationPlan
 ) -> None:
     harness = FakeHarness(lambda values: {}, residuals=(ResidualElement(encoded(b"x"), 5_000),))

@@ -113,7 +113,7 @@ def test_ordered_list_state_is_read_and_written() -> None:
     assert list(state.read_ordered_values(cell("list"), lowest, highest)) == [(-3, b"b"), (9, b"d")]
 
 
-def test_undeclared_state_is_refused_by_name() -> None:
+def test_undeclared_state_is_refused_with_its_name() -> None:
     state = state_of()
     with pytest.raises(HarnessError, match="'bag' as MultimapState, but declares it as BagState"):
         state.read_map_keys(cell("bag"))
@@ -133,7 +133,7 @@ def due(state: ShardUserState, watermark: int, clock: int) -> tuple[int, int | N
     return found.timer.fire_time, found.timer.hold
 
 
-def test_timers_are_set_cleared_and_clamped() -> None:
+def test_user_timers_can_be_set_and_cleared_and_fire_before_window_end() -> None:
     state = state_of()
     state.set_timer(timer("event", 10, hold=5))
     state.set_timer(timer("event", None))
@@ -142,7 +142,7 @@ def test_timers_are_set_cleared_and_clamped() -> None:
     assert due(state, 20, 0) == (MIN_TIMESTAMP, MIN_TIMESTAMP)
 
 
-def test_sdk_clock_equals_job_clock() -> None:
+def test_processing_time_of_sdk_equals_processing_time_of_job() -> None:
     state = state_of(processing_time=7)
     now = int(time.time() * 1000)
     state.set_timer(timer("clock", now))
@@ -160,7 +160,7 @@ def test_timer_set_during_window_expiry_is_refused_as_user_error() -> None:
 
 
 @pytest.mark.parametrize("domain", ["event", "clock"])
-def test_scripted_clock_counts_from_current_sdk_time(domain: str) -> None:
+def test_test_stream_clock_is_converted_to_sdk_time(domain: str) -> None:
     state = state_of(scripted_clock=True, processing_time=500)
     later = int(time.time() * 1000) + 60_000
     state.set_timer(timer(domain, later))
@@ -172,7 +172,7 @@ def test_scripted_clock_counts_from_current_sdk_time(domain: str) -> None:
         assert 500 + 50_000 < found[0] <= 500 + 60_000
 
 
-def test_timers_set_by_scripted_clock_use_scripted_time() -> None:
+def test_timers_of_a_job_with_test_stream_clock_use_its_time() -> None:
     state = state_of(scripted_clock=True, processing_time=500)
     state.set_timer(timer("clock", 1000))
     assert due(state, 0, 999) is None
@@ -180,7 +180,7 @@ def test_timers_set_by_scripted_clock_use_scripted_time() -> None:
 
 
 @pytest.mark.parametrize("step", [-3_600_000, 3_600_000])
-def test_timers_use_sdk_clock_despite_clock_error(
+def test_timers_use_sdk_clock_even_if_sdk_clock_is_wrong(
     monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """The clock of the SDK has been wrong since the server started, or is corrected meanwhile."""

@@ -41,7 +41,7 @@ def deferred(running: LocalBundle) -> list[bool]:
 
 
 @pytest.mark.parametrize(("keep", "whole"), [(0.0, False), (0.5, True)])
-def test_residuals_after_cut_are_complete_unless_cut_was_checkpoint(
+def test_drain_truncates_residuals_of_checkpoints_only(
     tmp_path: Path, keep: float, whole: bool
 ) -> None:
     """A checkpoint leaves no work that could be deferred. A deferred element precedes the split."""
@@ -52,12 +52,14 @@ def test_residuals_after_cut_are_complete_unless_cut_was_checkpoint(
 
 
 @pytest.mark.parametrize("last", [True, False])
-def test_residuals_are_complete_if_all_inputs_are_complete(tmp_path: Path, last: bool) -> None:
+def test_drain_does_not_truncate_residuals_of_inputs_that_it_must_not_truncate(
+    tmp_path: Path, last: bool
+) -> None:
     inputs = Input(elements("x", b"a"), whole=True), Input(elements("y", b"b"), whole=last)
     assert deferred(start(tmp_path, harness_with(), *inputs)) == [last]
 
 
-def test_parts_of_restriction_cut_before_are_complete(tmp_path: Path) -> None:
+def test_drain_does_not_truncate_parts_of_restriction_that_was_split_before(tmp_path: Path) -> None:
     running = start(tmp_path, harness_with(CUT, CUT), Input(elements("x", b"a", b"b")))
     first, second = (running.split(0.5).done for _ in range(2))
     assert [one.whole for one in first.primary] == [True]
@@ -66,7 +68,7 @@ def test_parts_of_restriction_cut_before_are_complete(tmp_path: Path) -> None:
     assert [one.whole for one in second.residuals] == [True]
 
 
-def test_parts_of_complete_input_are_complete(tmp_path: Path) -> None:
+def test_drain_does_not_truncate_parts_of_input_that_it_must_not_truncate(tmp_path: Path) -> None:
     whole = attrs.evolve(Input(elements("x", b"a", b"b")), whole=True)
     done = start(tmp_path, harness_with(BundleSplit(0, 1)), whole).split(0.5).done
     assert [part.whole for part in (*done.primary, *done.residuals)] == [True, True]

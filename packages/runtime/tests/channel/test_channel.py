@@ -116,8 +116,8 @@ class Attached:
         self.client.attach(hello, self.commands.put, lambda: self.lost.put(True))
 
 
-def test_channel_returns_responses(client: ChannelClient) -> None:
-    assert client.job_work() == WORK
+def test_channel_server_returns_responses(client: ChannelClient) -> None:
+    assert client.request_job_work() == WORK
 
 
 def test_channel_transfers_artifacts_in_pieces(client: ChannelClient) -> None:
@@ -131,17 +131,17 @@ def test_channel_returns_error_for_unknown_job_and_failing_call(
     server: ChannelServer, client: ChannelClient, job: FakeJob
 ) -> None:
     with pytest.raises(HarnessError, match="job 'other' isn't running"):
-        ChannelClient(job_endpoint(server, "other"), "other").job_work()
+        ChannelClient(job_endpoint(server, "other"), "other").request_job_work()
     job.broken = True
     with pytest.raises(HarnessError, match="JobWork"):
-        client.job_work()
+        client.request_job_work()
 
 
 @pytest.mark.parametrize("token", ["", "wrong"])
 def test_channel_without_token_gets_no_response(server: ChannelServer, token: str) -> None:
     intruder = ChannelClient(attrs.evolve(job_endpoint(server), token=token), "job-1")
     with pytest.raises(HarnessError, match="token"):
-        intruder.job_work()
+        intruder.request_job_work()
     with pytest.raises(HarnessError, match="token"):
         list(intruder.read("abc"))
     attached = Attached(intruder)
@@ -156,7 +156,7 @@ class Exploding:
         return pytest.fail, ("a message was read before its sender had shown the token",)
 
 
-def test_channel_unpickles_no_message_without_token(server: ChannelServer, job: FakeJob) -> None:
+def test_channel_reads_message_only_after_valid_token(server: ChannelServer, job: FakeJob) -> None:
     with open_channel(job_endpoint(server)) as channel:
         bomb = pickle.dumps(Exploding())
         for method in ("JobWork",):
@@ -170,7 +170,7 @@ def test_channel_unpickles_no_message_without_token(server: ChannelServer, job: 
 
 
 @pytest.mark.parametrize("said", [pickle.dumps(Exploding()), b"", encode_message(WorkerClosed())])
-def test_worker_without_hello_is_ignored(server: ChannelServer, job: FakeJob, said: bytes) -> None:
+def test_invalid_first_message_is_refused(server: ChannelServer, job: FakeJob, said: bytes) -> None:
     metadata = (("authorization", f"Bearer {job_endpoint(server).token}"),)
     with open_channel(job_endpoint(server)) as channel:
         attach = channel.stream_stream(f"/{SERVICE}/Attach")
@@ -202,7 +202,7 @@ def test_worker_with_unexpected_message_is_disconnected(
         process.kill()
 
 
-def test_standby_worker_gets_order(server: ChannelServer) -> None:
+def test_standby_worker_gets_job_order(server: ChannelServer) -> None:
     first, second, third = (
         server.endpoints.make_endpoint(make_stand_by_scope(number)) for number in (1, 2, 3)
     )
@@ -214,7 +214,7 @@ def test_standby_worker_gets_order(server: ChannelServer) -> None:
         wait_for_lane(attrs.evolve(first, token="wrong"), 1)
 
 
-def test_standby_worker_polls_until_order_arrives(job: FakeJob) -> None:
+def test_standby_worker_polls_until_job_order_arrives(job: FakeJob) -> None:
     orders: list[StandByOrder] = [None, None, EndStandBy()]
     server = ChannelServer(ChannelAddress(), {"job-1": job}.get, lambda number: orders.pop(0))
     server.start()
@@ -232,7 +232,7 @@ def test_worker_with_wrong_token_gets_no_job(
     other = ChannelClient(server.endpoints.make_endpoint(opens), "job-1")
     refused = f"grants access to {opens}, not to job/job-1"
     with pytest.raises(HarnessError, match=refused):
-        other.job_work()
+        other.request_job_work()
     with pytest.raises(HarnessError, match=refused):
         list(other.read("abc"))
     attached = Attached(other)
@@ -251,16 +251,16 @@ def test_token_of_one_job_cannot_be_changed_to_another_job(server: ChannelServer
     endpoint = server.endpoints.make_endpoint(make_job_scope("job-2"))
     changed = attrs.evolve(endpoint, token=endpoint.token.replace("job-2", "job-1"))
     with pytest.raises(HarnessError, match="token is missing or wrong"):
-        ChannelClient(changed, "job-1").job_work()
+        ChannelClient(changed, "job-1").request_job_work()
 
 
-def test_token_is_hidden_in_text(server: ChannelServer) -> None:
+def test_channel_token_is_hidden_in_text_of_endpoint(server: ChannelServer) -> None:
     endpoint = job_endpoint(server)
     assert endpoint.token not in repr(endpoint)
     assert endpoint.token.partition(".")[0] not in repr(server.endpoints)
 
 
-def test_knock_returns_reason_of_refusal(server: ChannelServer) -> None:
+def test_reachability_check_returns_reason_of_refusal(server: ChannelServer) -> None:
     endpoint = server.endpoints.make_endpoint(KNOCK)
     assert check_server_reachable(endpoint, SECONDS) == ""
     assert "token" in check_server_reachable(attrs.evolve(endpoint, token="wrong"), SECONDS)
@@ -270,7 +270,7 @@ def test_knock_returns_reason_of_refusal(server: ChannelServer) -> None:
         assert "refused" in check_server_reachable(attrs.evolve(endpoint, address=nowhere), SECONDS)
 
 
-def test_knock_on_silent_server_times_out() -> None:
+def test_reachability_check_of_silent_server_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = Endpoint(f"127.0.0.1:{silent.getsockname()[1]}", "token")
         assert check_server_reachable(endpoint, 0.2) == "no answer within 0.2 s"
@@ -291,20 +291,20 @@ def test_channel_refuses_other_certificates_and_plain_text(job: FakeJob) -> None
         server.stop()
 
 
-def test_servers_share_no_port(server: ChannelServer) -> None:
+def test_channel_server_on_port_in_use_is_refused(server: ChannelServer) -> None:
     port = int(server.endpoints.address.rpartition(":")[2])
     with pytest.raises(ChannelError, match=f"127.0.0.1:{port}: the port is taken.*--channel-port"):
         ChannelServer(ChannelAddress(port=port), lambda job_id: None, ORDERS.__getitem__)
 
 
-def test_executors_get_advertised_address(job: FakeJob) -> None:
+def test_channel_endpoint_contains_advertised_address(job: FakeJob) -> None:
     place = ChannelAddress(advertised_host="server.example", advertised_port=50000)
     server = ChannelServer(place, {"job-1": job}.get, ORDERS.__getitem__)
     server.stop()
     assert server.endpoints.address == "server.example:50000"
 
 
-def test_messages_arrive_in_order_and_disconnect_is_detected(
+def test_channel_messages_arrive_in_order_and_disconnect_is_detected(
     client: ChannelClient, job: FakeJob
 ) -> None:
     attached = Attached(client)
@@ -325,7 +325,7 @@ def test_messages_arrive_in_order_and_disconnect_is_detected(
     assert job.heard.get(timeout=SECONDS) == "detached"
 
 
-def test_commands_reach_worker(client: ChannelClient, job: FakeJob) -> None:
+def test_channel_server_commands_reach_worker(client: ChannelClient, job: FakeJob) -> None:
     attached = Attached(client)
     attached.attach()
     link = job.heard.get(timeout=SECONDS)
@@ -335,7 +335,7 @@ def test_commands_reach_worker(client: ChannelClient, job: FakeJob) -> None:
     assert attached.commands.get(timeout=SECONDS) == ExitProcess()
 
 
-def test_server_loss_is_detected(
+def test_worker_detects_loss_of_server(
     server: ChannelServer, client: ChannelClient, job: FakeJob
 ) -> None:
     attached = Attached(client)
@@ -363,8 +363,8 @@ threading.Event().wait()
 """
 
 
-def test_silent_peer_is_detected(job: FakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stopped process closes no connection, and neither does a host that vanishes."""
+def test_channel_detects_unresponsive_peer(job: FakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped process closes no connection, and neither does a machine that vanishes."""
     soon = tuple(
         (name, 1000 if value == 10_000 else value) for name, value in server_module.OPTIONS
     )

@@ -37,7 +37,7 @@ def test_loopback_hosts_are_recognized(host: str, means_itself: bool) -> None:
         ("[::1]:7", ("::1", 7)),
     ],
 )
-def test_advertised_address_follows_settings(text: str, said: tuple[str, int]) -> None:
+def test_advertised_address_is_parsed_into_host_and_port(text: str, said: tuple[str, int]) -> None:
     assert parse_advertised(text) == said
 
 

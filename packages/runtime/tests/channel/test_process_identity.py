@@ -20,7 +20,7 @@ def running() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def test_kill_ends_only_process_with_same_birth(running: subprocess.Popen[bytes]) -> None:
+def test_kill_does_not_end_process_that_reuses_process_id(running: subprocess.Popen[bytes]) -> None:
     other = subprocess.Popen(["true"])
     birth = read_process_identity(other.pid)
     other.wait()

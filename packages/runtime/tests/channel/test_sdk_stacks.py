@@ -21,7 +21,7 @@ created by main.run in goroutine 1
 """
 
 
-def test_python_sdk_threads_have_stack_lines() -> None:
+def test_parsed_stacks_of_python_sdk_have_frames() -> None:
     waiting = threading.Event()
 
     def blocks_here() -> None:
@@ -42,7 +42,7 @@ def test_python_sdk_threads_have_stack_lines() -> None:
     assert stack.frames[-1].function == "wait"
 
 
-def test_goroutines_have_stack_lines() -> None:
+def test_parsed_stacks_of_goroutines_have_frames() -> None:
     _, stack = parse_harness_stacks([SdkStatus("go", None, GO)])
     assert (stack.thread, stack.pid) == ("goroutine 42, sleep, 2 minutes", 0)
     assert [one.function for one in stack.frames] == [
@@ -53,5 +53,5 @@ def test_goroutines_have_stack_lines() -> None:
     assert (stack.frames[1].file, stack.frames[1].line) == ("/home/me/pipeline/main.go", 31)
 
 
-def test_texts_without_stacks_have_no_threads() -> None:
+def test_parsed_text_without_stacks_has_no_threads() -> None:
     assert parse_harness_stacks([SdkStatus("java", 1, "all is well\n    here")]) == ()

@@ -7,7 +7,7 @@ import threading
 from beam_runner_runtime.channel import stacks
 
 
-def test_waiting_thread_is_reported_with_its_line() -> None:
+def test_stacks_of_process_contain_waiting_thread_with_its_line() -> None:
     go = threading.Event()
 
     def wait_for_it() -> None:

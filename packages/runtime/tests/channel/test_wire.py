@@ -56,11 +56,11 @@ MESSAGES: dict[str, FromWorker] = {
 
 
 @pytest.mark.parametrize("name", [cls.__name__ for cls in get_args(FromWorker)])
-def test_messages_survive_round_trip(name: str) -> None:
+def test_encoded_worker_messages_round_trip(name: str) -> None:
     assert decode_message(wire.encode_message(MESSAGES[name])) == MESSAGES[name]
 
 
-def test_severities_survive_round_trip() -> None:
+def test_encoded_log_severities_round_trip() -> None:
     logged = decode_message(wire.encode_message(MESSAGES["LogBatch"]))
     assert isinstance(logged, messages.LogBatch)
     assert logged.records[0].severity is Severity.WARN
@@ -86,7 +86,7 @@ class Exploding:
         wire._REGISTRY.encode("text"),
     ],
 )
-def test_malformed_bytes_are_refused(data: bytes) -> None:
+def test_malformed_worker_message_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(RecordFormatError):
         decode_message(data)
 
@@ -96,7 +96,7 @@ def test_server_messages_from_worker_are_refused() -> None:
         decode_message(wire._REGISTRY.encode(ConfirmExit()))
 
 
-def test_requests_survive_round_trip() -> None:
+def test_encoded_worker_requests_round_trip() -> None:
     assert decode_request(encode_request("job-1", 7), str, int) == ("job-1", 7)
     for data in (
         b"",

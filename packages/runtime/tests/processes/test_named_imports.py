@@ -34,7 +34,7 @@ def run(program: str, folder: Path, names: str) -> subprocess.CompletedProcess[s
     )
 
 
-def test_forked_processes_share_modules_imported_once(tmp_path: Path) -> None:
+def test_forked_processes_share_preloaded_modules(tmp_path: Path) -> None:
     (tmp_path / "heavy.py").write_text("import os\nimported_by = os.getpid()\n")
     done = run(FORKS, tmp_path, " heavy, ")
     first, *forks = done.stdout.split()
@@ -44,7 +44,7 @@ def test_forked_processes_share_modules_imported_once(tmp_path: Path) -> None:
     assert len(imported_in_each) == 4
 
 
-def test_named_module_that_raises_is_reported_and_skipped(tmp_path: Path) -> None:
+def test_preloaded_module_that_raises_is_reported_and_skipped(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("import nothing_like_it")
     (tmp_path / "heavy.py").write_text("import os\nimported_by = os.getpid()\n")
     done = run(FORKS, tmp_path, "bad,heavy")

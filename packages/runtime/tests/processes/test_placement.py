@@ -1,4 +1,6 @@
-"""Tests of local processes as a placement, in addition to the tests of all placements."""
+"""Tests of the placement (starter of worker processes) for local processes, in addition to the
+tests of all placements.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def test_lane_waits_for_free_slot(place: PlacedJobs) -> None:
     job.close(SLOTS, job.next_opened(SLOTS))
 
 
-def test_waiting_lane_is_cancelled_without_process(place: PlacedJobs) -> None:
+def test_lane_waiting_for_slot_is_cancelled_without_process(place: PlacedJobs) -> None:
     other, job = place.job("other"), place.job("waits")
     for number in range(SLOTS):
         other.open(number)
@@ -64,10 +66,12 @@ def test_waiting_lane_is_cancelled_without_process(place: PlacedJobs) -> None:
     assert other.ended.empty()
 
 
-def test_exited_process_is_not_awaited(placement: ProcessPlacement, place: PlacedJobs) -> None:
-    """Otherwise the response takes 20 s, and a stopping server waits for it."""
+def test_placement_does_not_wait_for_exited_process(
+    placement: ProcessPlacement, place: PlacedJobs
+) -> None:
+    """A wait would delay the response by 20 s, and with it the shutdown of the server."""
     (number,) = placement._workers
-    asked = threading.Thread(target=placement.order, args=(number,))
+    asked = threading.Thread(target=placement.get_standby_order, args=(number,))
     asked.start()
     placement._children.kill_worker(number)
     asked.join(10)
@@ -88,10 +92,10 @@ def test_placement_leaves_no_process_after_stop(
 
 
 @pytest.mark.parametrize("of_parent", [False, True], ids=["parent", "its reaper"])
-def test_lost_worker_parent_is_restarted(
+def test_lost_fork_server_is_restarted(
     placement: ProcessPlacement, place: PlacedJobs, of_parent: bool
 ) -> None:
-    """Other workers serve its lanes."""
+    """Workers of the new fork server serve the lost lanes."""
     job = place.job("job")
     for _ in range(2):
         worker = job.open(0).hello.pid
@@ -107,7 +111,7 @@ def test_lost_worker_parent_is_restarted(
         job.close(0, again)
 
 
-def test_workers_requested_from_lost_parent_are_started(
+def test_workers_requested_from_lost_fork_server_are_started(
     placement: ProcessPlacement, place: PlacedJobs
 ) -> None:
     other, job = place.job("other"), place.job("job")
@@ -117,7 +121,7 @@ def test_workers_requested_from_lost_parent_are_started(
     other.next_opened(0)
 
 
-def test_worker_parent_killed_during_start_is_restarted(
+def test_fork_server_killed_during_start_is_restarted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
@@ -146,7 +150,7 @@ def test_sections_are_refused_so_that_their_stages_run_separately() -> None:
     (refusal,) = told
     assert isinstance(refusal, SectionRefusal)
     assert refusal.attempt == Attempt(7, 2)
-    assert not job.heard(refusal), "it never is about one that runs"
+    assert not job.handle_section_message(refusal), "it never is about one that runs"
 
 
 def test_placement_can_be_killed_during_start() -> None:

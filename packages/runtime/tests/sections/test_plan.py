@@ -1,4 +1,6 @@
-"""Tests of the number of tasks of a section, and of the input of each task."""
+"""Tests of the number of Spark tasks of a section (stages in one Spark job), and of the input of
+each task.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ def plan_from(
     ],
     ids=["impulse", "nothing", "a few", "many", "two shards", "many shards"],
 )
-def test_first_level_has_no_more_tasks_than_readable_inputs(
+def test_first_section_level_has_at_most_one_task_per_readable_input(
     kind: BufferKind | None, portions: list[int | None], first: int
 ) -> None:
     section, dealt = plan_from(kind, *portions)
@@ -61,12 +63,12 @@ def test_first_level_has_no_more_tasks_than_readable_inputs(
     assert sorted(one for own in dealt for one in own) == sorted(map(str, range(len(portions))))
 
 
-def test_data_of_key_shard_goes_to_one_task() -> None:
+def test_section_task_gets_all_data_of_its_key_shards() -> None:
     _, dealt = plan_from(BufferKind.GROUPED, 3, 11, 3, 11)
     assert dealt == [["0", "2"], ["1", "3"]]
 
 
-def test_restrictions_are_dealt_by_declared_size() -> None:
+def test_section_restrictions_are_distributed_by_declared_size() -> None:
     plan = plan_of([stage("read", "source")], [buffer("source", BufferKind.DEALT)])
     said = (1, 900, 2, 900, 3)
     inputs = tuple(

@@ -1,4 +1,4 @@
-"""Tests of the services of a worker process for section tasks."""
+"""Tests of the services that a worker process offers to Spark tasks of a section."""
 
 from __future__ import annotations
 

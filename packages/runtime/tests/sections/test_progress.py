@@ -1,4 +1,4 @@
-"""Tests of the progress that a process reports about its part of a section."""
+"""Tests of the progress that a worker process reports about its tasks of a section (a Spark job)."""
 
 from __future__ import annotations
 
@@ -77,14 +77,16 @@ def test_section_progress_includes_finished_and_running_bundles(progress: Sectio
     assert of(progress, Running(FIRST, None)) is None
 
 
-def test_section_progress_of_next_attempt_starts_at_zero(progress: SectionProgress) -> None:
+def test_section_progress_of_next_attempt_starts_at_zero_elements(
+    progress: SectionProgress,
+) -> None:
     progress.record_bundle_end(done(FIRST, 10))
     progress.record_bundle_end(done(SECOND, 1))
     assert counted(of(progress, Running(SECOND))) == 4
     assert counted(of(progress, Running(FIRST))) == 3
 
 
-def test_section_progress_counts_bundle_that_ends_between_looks_once(
+def test_section_progress_counts_bundle_that_ends_between_samples_once(
     progress: SectionProgress,
 ) -> None:
     class Ending(Running):

@@ -74,7 +74,7 @@ def read(folder: Path, delay: float) -> tuple[SectionReply, Run]:
         host.close()
 
 
-def test_deferred_work_is_done_by_same_task(tmp_path: Path) -> None:
+def test_section_task_processes_its_deferred_residuals(tmp_path: Path) -> None:
     reply, run = read(tmp_path, 0.01)
     assert reply.end is None and run.host.told == []
     numbers = sorted([*range(COUNT), *range(COUNT // 2)])
@@ -83,7 +83,7 @@ def test_deferred_work_is_done_by_same_task(tmp_path: Path) -> None:
     assert len(FOUND) == 4
 
 
-def test_residual_restrictions_carry_their_work(tmp_path: Path) -> None:
+def test_section_residuals_contain_their_restriction_sizes(tmp_path: Path) -> None:
     plan = make_plan(lambda p: p | beam.Create([COUNT, COUNT // 2]) | beam.ParDo(Read(0)))
     within = [name for name, stage in plan.stages.items() if not stage.splittable]
     host = Host(plan, tmp_path)
@@ -96,7 +96,7 @@ def test_residual_restrictions_carry_their_work(tmp_path: Path) -> None:
     assert sum(facts.work or 0 for facts in made) == COUNT + COUNT // 2
 
 
-def test_work_deferred_for_long_is_refused(tmp_path: Path) -> None:
+def test_section_with_long_deferred_residual_is_refused(tmp_path: Path) -> None:
     reply, run = read(tmp_path, 3600)
     assert isinstance(reply.end, SectionRefusal) and reply.end.ran
     assert "has deferred a part of its work for more than 10 s" in reply.end.reason

@@ -1,4 +1,6 @@
-"""Tests of running sections: their slots in the cluster, their names and their progress."""
+"""Tests of running sections (Spark jobs of several stages): their slots in the cluster, their names
+and their progress.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from beam_runner_driver.lanes import slots as slots_module
+from beam_runner_driver.lanes.slots import ClusterSlots, JobSlots
 from beam_runner_engine.scheduler.commands import Bundle, SectionPart
 from beam_runner_engine.scheduler.events import BundleFailed, FailureKind, SectionRefused
 from beam_runner_storage.stores.spec import StoreSpec
@@ -22,8 +26,6 @@ from beam_runner_runtime.channel.attempts import (
     UserFailure,
 )
 from beam_runner_runtime.channel.messages import JobWork, RunBundle
-from beam_runner_runtime.driver import slots as slots_module
-from beam_runner_runtime.driver.slots import ClusterSlots, JobSlots
 from beam_runner_runtime.sections import running as module
 from beam_runner_runtime.sections.ends import TaskCounts
 from beam_runner_runtime.sections.running import LOOK_SECONDS, SectionRunner
@@ -42,8 +44,8 @@ class Running:
         self.slots = ClusterSlots(4)
         self.other = JobSlots(self.slots, "other")
         for lane in range(4):
-            self.other.started(lane)
-            self.other.opened(lane)
+            self.other.count_requested_slot(lane)
+            self.other.count_received_slot(lane)
         self.sections = SectionRunner(
             self.host,
             PLAN,
@@ -55,7 +57,7 @@ class Running:
         )
 
     def end(self, number: int) -> None:
-        """Ends a section."""
+        """Ends a section (a Spark job)."""
         self.sections.handle_end(SectionRefusal(Attempt(number, 1), "no"))
 
 
@@ -65,7 +67,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock_of(module, monkeypatch)
 
 
-def test_running_section_makes_other_jobs_yield_slots(
+def test_waiting_section_makes_other_jobs_release_slots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = clock_of(slots_module, monkeypatch)
@@ -79,7 +81,7 @@ def test_running_section_makes_other_jobs_yield_slots(
     assert not running.other.owes_slot
 
 
-def test_running_section_takes_slots_as_spark_starts_tasks(tmp_path: Path, clock: Clock) -> None:
+def test_section_counts_slots_as_used_when_spark_starts_tasks(tmp_path: Path, clock: Clock) -> None:
     running = Running(tmp_path)
     running.sections.start_sections([section(1), section(2)])
     held = running.slots.places._held

@@ -67,7 +67,7 @@ def level_of(run: Run, name: str) -> int:
     )
 
 
-def test_different_exchange_versions_are_detected(run: Any) -> None:
+def test_shuffle_check_reports_tasks_that_read_different_versions_of_output(run: Any) -> None:
     one = run(random_keys)
     level = level_of(one, "key")
     reply = mixed(one, level)
@@ -78,12 +78,12 @@ def test_different_exchange_versions_are_detected(run: Any) -> None:
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_attempts_with_equal_bytes_are_one_version(run: Any, level: int) -> None:
+def test_shuffle_check_accepts_attempts_with_equal_bytes(run: Any, level: int) -> None:
     one = run(fixed_keys)
     assert find_mixed_level(mixed(one, level), one.tasks) is None
 
 
-def test_consumer_repeated_with_different_input_is_detected(run: Any) -> None:
+def test_shuffle_check_reports_retried_reader_with_different_input(run: Any) -> None:
     """Some tasks read its first attempt, and others read its second attempt: their input differs."""
     one = run(random_keys)
     random = level_of(one, "key")
@@ -136,7 +136,7 @@ def lose_a_source(some: list[bytes]) -> list[bytes]:
     ],
     ids=["rows lost", "end lost", "task lost", "rows doubled", "end doubled", "rows changed"],
 )
-def test_damaged_parcel_is_refused(run: Any, damage: Any, told: str) -> None:
+def test_damaged_parcel_from_shuffle_is_refused(run: Any, damage: Any, told: str) -> None:
     one = run(fixed_keys)
     parcels: Parcels = [[] for _ in range(SHARDS)]
     group = level_of(one, "Group")
@@ -147,7 +147,7 @@ def test_damaged_parcel_is_refused(run: Any, damage: Any, told: str) -> None:
         one.task(group, victim, damage(parcels[victim]))
 
 
-def test_missing_task_reply_is_detected(run: Any) -> None:
+def test_shuffle_check_reports_missing_task_reply(run: Any) -> None:
     one = run(fixed_keys)
     parcels: Parcels = [[] for _ in range(SHARDS)]
     for level in range(one.levels):

@@ -1,4 +1,4 @@
-"""Tests of section tasks with real plans: their results, and their reproducible bytes."""
+"""Tests of Spark tasks of a section, with real plans: their results, and their reproducible bytes."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_section_produces_expected_output(
 
 @pytest.mark.parametrize("shards", [1, 3, 7])
 def test_section_has_requested_number_of_tasks(shards: int, hosts: Any, found: list[Any]) -> None:
-    """The number doesn't depend on the job's key shards. The key shards partition the output of the section."""
+    """Key shards partition the section's output, and don't change the number of tasks."""
 
     def build(p: beam.Pipeline) -> None:
         some = pairs(p) | beam.GroupByKey() | beam.FlatMapTuple(lambda k, v: [(k, n) for n in v])
@@ -235,7 +235,7 @@ def test_section_runs_stages_of_external_sdks(
 
 
 @pytest.mark.parametrize("build", [forked, windowed, stateful], ids=lambda build: build.__name__)
-def test_section_tasks_of_external_sdks_repeat_their_bytes(
+def test_retried_section_task_with_external_sdk_sends_same_bytes(
     build: Build, hosts: Any, pool: str
 ) -> None:
     plan = make_plan(build, pool)
@@ -247,7 +247,7 @@ def test_section_tasks_of_external_sdks_repeat_their_bytes(
 @pytest.mark.parametrize(
     "build", [*EXPECTED, windowed], ids=lambda build: getattr(build, "__name__", "")
 )
-def test_section_tasks_repeat_their_bytes(
+def test_retried_section_task_sends_same_bytes(
     build: Build, budget: int, seed: int, hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bytes don't depend on the order of Spark's input, or on the attempt."""
@@ -333,7 +333,7 @@ def test_section_with_failing_user_code_ends(hosts: Any, found: list[Any]) -> No
     assert found == []  # no stage runs on incomplete input
 
 
-def test_section_task_with_external_failure_is_reported_during_spark_retry(
+def test_external_failure_of_section_task_is_reported_while_spark_retries_task(
     hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = make_plan(grouped)
@@ -347,7 +347,7 @@ def test_section_task_with_external_failure_is_reported_during_spark_retry(
     assert "Spark can retry it: Create/FlatMap" in warning
 
 
-def test_section_ends_with_name_of_unavailable_neighbour(
+def test_section_ends_with_name_of_unavailable_service(
     hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise Spark would run the task four times at once, and fail the job."""
@@ -370,7 +370,7 @@ def test_section_ends_with_name_of_full_disk_in_task(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(SectionInbox, "store_parcel", full)
+    monkeypatch.setattr(SectionInbox, "store_block", full)
     with pytest.raises(OSError, match="No space left"):
         run.all()
     (told,) = set(run.host.told)

@@ -56,11 +56,11 @@ class Clock:
 
 @attrs.define
 class Host:
-    """A process whose bundles have results set by a test.
+    """Worker process whose bundles return results that a test sets.
 
     Attributes:
         ran: bundles with their start times.
-        told: reasons for the end of the section.
+        told: reasons that were reported for the end of the section.
     """
 
     clock: Clock
@@ -106,7 +106,7 @@ def done(order: RunBundle, **fields: Any) -> BundleDone:
     return BundleDone(order.bundle.number, order.bundle.attempt, **fields)
 
 
-def test_task_bundles_resume_residuals_at_their_own_times(clock: Clock, tmp_path: Path) -> None:
+def test_section_task_resumes_each_residual_at_its_time(clock: Clock, tmp_path: Path) -> None:
     begun = clock.ms
     delays = {b"early": 2_000, b"late": 9_000}
 
@@ -123,7 +123,7 @@ def test_task_bundles_resume_residuals_at_their_own_times(clock: Clock, tmp_path
     assert {(bundle.number, bundle.attempt) for _, bundle in host.ran} == {(7, 3)}
 
 
-def test_task_bundles_fire_processing_time_timer_with_state_of_its_shard(
+def test_section_task_fires_processing_time_timer_with_state_of_its_shard(
     clock: Clock, tmp_path: Path
 ) -> None:
     begun = clock.ms
@@ -149,7 +149,7 @@ def test_task_bundles_fire_processing_time_timer_with_state_of_its_shard(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_task_bundles_refuse_section_at_once_for_distant_timer(
+def test_section_task_refuses_section_immediately_if_timer_is_far_in_future(
     clock: Clock, tmp_path: Path
 ) -> None:
     begun = clock.ms
@@ -166,7 +166,7 @@ def test_task_bundles_refuse_section_at_once_for_distant_timer(
     assert clock.ms == begun
 
 
-def test_task_bundles_process_complete_shards_in_row_order(clock: Clock, tmp_path: Path) -> None:
+def test_section_task_processes_complete_shards_in_row_order(clock: Clock, tmp_path: Path) -> None:
     host = Host(clock, tmp_path, lambda order, stores: done(order, summary=EMPTY_SUMMARY))
     rows = [Data(name, DataFacts(1, 1, MIN_TIMESTAMP, shard, None)) for name, shard in SHARDS]
     assert bundles_of(host, 1, rows).run_bundles().end is None

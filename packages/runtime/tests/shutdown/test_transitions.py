@@ -24,16 +24,16 @@ WITHOUT_PROCESS = (states.JobPhase, states.SectionLifecycle)
 NEVER_KILLED = {"GONE", "LOST"}
 
 
-def test_transitions_have_one_next_state_for_each_state_and_cause() -> None:
+def test_shutdown_transitions_have_one_next_state_for_each_state_and_cause() -> None:
     pairs = [(row.before, row.cause) for row in TRANSITIONS]
     assert len(set(pairs)) == len(pairs)
 
 
-def test_transitions_stay_within_one_kind() -> None:
+def test_shutdown_transitions_stay_within_one_kind_of_state() -> None:
     assert [row for row in TRANSITIONS if type(row.before) is not type(row.after)] == []
 
 
-def test_transitions_reach_every_state_and_end_in_gone() -> None:
+def test_shutdown_transitions_reach_every_state_and_end_in_gone() -> None:
     after: dict[enum.Enum, set[enum.Enum]] = {}
     for row in TRANSITIONS:
         after.setdefault(row.before, set()).add(row.after)
@@ -55,12 +55,12 @@ def test_shutdown_messages_are_named_after_channel_classes() -> None:
         assert kind in (messages.FromWorker if is_from_worker else messages.FromServer).__args__
 
 
-def test_detections_name_existing_limits() -> None:
+def test_shutdown_detections_name_existing_limits() -> None:
     for one in Detector:
         assert all(hasattr(LIMITS, name) for name in one.value.limits), one
 
 
-def test_kills_have_row_for_every_process_state() -> None:
+def test_table_of_kills_has_row_for_every_process_state() -> None:
     killable = {
         state
         for state in STATES
@@ -71,7 +71,7 @@ def test_kills_have_row_for_every_process_state() -> None:
     assert set(rows) == killable
 
 
-def test_limits_after_abort_leave_time_for_preceding_kill() -> None:
+def test_shutdown_limits_after_abort_leave_time_for_preceding_kill() -> None:
     assert LIMITS.give_up_seconds < LIMITS.kill_seconds < LIMITS.abort_seconds
     assert LIMITS.abort_seconds < LIMITS.teardown_seconds
     assert LIMITS.harness_teardown_seconds < LIMITS.orphan_seconds < LIMITS.fork_server_stop_seconds
@@ -79,7 +79,7 @@ def test_limits_after_abort_leave_time_for_preceding_kill() -> None:
     assert LIMITS.beat_message_seconds < LIMITS.silent_seconds < LIMITS.watchdog_heard_seconds
 
 
-def test_life_with_unlisted_transition_raises_in_tests_and_stays(
+def test_state_machine_with_unlisted_transition_raises_in_tests_and_keeps_state(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     life = StateMachine(WorkerState.TEARING_DOWN, "worker process 7")
@@ -92,7 +92,7 @@ def test_life_with_unlisted_transition_raises_in_tests_and_stays(
     assert "this is a defect of the runner" in caplog.text
 
 
-def test_life_of_job_accepts_end_in_order_and_at_once() -> None:
+def test_state_machine_of_job_permits_orderly_and_immediate_end() -> None:
     life = StateMachine(JobPhase.WAITING, "job")
     for cause in (
         ShutdownEvent.BEGUN,

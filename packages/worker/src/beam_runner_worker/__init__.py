@@ -1,4 +1,4 @@
-"""Execution of bundles of fused Beam stages in SDK harnesses, embedded in Python or over the Fn API.
+"""Execution of bundles of fused Beam stages in SDK harnesses over the Fn API.
 
-A host implements the protocols of `ports`, and creates an `EmbeddedHarness` or an `FnApiServer`.
+A runner implements the protocols of `ports`, and creates an `FnApiServer`.
 """

@@ -1,5 +1,5 @@
-"""Store of data for the time between the end of a bundle and its commit. It holds data of at most
-1,000 bundles, for at most one hour.
+"""Store of data for the time between the end of a bundle and its commit. The store holds data of at
+most 1,000 bundles, for at most one hour.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class AwaitingCommit(Generic[K, V]):
             self._drop_expired()
 
     def take_data(self, bundle: K) -> V | None:
-        """Removes and returns a bundle's data; None if the bundle has none, or its data was dropped."""
+        """Removes and returns a bundle's data; None if the bundle has no data, or if the data was
+        dropped.
+        """
         with self._lock:
             self._drop_expired()
             _, left = self._kept.pop(bundle, (0.0, None))
@@ -55,7 +57,8 @@ class AwaitingCommit(Generic[K, V]):
 
     def _drop_expired(self) -> None:
         now = self._clock()
-        # The entries are in the order of their expiry, because all have the same time limit.
+        # The entries are in the order in which they expire, because all entries have the same time
+        # limit.
         for bundle, (expires, left) in list(self._kept.items()):
             if expires > now and len(self._kept) <= MOST_KEPT:
                 return

@@ -1,4 +1,6 @@
-"""Errors for the host; each describes the failure and its location."""
+"""Errors that a harness reports to the runner. Each error describes the failure and the location of
+the failure.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,18 @@ class PoolUnreachable(HarnessError):
 
 
 class BundleError(Exception):
-    """Error for a failure of user code, or of the SDK on its behalf, in a bundle.
+    """Error for a failure in a bundle, in user code or in SDK code that user code uses.
 
     Attributes:
         transform: full name of the running transform, or of the stage if unknown.
         summary: exception type and message on one line.
         trace: traceback of the exception as text.
         element: description of the element that was being processed, on one line; empty if unknown.
+        claimed: number of elements that the operations had taken, so that later elements can't be at
+            fault; None if unknown.
     """
+
+    claimed: int | None = None
 
     def __init__(self, transform: str, summary: str, trace: str, element: str = "") -> None:
         self.transform = sanitize_text(transform)

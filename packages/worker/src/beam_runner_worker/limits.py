@@ -1,4 +1,4 @@
-"""Limits of the size of elements, and errors for elements that exceed them."""
+"""Limits of the size of elements, and errors for elements that exceed the limits."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def check_chunk_size(chunk: OutputChunk, before: int, transform: str) -> None:
 
 
 def check_size(size: int, before: int, transform: str) -> None:
-    """Raises BundleError if the size of encoded data proves that its last element is too large.
-    ``before`` is the maximum size of the data before the last element.
+    """Raises BundleError if the size of encoded data proves that the last element in the data is
+    too large. ``before`` is the maximum size of the data before the last element.
     """
     if size > MOST_ELEMENT_BYTES + before:
         raise BundleError(
-            transform, f"ElementTooLarge: {_describe_size('in the output', 'emit', size)}", ""
+            transform, f"ElementTooLarge: {_describe_size('in the output', 'emit', size)}", trace=""
         )
 
 

@@ -1,4 +1,4 @@
-"""Log records of user code and SDKs, in the form that the host gets."""
+"""Log records of user code and SDKs, in the form that the runner gets."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Format of the staged file with the classes of a client's ``__main__`` module. Elements that are
 instances of these classes can then be unpickled on workers.
 
-The file is a JSON object. It maps the name of each class to its pickle, made by Beam's cloudpickle
-and encoded in base 64.
+The file is a JSON object. The object maps the name of each class to the class's pickle, made by
+Beam's cloudpickle and encoded in base 64.
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ def decode_classes(file: bytes) -> dict[str, bytes]:
     """
     texts = json.loads(file)
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-        raise ValueError("not a JSON object of strings")
+        raise ValueError("the file isn't a JSON object of strings")
     return {name: base64.b64decode(text, validate=True) for name, text in texts.items()}

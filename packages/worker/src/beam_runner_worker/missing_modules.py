@@ -1,4 +1,6 @@
-"""Advice for errors about Python modules that a pipeline needs but that aren't installed on its workers."""
+"""Advice for errors about Python modules that a pipeline needs, but that aren't installed on the
+workers.
+"""
 
 from __future__ import annotations
 

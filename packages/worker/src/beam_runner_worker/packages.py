@@ -38,7 +38,6 @@ class StagedPackages:
 
     Attributes:
         folder: folder of all staged files, under their names.
-        requirements: requirements files.
         forced: packages that replace installed packages of the same name, in order.
         setup: package of the pipeline itself, or None.
     """
@@ -74,7 +73,7 @@ class StagedPackages:
         """Returns True if any package must be installed."""
         return bool(self.requirements or self.forced or self.setup)
 
-    def pip_arguments(self) -> Iterator[tuple[str, ...]]:
+    def make_pip_arguments(self) -> Iterator[tuple[str, ...]]:
         """Yields the arguments of each ``pip install`` call.
 
         A forced package needs two calls. The first call replaces an installed package of the same

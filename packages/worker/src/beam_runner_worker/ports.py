@@ -1,4 +1,6 @@
-"""The interfaces that this package requires from its host, and the common interface of both harnesses."""
+"""The interfaces that this package requires from the runner, and the common interface of the embedded
+harness and the Fn API harness.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ class OutputPort(Protocol):
     """Destination for the data of one output of a stage."""
 
     def write(self, chunk: OutputChunk) -> None:
-        """Writes a chunk of the kind that the output edge requires. May block while the host is busy."""
+        """Writes a chunk of the kind that the output edge requires. May block while the runner is busy."""
 
 
 class SideInputReader(Protocol):
@@ -28,19 +30,19 @@ class SideInputReader(Protocol):
 
     The window coder of the side input's PCollection encodes the windows. A window or key without
     data returns empty bytes. Values and keys are nested encodings, concatenated. Data that is too
-    large for one ``bytes`` is returned in pieces. Each piece is read on demand, in the same order
-    every time.
+    large for one ``bytes`` is returned as `ValuePieces`. Each part of the data is read on demand,
+    in the same order every time.
     """
 
     def get_version(self, transform_id: str, tag: str) -> int:
-        """Returns the version of a side input's data. It changes only between bundles, and only if the
-        data has changed.
+        """Returns the version of a side input's data. The version changes only between bundles, and
+        only if the data has changed.
         """
 
     def read_iterable(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """Returns all elements of a window (access pattern ``beam:side_input:iterable:v1``).
 
-        If the result is in pieces, its length is an upper bound.
+        If the result is a `ValuePieces`, its length is an upper bound.
         """
 
     def read_values(
@@ -55,7 +57,7 @@ class SideInputReader(Protocol):
         """Returns each key of a window, with the number of its values (four bytes, big-endian) and its
         values.
 
-        This is the encoding of ``KV<K, Iterable<V>>``. A group is never split between pieces.
+        A group has the encoding of ``KV<K, Iterable<V>>``. No part ends inside a group.
         """
 
 
@@ -64,7 +66,7 @@ class UserState(Protocol):
 
     The harness calls the methods in the thread that processes the bundle, or one at a time. Changes
     belong to the bundle until its commit, and later reads of the bundle see them. User code's
-    coders encode the values, and the host never decodes them.
+    coders encode the values, and the runner never decodes them.
     """
 
     def read_bag(self, cell: StateCell) -> bytes:
@@ -77,7 +79,7 @@ class UserState(Protocol):
         """Replaces the content of a bag with encoded values."""
 
     def clear_cell(self, cell: StateCell) -> None:
-        """Clears a cell: the user state of any kind for one key and window."""
+        """Clears a state cell: the user state of any kind for one key and window."""
 
     def read_map_keys(self, cell: StateCell) -> bytes:
         """Returns the distinct keys of a multimap, encoded and concatenated."""
@@ -114,7 +116,7 @@ class ArtifactReader(Protocol):
     """Reader of staged files, which are addressed by content hash."""
 
     def read(self, sha256: str) -> Iterator[bytes]:
-        """Yields the file in pieces of at most 1 MiB.
+        """Yields the file in chunks of at most 1 MiB.
 
         Raises:
             KeyError: The job has no such artifact.
@@ -140,8 +142,8 @@ class StageHarness(Protocol):
     ) -> BundleResult:
         """Processes one bundle completely.
 
-        ``state`` is present if the stage starts with a stateful transform. Then elements arrive in
-        one window each, followed by timers. After a :class:`~beam_runner_model.chunks.FlushBarrier`, the
+        ``state`` is present if the stage starts with a stateful transform. Elements of a stateful
+        transform arrive in one window each, followed by timers. After a :class:`~beam_runner_model.chunks.FlushBarrier`, the
         harness requests the next chunk only after it has processed all earlier chunks and set their
         timers.
 
@@ -156,8 +158,8 @@ class StageHarness(Protocol):
         """
 
     def progress(self) -> BundleProgress | None:
-        """Returns the progress of the running bundle, or a record that the SDK harness is starting;
-        None if no bundle is running. Thread-safe.
+        """Returns the progress of the running bundle, or a record that says that the SDK harness is
+        starting; None if no bundle is running. Thread-safe.
         """
 
     def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
@@ -194,8 +196,8 @@ class Harness(Protocol):
     """Harness that runs stages, either embedded in this process or in an SDK over the Fn API."""
 
     def stage(self, spec: HarnessStage, side_inputs: SideInputReader) -> StageHarness:
-        """Returns the harness of a stage. It is created on first use and cached, so later calls ignore
-        ``side_inputs``.
+        """Returns the harness of a stage. The harness is created on first use and cached, so later
+        calls ignore ``side_inputs``.
         """
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
-"""Lists of the processes of this machine, their threads and descendants, from Linux's /proc. They are
-empty on other systems.
+"""Lists of this machine's processes, and of the threads and descendants of a process, from Linux's
+/proc. The lists are empty on other systems.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Encoding of sampled elements as metrics, so that they are transferred and stored in the same way as
-metrics.
+"""Encoding of sampled elements as metrics, so that the runner transfers and stores samples in the
+same way as metrics.
 
 SDKs sample elements of every PCollection if the pipeline has the experiment
 ``enable_data_sampling``. The latest samples of a PCollection are one monitoring info. Each sample
@@ -53,7 +53,9 @@ def decode_samples(info: MonitoringInfo) -> list[bytes]:
 
 
 def merge_samples(left: bytes, right: bytes) -> bytes:
-    """Merges two payloads with samples to one payload with the latest elements of both."""
+    """Merges two payloads with samples into one payload, which has the latest elements of both
+    payloads.
+    """
     both: Iterable[bytes] = [*_ELEMENTS.decode(left), *_ELEMENTS.decode(right)]
     encoded: bytes = _ELEMENTS.encode(list(both)[-MOST_SAMPLES:])
     return encoded

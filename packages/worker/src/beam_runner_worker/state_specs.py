@@ -18,7 +18,9 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
 
 
 def list_coder_ids(spec: beam_runner_api_pb2.StateSpec) -> Iterator[tuple[str, str]]:
-    """Yields the parts of a state (``element``, or ``key`` and ``value``) with their coder ids."""
+    """Yields the coder id of each component of a state (``element``, or ``key`` and ``value``),
+    with the component's name.
+    """
     kind = spec.WhichOneof("spec")
     if kind is not None:
         for part, field in _FIELDS[kind].items():

@@ -1,4 +1,4 @@
-"""Addition of monitoring infos of the same metric, depending on the type of their payload."""
+"""Addition of monitoring infos of the same metric, depending on the type of the payload."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _LOGGER = logging.getLogger(__name__)
 class Totals:
     """Totals of metrics: monitoring infos with the same URN, type and labels are added.
 
-    Some infos can't be added, because their type is unknown or because the SDK sent an invalid
-    payload. Then the first info is retained, and a warning names the metric.
+    Some monitoring infos can't be added, because their type is unknown or because the SDK sent an
+    invalid payload. Then the first info is retained, and a warning names the metric.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ def _add_infos(left: MonitoringInfo, right: MonitoringInfo) -> MonitoringInfo:
         return right
     add = _ADDERS.get(left.type)
     if add is None:
-        raise ValueError(f"the type {left.type!r} is unknown")
+        raise ValueError(f"the metric type {left.type!r} is unknown")
     return MonitoringInfo(left.urn, left.type, left.labels, add(left.payload, right.payload))
 
 

@@ -12,7 +12,6 @@ from beam_runner_model.stages import Environment
 
 from beam_runner_worker.fnapi.server import FnApiServer
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[4] / "tests" / "support"))
 
@@ -46,7 +45,9 @@ def thread_pool() -> Iterator[Environment]:
 
 @pytest.fixture
 def serve(thread_pool: Environment) -> Iterator[object]:
-    """Returns a function that makes a server for the pipeline of a host, with a thread pool. Closes it at the end."""
+    """Returns a function that makes an Fn API server for a pipeline of the test runner, with a
+    thread pool. Closes it at the end.
+    """
     servers = []
 
     def make(host: TinyHost, environment: Environment = thread_pool) -> FnApiServer:

@@ -12,7 +12,7 @@ print([name for name in ("apache_beam", "grpc") if name in sys.modules])
 """
 
 
-def test_boot_imports_beam_only_after_worker_has_its_name() -> None:
+def test_boot_program_imports_beam_only_after_setting_the_worker_id() -> None:
     told = subprocess.run(
         [sys.executable, "-c", LOADED], capture_output=True, text=True, check=True
     )

@@ -45,7 +45,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
 
 
-def test_user_code_finds_its_packages(tmp_path: Path) -> None:
+def test_user_code_imports_its_staged_packages(tmp_path: Path) -> None:
     def ask(out: str) -> None:
         import staged_module
 
@@ -68,7 +68,7 @@ def test_user_code_finds_its_packages(tmp_path: Path) -> None:
     assert "creating a virtual environment" in logs.messages
 
 
-def test_uninstallable_packages_fail_bundle(tmp_path: Path) -> None:
+def test_staged_packages_that_cannot_be_installed_fail_bundle(tmp_path: Path) -> None:
     """The failure is permanent: no retry on another machine is needed."""
     requirements = tmp_path / "requirements.txt"
     requirements.write_text("there-is-no-such-package\n")

@@ -9,13 +9,16 @@ import pytest
 from apache_beam import coders
 from apache_beam.coders import coder_impl
 from apache_beam.coders import coders as beam_coders
+from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.transforms import window
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
 from beam_runner_model.chunks import ElementChunk, KeyedChunk
+from beam_runner_model.panes import METADATA_BIT
 from beam_runner_model.stages import OutputEdge, OutputKind
-from beam_runner_model.windowed_values import compute_hold_time
+from beam_runner_model.varints import encode_varint
+from beam_runner_model.windowed_values import WINDOWS_AT, compute_hold_time
 
 from beam_runner_worker.fnapi.chunking import Chunker, compile_edge_coder
 from beam_runner_worker.fnapi.keyed_chunking import create_chunker
@@ -137,7 +140,7 @@ PAIRS = {
 @pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
 @pytest.mark.parametrize("kind", PAIRS)
 @pytest.mark.parametrize("seed", range(8))
-def test_pairs_are_split_into_keys_and_values(kind: str, windows: coders.Coder, seed: int):
+def test_encoded_pairs_are_split_into_keys_and_values(kind: str, windows: coders.Coder, seed: int):
     rng = random.Random(f"{kind}{seed}")
     key_coder, value_coder, make = PAIRS[kind]
     coder = coders.TupleCoder([key_coder, value_coder])
@@ -172,7 +175,7 @@ def test_pairs_are_split_into_keys_and_values(kind: str, windows: coders.Coder, 
 @pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
 @pytest.mark.parametrize("kind", PAIRS)
 @pytest.mark.parametrize("seed", range(4))
-def test_elements_are_split_completely(kind: str, windows: coders.Coder, seed: int):
+def test_encoded_elements_are_split_completely(kind: str, windows: coders.Coder, seed: int):
     rng = random.Random(f"{kind}{seed}")
     key_coder, value_coder, make = PAIRS[kind]
     coder = coders.TupleCoder([key_coder, value_coder])
@@ -248,7 +251,7 @@ def test_chunks_have_one_window_on_request(windows: coders.Coder, seed: int):
 
 
 @pytest.mark.parametrize("value_coder", [PREFIXED, VARINT], ids=["delimited", "other"])
-def test_event_times_are_omitted_by_default(value_coder: coders.Coder):
+def test_chunks_omit_event_times_by_default(value_coder: coders.Coder):
     coder = coders.TupleCoder([BYTES, value_coder])
     keyed = cutter(coder, GLOBAL, OutputKind.KEYED, timestamps=False)
     data = encode([in_the_global_window((b"k", 1))], coder, GLOBAL)[0]
@@ -257,7 +260,7 @@ def test_event_times_are_omitted_by_default(value_coder: coders.Coder):
     assert chunk.windows == b""
 
 
-def test_large_data_is_split_into_chunks_of_two_mebibytes():
+def test_large_output_data_is_split_into_chunks_of_two_mebibytes():
     coder = coders.TupleCoder([BYTES, BYTES])
     value = in_the_global_window((b"k", b"v" * 1000))
     data = encode([value], coder, GLOBAL)[0] * 5000
@@ -270,7 +273,7 @@ def test_large_data_is_split_into_chunks_of_two_mebibytes():
 
 @pytest.mark.parametrize("options", [{}, {"windows": True}], ids=["plain", "by window"])
 @pytest.mark.parametrize("kind", OutputKind)
-def test_elements_without_windows_are_dropped(kind: OutputKind, options: dict[str, bool]):
+def test_encoded_elements_without_windows_are_dropped(kind: OutputKind, options: dict[str, bool]):
     coder = coders.TupleCoder([BYTES, BYTES])
     nowhere = WindowedValue((b"k", b"v"), Timestamp(1), ())
     somewhere = in_the_global_window((b"k", b"v"))
@@ -285,7 +288,7 @@ def test_elements_without_windows_are_dropped(kind: OutputKind, options: dict[st
     assert cut.incomplete_bytes == 0
 
 
-def test_truncated_element_remains_as_rest():
+def test_truncated_element_is_returned_as_remaining_data():
     coder = coders.TupleCoder([BYTES, BYTES])
     data = encode([in_the_global_window((b"k", b"v"))], coder, GLOBAL)[0]
     for kind in OutputKind:
@@ -294,7 +297,7 @@ def test_truncated_element_remains_as_rest():
         assert cut.incomplete_bytes == len(data) - 1
 
 
-def test_iterables_of_unknown_length_are_skipped():
+def test_encoded_iterables_of_unknown_length_are_skipped():
     coder = coders.IterableCoder(VARINT)
     values = [WindowedValue(range(n), 0, (window.GlobalWindow(),)) for n in (0, 3, 100_000)]
     for value in values:
@@ -309,8 +312,36 @@ def test_iterables_of_unknown_length_are_skipped():
     assert found == elements
 
 
-def test_coders_without_end_marker_are_named():
+def test_coders_without_end_marker_are_reported_by_name():
     with pytest.raises(UnknownCoder, match=r"'sink'.*beam:coder:pickled_python:v1"):
         cutter(coders.TupleCoder([BYTES, coders.PickleCoder()]), GLOBAL, OutputKind.KEYED)
     with pytest.raises(UnknownCoder, match=r"'sink' have no keys"):
         cutter(BYTES, GLOBAL, OutputKind.KEYED)
+
+
+def with_metadata(element: bytes, pane_at: int) -> bytes:
+    """Returns an element in one byte of pane with metadata, as Java's coder encodes it."""
+    metadata = beam_fn_api_pb2.Elements.ElementMetadata(
+        drain=beam_fn_api_pb2.Elements.DrainMode.Enum.DRAINING, traceparent="00-abc-def-01"
+    ).SerializeToString()
+    pane = bytes((element[pane_at] | METADATA_BIT,))
+    length = encode_varint(len(metadata))
+    return b"".join((element[:pane_at], pane, length, metadata, element[pane_at + 1 :]))
+
+
+def test_elements_between_stages_keep_their_metadata() -> None:
+    pairs = coders.TupleCoder([VARINT, BYTES])
+    values = [in_the_global_window((number, b"x" * number)) for number in range(40)]
+    encoded = [with_metadata(one, WINDOWS_AT) for one in encode(values, pairs, GLOBAL)]
+    data = b"".join(encoded)
+    coder_id, protos = edge_of(pairs, GLOBAL)
+    for options in ({}, {"windows": True}, {"min_timestamp": True}):
+        edge = OutputEdge("sink", OutputKind.ELEMENTS, **options)
+        chunker = create_chunker(edge, compile_edge_coder(coder_id, protos, "sink"))
+        (chunk,) = chunker.split_chunks(data)
+        assert isinstance(chunk, ElementChunk)
+        assert slices(chunk.data, chunk.ends) == encoded
+    chunks = list(cutter(pairs, GLOBAL, OutputKind.KEYED, whole_elements=True).split_chunks(data))
+    assert [(key, value) for key, value, _, _ in rows(chunks)] == [
+        (nested(VARINT, number), one) for number, one in enumerate(encoded)
+    ]

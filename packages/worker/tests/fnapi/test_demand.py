@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tell
     [("while True: pass", 0.5, 1.5), ("import time; time.sleep(60)", 0.0, 0.1)],
     ids=["busy", "asleep"],
 )
-def test_process_demand_is_measured(
+def test_cpu_demand_of_process_is_measured(
     program: str, least: float, most: float, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(

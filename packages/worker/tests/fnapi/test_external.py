@@ -79,7 +79,7 @@ def test_external_worker_reads_groups_and_side_inputs(thread_pool: Environment, 
     ]
 
 
-def test_external_worker_gets_descriptor_before_request(
+def test_external_worker_gets_bundle_descriptor_before_it_requests_it(
     thread_pool: Environment, monkeypatch: pytest.MonkeyPatch
 ):
     asked: list[str] = []
@@ -186,7 +186,7 @@ def busy(process_pool: Environment, tmp_path: Path) -> Iterator[tuple]:
     thread.join(SOON_SECONDS)
 
 
-def test_closing_interrupts_busy_user_function(busy):
+def test_closed_external_worker_interrupts_busy_user_function(busy):
     server, _, pid, thread, errors = busy
     before = time.monotonic()
     server.close()
@@ -206,7 +206,7 @@ def test_external_worker_can_be_stopped_from_other_thread(busy):
     assert stop_external_worker(endpoint, worker_id) is None
 
 
-def test_closing_leaves_no_process_and_no_thread(thread_pool: Environment):
+def test_closed_external_worker_leaves_no_process_and_no_thread(thread_pool: Environment):
     before = set(threading.enumerate())
     host = one_stage(beam.Map(print))
     server = server_for(host, thread_pool)
@@ -224,7 +224,7 @@ def test_closing_leaves_no_process_and_no_thread(thread_pool: Environment):
         socket.create_connection((host_name, int(port)), 1)
 
 
-def test_unknown_workers_are_refused():
+def test_unknown_external_workers_are_refused():
     server = FnApiServer(JobContext("job", "name", "{}", {}), Artifacts(), Logs())
     try:
         with grpc.insecure_channel(server.endpoint) as channel:
@@ -252,7 +252,9 @@ def test_state_streams_of_unknown_workers_are_refused(thread_pool: Environment):
         server.close()
 
 
-def test_environments_share_one_port(thread_pool: Environment, process_pool: Environment):
+def test_external_environments_share_one_server_port(
+    thread_pool: Environment, process_pool: Environment
+):
     host = one_stage(beam.Map(print))
     (spec,) = host.specs
     job = JobContext("job", "name", "{}", {"one": thread_pool, "two": process_pool})
@@ -271,7 +273,9 @@ def wait_for_file(_, begun: Path, go_on: Path) -> None:
         time.sleep(0.02)
 
 
-def test_closing_does_not_wait_for_busy_client_thread(thread_pool: Environment, tmp_path: Path):
+def test_closed_loopback_worker_is_not_awaited_while_its_thread_is_busy(
+    thread_pool: Environment, tmp_path: Path
+):
     begun, go_on = tmp_path / "begun", tmp_path / "go on"
     host = one_stage(beam.Map(wait_for_file, begun, go_on))
     server = server_for(host, thread_pool)

@@ -94,18 +94,18 @@ def test_sdk_error_texts_are_parsed(text: str, transform: str, summary: str):
     assert error.trace == text
 
 
-def test_innermost_transform_is_named():
+def test_sdk_error_names_innermost_transform():
     text = "boom [while running 'Inner'] [while running 'Outer']"
     error = create_bundle_error(text, "the stage", {"e5": "Outer/main.sum"})
     assert error.transform == "Inner"
     assert error.summary == "boom"
 
 
-def test_long_message_is_shortened():
+def test_long_sdk_error_text_is_shortened():
     assert len(create_bundle_error("x" * 10_000, "the stage", {}).summary) < 600
 
 
-def test_coder_error_precedes_input_that_was_read() -> None:
+def test_sdk_coder_error_text_starts_with_the_innermost_error() -> None:
     assert create_bundle_error(UNREADABLE, "the stage", {}).summary == (
         "ValueError: cannot be read"
         " (ValueError: Error decoding input stream with coder VarIntCoder in step stage1/read)"
@@ -139,19 +139,19 @@ def given(elements: int = 0, data: bytes = b"abc", done: float = 0.0, timers: in
         ),
     ],
 )
-def test_failing_element_is_reported_with_known_parts(bundle: SdkBundle, element: str) -> None:
+def test_sdk_error_names_known_parts_of_failing_element(bundle: SdkBundle, element: str) -> None:
     assert describe_possible_elements(TWO_LINES, bundle) == element
 
 
 @pytest.mark.parametrize("method", ["_invoke_bundle_method", "_invoke_lifecycle_method"])
-def test_error_without_element_reports_no_element(method: str) -> None:
+def test_sdk_error_without_element_names_no_element(method: str) -> None:
     assert (
         describe_possible_elements(PYTHON.replace("in process", f"in {method}"), given(9, timers=1))
         == ""
     )
 
 
-def test_error_in_timer_reports_timer_only() -> None:
+def test_sdk_error_in_timer_names_only_the_timer() -> None:
     text = PYTHON.replace("in process", "in process_user_timer")
     assert (
         describe_possible_elements(text, given(9, timers=1))
@@ -162,7 +162,7 @@ def test_error_in_timer_reports_timer_only() -> None:
 @pytest.mark.parametrize(
     "piece", [" [while running '", '  File "', "goroutine 1 [running]:\n", "panic: "]
 )
-def test_sdk_error_parse_time_grows_with_text_length(piece: str) -> None:
+def test_sdk_error_parsing_takes_linear_time(piece: str) -> None:
     began = time.thread_time()
     failed = create_bundle_error(piece * (10_000_000 // len(piece)), "stage", {})
     assert time.thread_time() - began < 5

@@ -1,4 +1,6 @@
-"""Tests that callbacks run in their process when their bundle is finalized, and only then."""
+"""Tests that finalization callbacks run in the process that registered them when the bundle is
+finalized, and not earlier.
+"""
 
 from __future__ import annotations
 
@@ -80,23 +82,16 @@ class Connection(SdkConnection):
         return beam_fn_api_pb2.InstructionResponse()
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def test_bundles_never_finalized_are_dropped():
+def test_bundles_that_are_never_finalized_are_dropped():
     warnings: list[str] = []
-    clock, connection = Clock(), Connection()
-    waiting = PendingFinalizations(warnings.append, clock)
+    now, connection = 0.0, Connection()
+    waiting = PendingFinalizations(warnings.append, lambda: now)
     for number in range(1500):
         waiting.add_bundle(f"b{number}", connection, [f"i{number}"])
     for number in (0, 499, 500, 1499):
         waiting.finalize_bundle(f"b{number}")
     assert connection.asked == ["i500", "i1499"]
-    clock.now = 4000.0
+    now = 4000.0
     waiting.add_bundle("late", connection, ["late"])
     waiting.finalize_bundle("b700")
     waiting.finalize_bundle("late")
@@ -104,7 +99,7 @@ def test_bundles_never_finalized_are_dropped():
     assert warnings == []
 
 
-def test_bundle_parts_are_all_finalized():
+def test_all_sdk_bundles_of_one_runner_bundle_are_finalized():
     connection = Connection()
     waiting = PendingFinalizations(pytest.fail)
     waiting.add_bundle("b", connection, ["i1", "i2", "i3"])
@@ -112,7 +107,7 @@ def test_bundle_parts_are_all_finalized():
     assert connection.asked == ["i1", "i2", "i3"]
 
 
-def test_later_attempt_replaces_earlier():
+def test_finalization_of_later_attempt_replaces_earlier_attempt():
     connection = Connection()
     waiting = PendingFinalizations(pytest.fail)
     waiting.add_bundle("b", connection, ["first"])
@@ -121,7 +116,7 @@ def test_later_attempt_replaces_earlier():
     assert connection.asked == ["second"]
 
 
-def test_lost_sdk_is_logged_or_ignored():
+def test_finalization_with_lost_sdk_is_logged_or_ignored():
     warnings: list[str] = []
     lost, other = Connection(), Connection()
     waiting = PendingFinalizations(warnings.append)

@@ -48,7 +48,7 @@ PROGRAM = """
 
 def test_forked_processes_run_pipelines(boot: Path, tmp_path: Path):
     program = tmp_path / "program.py"
-    tests = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+    tests = [str(Path(__file__).parent), str(Path(__file__).parents[4] / "tests" / "support")]
     program.write_text(textwrap.dedent(PROGRAM.format(tests=tests, boot=str(boot))))
     done = subprocess.run(
         [sys.executable, str(program)], capture_output=True, text=True, timeout=100, check=False

@@ -1,4 +1,4 @@
-"""Tests that groups are encoded like elements of Beam's own coders, in pieces of limited size."""
+"""Tests that groups are encoded as Beam's coders encode them, in byte strings of limited size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def nested(coder: coders.Coder, value: object) -> bytes:
 
 
 def decode(pieces: list[tuple[bytes, int]], windows: coders.Coder) -> list[tuple]:
-    """Decodes groups like an SDK: no element can cross the end of a piece."""
+    """Decodes groups as an SDK does: no element can cross the end of a byte string."""
     element = coders.TupleCoder([coders.StrUtf8Coder(), coders.IterableCoder(coders.VarIntCoder())])
     impl = beam_coders.WindowedValueCoder(element, windows).get_impl()
     found = []
@@ -39,7 +39,7 @@ def values(numbers: list[int]) -> bytes:
     return b"".join(nested(coders.VarIntCoder(), number) for number in numbers)
 
 
-def test_groups_have_separate_windows():
+def test_encoded_groups_have_separate_windows():
     windows = beam_coders.IntervalWindowCoder()
     places = [window.IntervalWindow(-10, 5), window.IntervalWindow(0, 60)]
     chunk = GroupChunk(
@@ -61,7 +61,7 @@ class _Pane(coders.Coder):
         return coder_impl.PaneInfoCoderImpl()
 
 
-def test_many_groups_in_one_window_become_several_pieces():
+def test_many_encoded_groups_in_one_window_become_several_byte_strings():
     count = 5000
     numbers = list(range(200))
     chunk = GroupChunk(

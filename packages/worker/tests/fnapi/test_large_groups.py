@@ -91,7 +91,7 @@ def test_large_groups_between_small_groups_are_read(serve, in_pieces):
 
 
 def _cut(values: bytes) -> Pieces | bytes:
-    """Returns pieces of 100 length-prefixed values."""
+    """Returns byte strings of 100 length-prefixed values each."""
     size = 100 * (len(VALUE) + 2)
     if len(values) < size:
         return values
@@ -115,7 +115,7 @@ def test_groups_are_sent_completely_to_other_sdks() -> None:
     assert len(data) > 2 * LARGE_BYTES
 
 
-def test_group_that_can_be_neither_sent_nor_read_is_refused() -> None:
+def test_too_large_group_for_sdk_without_state_backed_iterables_is_refused() -> None:
     class Huge(Pieces):
         def __len__(self) -> int:
             return (1 << 31) - 1
@@ -138,7 +138,7 @@ def test_group_pages_can_be_requested_repeatedly_until_bundle_ends() -> None:
     assert groups.add_group(b"four")[-1:] not in names
 
 
-def test_values_read_as_state_count_as_sent() -> None:
+def test_group_values_read_as_state_count_as_sent() -> None:
     groups = LargeGroups()
     values = b"\x01a" * LARGE_BYTES
     chunk = GroupChunk([b"\x01k"] * 10, b"", [0] * 10, [LARGE_BYTES] * 10, [values] * 10, b"\x0f")

@@ -1,4 +1,4 @@
-"""Tests that log messages of SDKs reach the host once."""
+"""Tests that log messages of SDKs reach the runner once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Call:
 
 
 def logged(**locations: str) -> str:
-    """Returns the messages that reach the host, for messages logged at these locations."""
+    """Returns the messages that reach the runner, for messages logged at these locations."""
     workers, logs = SdkRegistry(), Logs()
     workers.add_connection(SdkConnection("1", "go"))
     entries = [

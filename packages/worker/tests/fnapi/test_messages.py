@@ -27,7 +27,7 @@ def groups(count: int) -> GroupChunk:
     return GroupChunk([b"k"] * count, b"", [0] * count, [1] * count, [b"v" * 1000] * count, b"\x0f")
 
 
-def test_small_chunks_are_joined():
+def test_small_chunks_are_joined_to_one_message():
     chunks = [ElementChunk(1, b"ab"), ElementChunk(2, memoryview(b"cde"))]
     (message,) = create_input_messages(chunks, None)
     assert (message.data, message.count) == (b"abcde", 3)
@@ -41,7 +41,7 @@ def test_many_groups_become_several_messages():
     assert len({len(each.data) / each.count for each in messages}) == 1
 
 
-def test_input_is_pulled_message_by_message():
+def test_input_is_read_message_by_message():
     pulled = itertools.count()
 
     def endless():
@@ -56,7 +56,7 @@ def test_input_is_pulled_message_by_message():
 
 
 @pytest.mark.parametrize("size", [1, 1000, PIECE_BYTES, 3 * PIECE_BYTES])
-def test_large_chunk_is_split_between_elements(size: int):
+def test_large_chunk_is_split_into_messages_between_elements(size: int):
     count = 5 * PIECE_BYTES // size + 3
     data = random.Random(size).randbytes(size * count)
     ends = range(size, size * count + 1, size)
@@ -71,7 +71,7 @@ def test_large_chunk_is_split_between_elements(size: int):
 
 @pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])
 @pytest.mark.parametrize("with_ends", [False, True])
-def test_selected_elements_are_sent(windows: coders.Coder, with_ends: bool):
+def test_messages_contain_only_selected_elements(windows: coders.Coder, with_ends: bool):
     rng = random.Random(5)
     values = [windowed(rng, "x" * rng.choice([0, 1, 127, 128, 300]), windows) for _ in range(40)]
     encoded = encode(values, TEXT, windows)
@@ -96,7 +96,7 @@ def consumed(inputs: Iterable[InputChunk]) -> list[list[object]]:
     return [list(segment) for segment in split_at_flushes(inputs)]
 
 
-def test_segments_end_at_settle_markers():
+def test_messages_are_divided_at_flush_barriers():
     a, b, c = ElementChunk(1, b"a"), ElementChunk(1, b"b"), TimerChunk(())
     assert consumed([a, b, FlushBarrier(), c, FlushBarrier()]) == [[a, b], [c]]
     assert consumed([a, FlushBarrier(), FlushBarrier(), b, c]) == [[a], [b, c]]
@@ -104,7 +104,7 @@ def test_segments_end_at_settle_markers():
     assert consumed([FlushBarrier()]) == consumed([]) == [[]]
 
 
-def test_segment_starts_after_previous_segment_is_consumed():
+def test_messages_after_flush_barrier_start_after_previous_part_is_consumed():
     asked: list[int] = []
 
     def inputs() -> Iterator[InputChunk]:
@@ -119,7 +119,7 @@ def test_segment_starts_after_previous_segment_is_consumed():
         assert asked == list(range(number + 1))
 
 
-def test_timers_keep_their_position_between_elements():
+def test_timers_in_messages_keep_their_position_between_elements():
     one, two = ElementChunk(1, b"a"), ElementChunk(2, b"b")
     timers = TimerChunk(())
     found = list(create_input_messages([one, two, timers, timers, one], None))

@@ -29,7 +29,7 @@ class Sdk:
         )
 
 
-def test_known_short_ids_are_not_requested_again():
+def test_known_short_ids_of_metrics_are_not_requested_again():
     sdk = Sdk()
     short_ids = ShortIds(sdk.send_and_wait)
     expected = MonitoringInfo("u", "t", (("A", "1"), ("B", "2")), b"new")

@@ -51,7 +51,7 @@ def one_stage(transform: beam.PTransform) -> TinyHost:
     return TinyHost(p)
 
 
-def test_unreachable_pool_is_named():
+def test_unreachable_worker_pool_is_reported_by_name():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         endpoint = f"127.0.0.1:{free.getsockname()[1]}"
@@ -98,7 +98,7 @@ def fake_pool() -> Iterator[tuple[FakePool, Environment]]:
     server.stop(0).wait(5)
 
 
-def test_refusal_of_pool_is_quoted(fake_pool: tuple[FakePool, Environment]):
+def test_refusal_of_worker_pool_is_quoted(fake_pool: tuple[FakePool, Environment]):
     pool, environment = fake_pool
     pool.error = "Traceback:\n  in start\nno room\n"
     host = one_stage(beam.Map(print))
@@ -110,7 +110,7 @@ def test_refusal_of_pool_is_quoted(fake_pool: tuple[FakePool, Environment]):
         server.close()
 
 
-def test_invisible_worker_is_awaited_while_pool_responds(
+def test_worker_on_another_machine_is_awaited_while_pool_responds(
     fake_pool: tuple[FakePool, Environment], monkeypatch: pytest.MonkeyPatch
 ):
     """The worker can run on another machine."""
@@ -141,7 +141,7 @@ def test_invisible_worker_is_awaited_while_pool_responds(
     )
 
 
-def test_lost_pool_is_reported_while_worker_is_awaited(monkeypatch: pytest.MonkeyPatch):
+def test_lost_worker_pool_is_reported_while_worker_is_awaited(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pool_watch, "_PAUSE_SECONDS", 0.1)
     pool, serving, environment = begin_pool()
     host = one_stage(beam.Map(print))
@@ -192,7 +192,7 @@ def slow_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowPool]:
 
 
 @needs_proc
-def test_active_worker_is_awaited(slow_pool: SlowPool):
+def test_starting_pool_worker_with_cpu_use_is_awaited(slow_pool: SlowPool):
     """The limit applies to its idle time. The worker is first busy for half of the limit."""
     burn = "import time\nwhile time.process_time() < 4: pass"
     host = one_stage(beam.Map(print))
@@ -210,7 +210,7 @@ def test_active_worker_is_awaited(slow_pool: SlowPool):
     ["sleep 600", "sleep 1; exit 3", "exit 3"],
     ids=["stands still", "has ended", "was never seen"],
 )
-def test_idle_worker_is_abandoned(first: str, slow_pool: SlowPool):
+def test_starting_pool_worker_without_cpu_use_is_abandoned(first: str, slow_pool: SlowPool):
     """The pool leaves exited workers as zombies, and doesn't report them."""
     host = one_stage(beam.Map(print))
     server = server_for(host, slow_pool(first), limits=HarnessLimits(connect=2.0))
@@ -224,7 +224,7 @@ def test_idle_worker_is_abandoned(first: str, slow_pool: SlowPool):
         server.close()
 
 
-def test_closing_ends_wait_for_worker(fake_pool: tuple[FakePool, Environment]):
+def test_closed_pool_ends_wait_for_its_worker(fake_pool: tuple[FakePool, Environment]):
     host = one_stage(beam.Map(print))
     server = server_for(host, fake_pool[1])
     thread, errors = run_expecting_error(lambda: host.run(server.harness))

@@ -1,4 +1,6 @@
-"""Tests of SDK harnesses as processes: they boot, work, and never outlive their runner."""
+"""Tests of SDK harnesses as processes: a harness starts, runs bundles, and never outlives its
+runner.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def server_for(
     return FnApiServer(job, Artifacts(), logs or Logs(), limits=limits)
 
 
-def test_process_runs_pipeline_and_tears_down(boot: Path, tmp_path: Path):
+def test_harness_process_runs_pipeline_and_tears_down(boot: Path, tmp_path: Path):
     life = tmp_path / "life"
     p = new_pipeline()
     p | beam.Create([1, 2, 3]) | beam.ParDo(LifecycleRecorder(str(life)))
@@ -105,12 +107,14 @@ def test_options_and_staged_files_reach_harness(boot: Path, tmp_path: Path):
     assert out.read_text() == f"{len(content)} b'hello' seen"
 
 
-def test_process_log_and_output_reach_sink(boot: Path):
+def test_harness_process_log_and_output_reach_log_sink(boot: Path):
     def speak(_):
         import logging
+        import os
 
         print("said on stdout")
-        sys.stdout.flush()
+        os.write(1, b"said by C\n")
+        os.write(2, b"said on stderr\n")
         logging.getLogger("mine").warning("said in the log")
 
     p = new_pipeline()
@@ -122,14 +126,17 @@ def test_process_log_and_output_reach_sink(boot: Path):
         host.run(server.harness)
     finally:
         server.close()
-    assert "said on stdout" in logs.messages
+    steps = {each.message: each.transform_id for each in logs.records}
+    assert steps["print: said on stdout"] == "Speak"
+    assert steps["print: said by C"] == ""
+    assert "said on stderr" in steps
     (record,) = [each for each in logs.records if each.message == "said in the log"]
     assert record.severity.name == "WARN"
     assert record.transform_id == "Speak"
     assert abs(record.time_ms / 1000 - time.time()) < 100
 
 
-def test_process_exit_before_connection_is_reported_with_its_output(tmp_path: Path):
+def test_harness_process_exit_before_connection_is_reported_with_its_output(tmp_path: Path):
     host = TinyHost(one_element())
     command = script(tmp_path / "boot", "echo no python here >&2; exit 3\n")
     server = server_for(host, process(command))
@@ -140,7 +147,7 @@ def test_process_exit_before_connection_is_reported_with_its_output(tmp_path: Pa
         server.close()
 
 
-def test_idle_process_is_abandoned_by_name(tmp_path: Path):
+def test_starting_harness_process_without_cpu_use_is_abandoned_by_name(tmp_path: Path):
     pid = tmp_path / "pid"
     host = TinyHost(one_element())
     command = script(tmp_path / "boot", f"echo $$ >{pid}; echo waiting; exec sleep 600\n")
@@ -154,7 +161,7 @@ def test_idle_process_is_abandoned_by_name(tmp_path: Path):
         server.close()
 
 
-def test_active_process_is_awaited_beyond_limit(
+def test_starting_harness_process_with_cpu_use_is_awaited_beyond_limit(
     boot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """For example, the process still imports Beam on an overloaded machine."""
@@ -178,7 +185,7 @@ def test_active_process_is_awaited_beyond_limit(
     assert "did not connect" not in logs.messages
 
 
-def test_endlessly_active_process_is_not_retried(tmp_path: Path):
+def test_harness_process_that_never_connects_is_not_retried(tmp_path: Path):
     pid = tmp_path / "pid"
     host = TinyHost(one_element())
     command = script(tmp_path / "boot", f"echo $$ >{pid}; while :; do :; done\n")
@@ -221,7 +228,7 @@ def one_element() -> beam.Pipeline:
     return p
 
 
-def test_missing_command_is_reported(tmp_path: Path):
+def test_missing_command_of_harness_process_is_reported(tmp_path: Path):
     host = TinyHost(one_element())
     server = server_for(host, process(tmp_path / "nothing"))
     try:
@@ -246,7 +253,7 @@ def test_missing_command_is_reported(tmp_path: Path):
         ),
     ],
 )
-def test_unsupported_environments_are_named(environment: Environment, words: str):
+def test_unsupported_environments_are_reported_by_name(environment: Environment, words: str):
     host = TinyHost(one_element())
     server = server_for(host, environment)
     try:
@@ -298,7 +305,7 @@ def test_exit_code_of_process_that_dies_in_bundle_is_reported(boot: Path):
     host = TinyHost(p)
     server = server_for(host, process(boot))
     try:
-        with pytest.raises(HarnessError, match=r"closed its \w+ stream: .*exited with code -9"):
+        with pytest.raises(HarnessError, match=r"closed its \w+ stream: .*was killed by SIGKILL"):
             host.run(server.harness)
     finally:
         server.close()

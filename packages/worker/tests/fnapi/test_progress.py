@@ -49,7 +49,7 @@ def work(urn: str, *amounts: float, transform: str = "head") -> MonitoringInfo:
         ([index(3), work(urns.WORK_COMPLETED, 1, transform="later")], 3.0),
     ],
 )
-def test_elements_and_fractions_are_added(infos: list[MonitoringInfo], expected: float):
+def test_bundle_progress_adds_elements_and_fractions(infos: list[MonitoringInfo], expected: float):
     assert count_processed_elements(infos, "source", {"head"}) == expected
 
 
@@ -81,7 +81,7 @@ def test_metrics_and_elements_of_running_bundle_are_returned(serve, tmp_path):
     assert last.stage.progress() is None
 
 
-def test_progress_before_first_element_is_zero(serve, tmp_path):
+def test_bundle_progress_before_first_element_is_zero(serve, tmp_path):
     desk = Desk(tmp_path).hold(0)
     last = create_visiting_stage([0, 1], desk, serve)
     bundle = last.run(last.inputs)
@@ -91,7 +91,7 @@ def test_progress_before_first_element_is_zero(serve, tmp_path):
     bundle.result()
 
 
-def test_current_element_counts_in_part(serve, tmp_path):
+def test_bundle_progress_counts_fraction_of_current_element(serve, tmp_path):
     desk = Desk(tmp_path).hold("40:10")
     last = create_counting_stage([5, 40], CountNumbers(desk), serve)
     bundle = last.run(last.inputs)

@@ -1,4 +1,6 @@
-"""Tests that an SDK is periodically asked for samples, until it has none."""
+"""Tests that the runner periodically requests samples of elements from an SDK, until the SDK has no
+samples.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,15 @@ class Sdk:
         return answer
 
 
-def test_samples_are_requested_only_if_wanted() -> None:
+def test_element_samples_are_requested_only_if_enabled() -> None:
     sdk = Sdk(samples=True)
     assert SdkSamples(sdk.send_and_wait, wanted=False).request_samples() == ()
     assert sdk.asked == 0
 
 
-def test_samples_are_requested_at_most_once_per_second(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_element_samples_are_requested_at_most_once_per_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sdk = Sdk(samples=True)
     samples = SdkSamples(sdk.send_and_wait, wanted=True)
     (info,) = samples.request_samples()
@@ -47,7 +51,9 @@ def test_samples_are_requested_at_most_once_per_second(monkeypatch: pytest.Monke
     assert samples.request_samples()
 
 
-def test_harness_without_samples_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_harness_without_element_samples_gets_no_further_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sampling, "_SECONDS_BETWEEN", 0.0)
     sdk = Sdk(samples=False)
     samples = SdkSamples(sdk.send_and_wait, wanted=True)

@@ -111,7 +111,7 @@ def test_side_input_page_can_be_read_again():
     assert {data for data, _ in second} == {first[0][0]}
 
 
-def test_side_input_pieces_are_read_one_by_one():
+def test_parts_of_large_side_input_are_read_one_by_one():
     values = Pieces(ELEMENT * 3, ELEMENT * COUNT, ELEMENT)
     pages = pieces_of(values)
     state_key = key("iterable_side_input", side_input_id="side")
@@ -125,13 +125,13 @@ def test_side_input_pieces_are_read_one_by_one():
     assert again == found[1]
 
 
-def test_side_input_pieces_without_end_marker_are_pages():
+def test_side_input_parts_without_element_ends_become_pages():
     values = Pieces(ELEMENT * COUNT, ELEMENT)
     found = read_all(pieces_of(values, OPAQUE), key("iterable_side_input", side_input_id="side"))
     assert found == [ELEMENT * COUNT, ELEMENT]
 
 
-def test_side_input_pieces_can_be_read_concurrently():
+def test_parts_of_large_side_input_can_be_read_concurrently():
     pages = pieces_of(Pieces(ELEMENT, ELEMENT))
     state_keys = [
         key("iterable_side_input", side_input_id="side", window=bytes([i])) for i in range(40)
@@ -141,7 +141,7 @@ def test_side_input_pieces_can_be_read_concurrently():
         assert pages.read_page(state_key, token) == (ELEMENT, b"")
 
 
-def test_side_input_without_pieces_is_empty_page():
+def test_empty_side_input_is_one_empty_page():
     pages = pieces_of(Pieces())
     assert read_all(pages, key("iterable_side_input", side_input_id="side")) == [b""]
 
@@ -167,7 +167,7 @@ def test_side_input_keys_are_listed():
     ]
 
 
-def test_other_state_key_is_refused_by_name():
+def test_state_key_that_is_no_side_input_is_refused_by_name():
     _, pages = pages_of()
     with pytest.raises(UnsupportedStateRequest, match="bag_user_state"):
         pages.read_page(key("bag_user_state", user_state_id="s"), b"")

@@ -67,7 +67,7 @@ def stubborn(desk: Desk) -> beam.DoFn:
     return Stubborn()
 
 
-def test_late_split_response_goes_to_next_call(serve, tmp_path, monkeypatch):
+def test_late_split_response_is_returned_by_the_next_split_call(serve, tmp_path, monkeypatch):
     monkeypatch.setattr(splits, "_SPLIT_SECONDS", 0.3)
     desk = Desk(tmp_path).hold("50:10", "split")
     last = create_counting_stage([50], stubborn(desk), serve)
@@ -170,11 +170,11 @@ def test_unusable_split_response_is_refused():
         transform_id=source, last_primary_element=0, first_residual_element=2
     )
     assert splits.convert_split_response(response, plan, 2).first_residual == 2
-    with pytest.raises(HarnessError, match="at a forbidden point"):
+    with pytest.raises(HarnessError, match="at a point that the runner doesn't allow"):
         splits.convert_split_response(response, plan, 2, [2])
     response.ClearField("residual_roots")
     assert splits.convert_split_response(response, plan, 5, [2, 3]).first_residual == 2
-    with pytest.raises(HarnessError, match="at a forbidden point"):
+    with pytest.raises(HarnessError, match="at a point that the runner doesn't allow"):
         splits.convert_split_response(response, plan, 5, [1, 3])
     response.residual_roots.add().application.transform_id = "elsewhere"
     with pytest.raises(HarnessError, match="deferred input of 'elsewhere'"):
@@ -182,7 +182,7 @@ def test_unusable_split_response_is_refused():
 
 
 @pytest.mark.parametrize("within", [False, True])
-def test_split_without_transform_applies_to_only_channel(within: bool):
+def test_split_response_without_transform_applies_to_the_only_input(within: bool):
     """The Java SDK responds in this way. Otherwise its residuals would be lost silently."""
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(lambda x: x)
@@ -198,7 +198,7 @@ def test_split_without_transform_applies_to_only_channel(within: bool):
         splits.convert_split_response(response, plan, 5)
 
 
-def test_residual_delays_are_reported_in_milliseconds():
+def test_split_residual_delays_are_reported_in_milliseconds():
     delayed = beam_fn_api_pb2.DelayedBundleApplication()
     delayed.application.transform_id = "head"
     assert splits.convert_residual(delayed, {"head"}).watermark is None

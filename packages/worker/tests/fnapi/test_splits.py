@@ -22,7 +22,7 @@ pickle_by_value(desk_module.__name__)
 
 
 @pytest.mark.parametrize(("keep", "first_residual"), [(0.0, 3), (0.4, 5), (0.5, 6), (1.0, None)])
-def test_split_gives_away_complete_elements(serve, tmp_path, keep, first_residual):
+def test_split_returns_complete_elements_as_residual(serve, tmp_path, keep, first_residual):
     """The split is at 2.5 of 9 elements, of which 6.5 remain."""
     desk = Desk(tmp_path).hold(2)
     last = create_visiting_stage(list(range(9)), desk, serve)
@@ -46,7 +46,7 @@ def test_split_gives_away_complete_elements(serve, tmp_path, keep, first_residua
 
 
 @pytest.mark.parametrize(("points", "first_residual"), [([2, 4, 8], 4), ([1, 8], 8), ([2], None)])
-def test_split_happens_at_allowed_points_only(serve, tmp_path, points, first_residual):
+def test_split_over_fn_api_is_at_allowed_elements_only(serve, tmp_path, points, first_residual):
     desk = Desk(tmp_path).hold(2)
     last = create_visiting_stage(list(range(9)), desk, serve)
     bundle = last.run(last.inputs)
@@ -59,7 +59,7 @@ def test_split_happens_at_allowed_points_only(serve, tmp_path, points, first_res
     assert desk.notes() == [str(i) for i in range(end)]
 
 
-def test_split_of_last_element_gives_away_no_element(serve, tmp_path):
+def test_split_of_last_element_returns_no_element(serve, tmp_path):
     desk = Desk(tmp_path).hold(2)
     last = create_visiting_stage([0, 1, 2], desk, serve)
     bundle = last.run(last.inputs)
@@ -70,7 +70,7 @@ def test_split_of_last_element_gives_away_no_element(serve, tmp_path):
     bundle.result()
 
 
-def test_second_split_gives_away_more_elements(serve, tmp_path):
+def test_second_split_returns_more_elements(serve, tmp_path):
     desk = Desk(tmp_path).hold(1)
     last = create_visiting_stage(list(range(20)), desk, serve)
     bundle = last.run(last.inputs)
@@ -85,7 +85,7 @@ def test_second_split_gives_away_more_elements(serve, tmp_path):
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.3])
-def test_element_is_split_inside_restriction(serve, tmp_path, keep):
+def test_element_with_restriction_is_split_inside_restriction(serve, tmp_path, keep):
     desk = Desk(tmp_path).hold("100:20")
     last = create_counting_stage([10, 100, 30], CountNumbers(desk), serve)
     bundle = last.run(last.inputs)
@@ -160,7 +160,7 @@ def test_deferred_element_returns_with_delay_and_watermark(serve):
     assert len(rows.rows) == 6
 
 
-def test_input_after_split_is_not_sent(serve, tmp_path):
+def test_input_after_split_point_is_not_sent(serve, tmp_path):
     """The input exceeds the data in flight. The rest isn't even pulled."""
     desk = Desk(tmp_path).hold(3)
     last = create_visiting_stage(list(range(10)), desk, serve)

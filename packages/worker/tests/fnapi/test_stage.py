@@ -1,4 +1,6 @@
-"""Tests of a stage's results, metrics, progress and errors, and of its robustness."""
+"""Tests of a stage's results, metrics, progress and errors, and of its reaction to wrong SDK
+messages.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,7 @@ def fail_on_x(element):
     return element
 
 
-def test_exception_names_transform_and_leaves_harness_usable(serve):
+def test_user_exception_names_transform_and_leaves_harness_usable(serve):
     p = new_pipeline()
     p | beam.Impulse() | "Outer" >> _Composite() | beam.Map(lambda x: None)
     host, spec = one_stage(p)
@@ -140,7 +142,7 @@ def test_failure_ends_bundle_with_endless_input(serve):
     stage.process_bundle("b", [elements(b"a")], {})
 
 
-def test_interrupted_input_leaves_harness_usable(serve):
+def test_bundle_with_failing_input_leaves_harness_usable(serve):
     host = TinyHost(_then_keep())
     spec = host.specs[0]
     stage = serve(host).harness(spec.environment_id).stage(spec, host.side_inputs(spec))
@@ -175,7 +177,7 @@ class _AnyChunks(Chunks):
         self.chunks.append(chunk)
 
 
-def test_unwritable_output_leaves_harness_usable(serve):
+def test_bundle_with_failing_output_leaves_harness_usable(serve):
     host = TinyHost(_then_keep())
     spec = host.specs[0]
     stage = serve(host).harness(spec.environment_id).stage(spec, host.side_inputs(spec))
@@ -192,8 +194,10 @@ def test_unwritable_output_leaves_harness_usable(serve):
     assert sum(chunk.count for chunk in next(iter(sinks.values())).chunks) == 2
 
 
-def test_large_data_flows_in_both_directions(serve):
-    """20 MB of input and 60 MB of output exceed all buffers. The host writes slowly, and no thread blocks forever."""
+def test_bundle_with_large_input_and_output_completes(serve):
+    """20 MB of input and 60 MB of output exceed all buffers. Checks that no thread blocks forever
+    if the runner writes slowly.
+    """
     p = new_pipeline()
     out = p | beam.Impulse() | beam.FlatMap(lambda x: [x] * 3)
     out | beam.Reshuffle() | beam.Map(lambda x: None)
@@ -243,7 +247,7 @@ class Stateful(beam.DoFn):
         yield len(list(bag.read()))
 
 
-def test_user_state_missing_on_host_is_reported_by_name(serve):
+def test_user_state_missing_in_runner_is_reported_by_name(serve):
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(lambda x: (x, x)) | "Keep" >> beam.ParDo(Stateful())
     host = TinyHost(p)
@@ -293,7 +297,7 @@ def use_or_give_up(_, ones):
 
 
 @pytest.mark.parametrize("user", [use, use_or_give_up])
-def test_side_input_error_of_host_fails_bundle_unchanged(serve, user):
+def test_side_input_error_of_runner_fails_bundle_unchanged(serve, user):
     p = new_pipeline()
     side = p | beam.Create([1])
     p | beam.Impulse() | "Use" >> beam.Map(user, beam.pvalue.AsIter(side))
@@ -309,7 +313,7 @@ def test_side_input_error_of_host_fails_bundle_unchanged(serve, user):
         stage.process_bundle("b", host.inputs(spec), host.outputs(spec))
 
 
-def test_closed_harness_raises_clear_error(serve):
+def test_bundle_on_closed_harness_raises_clear_error(serve):
     host, spec = one_stage(_then(beam.ParDo(Measures()), "Measure"))
     harness = serve(host).harness(spec.environment_id)
     stage = harness.stage(spec, host.side_inputs(spec))

@@ -1,4 +1,6 @@
-"""Tests that a slowly starting harness is awaited while it is active, and an idle harness isn't."""
+"""Tests that the runner waits for a slowly starting harness while it uses the CPU or disk, and
+gives up an idle harness.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from beam_runner_worker.fnapi.starting import (
     StartVerdict,
 )
 
-LIMITS = StartLimits(still=60.0, unseen=300.0, most=900.0)
+LIMITS = StartLimits(idle_seconds=60.0, unseen=300.0, most=900.0)
 
 
 @attrs.frozen
@@ -48,7 +50,7 @@ def looks(
 
 
 @given(STEPS)
-def test_start_is_abandoned_only_at_limits(steps: list[Step]) -> None:
+def test_harness_start_is_abandoned_only_at_limits(steps: list[Step]) -> None:
     start, said = looks(steps)
     elapsed = sum(step.seconds for step in steps[: len(said)])
     stood = sum(max(0.0, s.seconds - s.ran) for s in steps[: len(said)] if not s.wants)
@@ -60,14 +62,14 @@ def test_start_is_abandoned_only_at_limits(steps: list[Step]) -> None:
     if last is StartVerdict.ENDLESS:
         assert start.elapsed >= LIMITS.most
     elif last is StartVerdict.STOOD_STILL:
-        assert start.stood >= LIMITS.still
+        assert start.stood >= LIMITS.idle_seconds
     else:
-        assert start.stood < LIMITS.still
+        assert start.stood < LIMITS.idle_seconds
         assert start.elapsed < LIMITS.most
 
 
 @given(STEPS, st.floats(0.0, 30.0), st.integers(0, 199))
-def test_start_with_more_activity_is_not_abandoned_earlier(
+def test_harness_start_with_more_cpu_use_is_not_abandoned_earlier(
     steps: list[Step], more: float, place: int
 ) -> None:
     if place < len(steps):
@@ -77,38 +79,38 @@ def test_start_with_more_activity_is_not_abandoned_earlier(
 
 
 @pytest.mark.parametrize("busy", [Step(1.0, 1.0, wants=False), Step(1.0, 0.0, wants=True)])
-def test_start_that_runs_or_waits_for_core_ends_at_last_limit(busy: Step) -> None:
+def test_harness_start_that_uses_or_awaits_cpu_is_abandoned_at_maximum_time(busy: Step) -> None:
     _, said = looks([busy] * 2000)
     assert len(said) == 900
     assert said[-1] is StartVerdict.ENDLESS
 
 
-def test_start_without_activity_is_abandoned_after_one_minute() -> None:
+def test_harness_start_without_cpu_use_is_abandoned_after_one_minute() -> None:
     _, said = looks([Step(1.0, 0.0, wants=False)] * 2000)
     assert len(said) == 60
     assert said[-1] is StartVerdict.STOOD_STILL
 
 
-def test_start_that_only_polls_is_abandoned_soon_after_one_minute() -> None:
+def test_harness_start_that_only_polls_is_abandoned_soon_after_one_minute() -> None:
     """For example, a process that connects repeatedly to an address without a listener."""
     _, said = looks([Step(1.0, 0.002, wants=False)] * 2000)
     assert len(said) == 61
 
 
-def test_start_with_early_core_time_is_abandoned_when_idle_later() -> None:
+def test_harness_start_with_early_cpu_use_is_abandoned_when_idle_later() -> None:
     """For example, eight threads of a process that compiles code, and then wait for each other."""
     start, said = looks([Step(1.0, 8.0, wants=False)] * 10 + [Step(1.0, 0.0, wants=False)] * 2000)
     assert len(said) == 70
     assert start.stood == 60.0
 
 
-def test_start_of_invisible_process_has_separate_limit() -> None:
+def test_harness_start_on_another_machine_has_separate_limit() -> None:
     start = HarnessStart(LIMITS, 0.0)
     assert start.judge_activity(299.9, None) is StartVerdict.MAY_COME
     assert start.judge_activity(300.0, None) is StartVerdict.UNSEEN
 
 
-def test_start_that_becomes_invisible_does_not_count_as_idle() -> None:
+def test_harness_start_without_process_data_does_not_count_as_idle() -> None:
     """The process has exited, or a response of the system was lost."""
     start = HarnessStart(LIMITS, 0.0)
     assert start.judge_activity(1.0, HarnessActivity(0.9, wants=True)) is StartVerdict.MAY_COME

@@ -54,7 +54,7 @@ def families(*names: str) -> dict[str, beam_runner_api_pb2.TimerFamilySpec]:
     return {name: {"timer_family_coder_id": "custom"} for name in names}
 
 
-def test_timers_use_coders_of_edge():
+def test_timer_edges_use_coders_that_runner_can_read():
     descriptor = stage(timer_family_specs=families("f", "g"))
     plan, payload = prepare(descriptor)
     assert plan.present
@@ -89,7 +89,7 @@ def test_ordered_list_values_are_length_prefixed():
     assert payload.state_specs["bag"].bag_spec.element_coder_id == "varint"
 
 
-def test_stages_without_state_are_unchanged():
+def test_descriptors_of_stages_without_state_are_unchanged():
     descriptor = stage()
     before = descriptor.SerializeToString(deterministic=True)
     plan, _ = prepare(descriptor, "keyless")

@@ -1,4 +1,6 @@
-"""Tests that user code over the Fn API reads its written state, by key and window, and the host stores it."""
+"""Tests that user code over the Fn API reads the state that it wrote, by key and window, and that
+the runner stores this state.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,9 @@ class Lists(Steps):
 
 
 def test_ordered_list_state_is_stored(serve, tmp_path):
-    """The list spans several bundles, so that most values go to the host and return."""
+    """The list spans several bundles, so the SDK sends most values to the runner and reads them
+    again.
+    """
     desk = Desk(tmp_path)
     steps = [
         ("a", ("add", 5, -3, 4)),
@@ -167,7 +171,7 @@ class NamesKeys(Bags):
 @pytest.mark.parametrize(
     "windows", [window.FixedWindows(60), NamedWindows()], ids=["fixed", "of its own coder"]
 )
-def test_state_cells_equal_rows_of_keyed_edge(serve, tmp_path, windows):
+def test_state_cells_have_the_key_and_window_bytes_of_keyed_rows(serve, tmp_path, windows):
     desk = Desk(tmp_path)
     p = new_pipeline()
     pairs = (
@@ -251,7 +255,7 @@ class Careless(Steps):
         bag.add(1)
 
 
-def test_state_error_is_host_error_and_leaves_harness_usable(serve, tmp_path):
+def test_state_error_is_runner_error_and_leaves_harness_usable(serve, tmp_path):
     desk = Desk(tmp_path)
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(lambda x: ("a", 1)) | "Steps" >> beam.ParDo(Careless(desk))
@@ -268,7 +272,7 @@ def test_state_error_is_host_error_and_leaves_harness_usable(serve, tmp_path):
         state = ToyState()
         stage.process_bundle("b", host.inputs(spec), {}, state)
         assert list(state.bags.values()) == [b"\x01"]
-    # The SDK may still record its result after the host abandons the bundle.
+    # The SDK may still record a result after the runner abandons the bundle.
     assert sorted(desk.notes()) == sorted(["found", "nothing", "found"] * 2)
 
 

@@ -63,7 +63,7 @@ def test_thread_dump_includes_threads_of_in_process_pool(thread_pool: Environmen
     ],
     ids=["refuses", "tells nothing", "does not answer"],
 )
-def test_harness_without_thread_dump_is_no_error(
+def test_harness_without_thread_dump_has_no_stacks_and_raises_no_error(
     answer: beam_fn_api_pb2.InstructionResponse | None,
 ):
     connection = SdkConnection("sdk", "python")

@@ -40,7 +40,7 @@ def spin(_, begun: Path, go_on: Path) -> None:
 
 
 @pytest.mark.parametrize(("work", "waits"), [(spin, False), (wait_for_file, True)])
-def test_pool_threads_report_whether_interpreter_is_free(
+def test_worker_pool_threads_report_whether_interpreter_is_idle(
     thread_pool: Environment, tmp_path: Path, work, waits: bool
 ):
     begun, go_on = tmp_path / "begun", tmp_path / "go on"
@@ -116,7 +116,7 @@ class PoolOfJava(PoolOfGo):
 
 
 @pytest.mark.parametrize("kind", [PoolOfGo, PoolOfJava])
-def test_pool_threads_after_teardown_are_not_awaited(kind: type[PoolOfGo]):
+def test_worker_pool_threads_are_not_awaited_after_teardown(kind: type[PoolOfGo]):
     pool = kind()
     threads = grpc.server(ThreadPoolExecutor(2))
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, threads)

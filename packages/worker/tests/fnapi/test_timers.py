@@ -73,7 +73,7 @@ def timer(family: str = "family", tag: str = "", key: bytes = b"\x01k") -> Stage
     return StageTimer("transform", family, tag, key, (b"",), 5, None, LAST_PANE)
 
 
-def test_timer_without_hold_is_sent_as_timer_without_output():
+def test_timer_without_output_of_beam_is_read_as_timer_without_hold():
     beyond = Timestamp(micros=MAX_TIMESTAMP.micros + 1000)
     told = ORACLE.encode_nested(
         userstate.Timer(
@@ -99,7 +99,7 @@ def test_timer_messages_have_one_family_and_limited_size():
     assert list(create_timer_messages(TimerChunk(()))) == []
 
 
-def test_malformed_timers_are_reported():
+def test_malformed_timer_bytes_are_reported():
     reader = TimerReader({FAMILY: READABLE}, "a stage")
     with pytest.raises(HarnessError, match="unknown family 'other'.*a stage"):
         list(reader.read_timers(("transform", "other"), b"", is_last=True))

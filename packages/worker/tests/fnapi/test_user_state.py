@@ -1,4 +1,4 @@
-"""Tests that every kind of state request reads and changes its cell."""
+"""Tests that every kind of state request reads and changes the right state cell."""
 
 from __future__ import annotations
 
@@ -161,7 +161,9 @@ VALUE = b"\xe8\x07" + b"x" * 1000
         ({}, False),
     ],
 )
-def test_state_pages_end_between_elements_if_ends_are_known(spec: dict[str, Any], paged: bool):
+def test_state_pages_end_between_elements_if_coder_has_element_ends(
+    spec: dict[str, Any], paged: bool
+):
     state = ToyState()
     cells = UserStateCells(state, coders_of(**spec))
     cells.append_elements(BAG, VALUE * 5000)
@@ -196,7 +198,7 @@ def test_repeated_state_read_returns_current_values():
     assert read_all(cells, BAG) == [b"\x01a"]
 
 
-def test_other_state_keys_are_refused():
+def test_state_keys_of_unknown_kind_are_refused():
     assert is_user_state(BAG)
     assert not is_user_state(beam_fn_api_pb2.StateKey())
     for field in beam_fn_api_pb2.StateKey.DESCRIPTOR.oneofs_by_name["type"].fields:
@@ -231,7 +233,7 @@ def test_state_requests_get_matching_response(kind: str):
     assert (answer.id, answer.WhichOneof("response"), answer.error) == ("7", kind, "")
 
 
-def test_state_request_error_of_host_fails_bundle_unchanged():
+def test_state_request_error_of_runner_fails_bundle_unchanged():
     failures: list[Exception] = []
     answer = bundle_state(None).answer_request(request("append", BAG), failures.append)
     assert "runs without user state" in answer.error
@@ -276,7 +278,7 @@ class Slow(ToyState):
             yield from ()
 
 
-def test_host_state_is_accessed_by_one_thread_at_once():
+def test_user_state_is_accessed_by_one_thread_at_a_time():
     state = Slow()
     shared = bundle_state(state)
     timer = StageTimer("t", "f", "", b"k", (b"",), 1, 1, b"\x0f")
@@ -300,7 +302,7 @@ def test_host_state_is_accessed_by_one_thread_at_once():
     assert state.most == 1
 
 
-def test_timer_refused_by_host_is_error_of_user_code() -> None:
+def test_timer_refused_by_runner_is_error_of_user_code() -> None:
     class Refusing(ToyState):
         def set_timer(self, timer: StageTimer) -> None:
             raise TimerRefused("not now")

@@ -1,4 +1,6 @@
-"""Tests that timers set over the Fn API reach the host, and return when they are due."""
+"""Tests that timers set over the Fn API reach the runner, and that the runner fires them when they
+are due.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +119,9 @@ Step = tuple[str, tuple[Any, ...]]
 def prepared(
     steps: Iterable[Step], desk: Desk, windows: window.WindowFn | None = None
 ) -> StatefulHost:
-    """Returns a host with steps at 5 s for a stateful transform, whose outputs are grouped."""
+    """Returns a test runner with steps at 5 s for a stateful transform, whose outputs are
+    grouped.
+    """
     p = new_pipeline()
     keyed = p | beam.Impulse() | beam.FlatMap(lambda _, all=list(steps): all)
     keyed = keyed | beam.Map(lambda step: window.TimestampedValue(step, 5))
@@ -167,7 +171,7 @@ def test_timer_fires_once_with_its_timestamp_and_state(serve, tmp_path):
     assert {cell.key for cell in host.state.bags} == {first.key, second.key}
 
 
-def test_last_timer_setting_counts_and_cleared_timers_do_not_fire(serve, tmp_path):
+def test_last_timer_setting_applies_and_cleared_timers_do_not_fire(serve, tmp_path):
     desk = Desk(tmp_path)
     steps = [
         ("a", ("event", "x", 12)),
@@ -196,8 +200,8 @@ def test_processing_time_timers_hold_timestamp_of_their_element(serve, tmp_path)
     assert (second.fire_at, second.hold) == (1_700_000_001_000, 1_700_000_001_000)
 
 
-def test_bundle_with_settle_markers_is_one_bundle_for_host(serve, tmp_path):
-    """Each settle marker starts a bundle of the SDK. The host gets one combined reply."""
+def test_bundle_with_flush_barriers_is_one_bundle_for_runner(serve, tmp_path):
+    """Each settle marker starts a bundle of the SDK. The runner gets one combined reply."""
     desk = Desk(tmp_path)
     host = prepared([("a", ("event", "loop", 20)), ("b", ("event", "", 11))], desk)
     server = serve(host)
@@ -245,7 +249,7 @@ def ready(host: StatefulHost, serve: Any) -> tuple[Any, Any]:
     raise AssertionError("no stateful stage")
 
 
-def test_segment_is_requested_only_after_previous_settle(serve, tmp_path):
+def test_input_after_flush_barrier_is_requested_only_after_previous_output(serve, tmp_path):
     desk = Desk(tmp_path)
     host = prepared([("a", ("event", "loop", 20)), ("b", ("event", "", 11))], desk)
     stage, spec = ready(host, serve)
@@ -254,7 +258,7 @@ def test_segment_is_requested_only_after_previous_settle(serve, tmp_path):
     assert state.seen == [(2, 0), (2, 1), (3, 2), (4, 3), (4, 4)]
 
 
-def test_settled_bundle_accumulates_progress_and_is_not_split(serve, tmp_path):
+def test_bundle_with_flush_barriers_sums_progress_and_is_not_split(serve, tmp_path):
     desk = Desk(tmp_path).hold("a event at 20")
     host = prepared([("a", ("event", "", 20)), ("b", ("event", "", 11))], desk)
     stage, spec = ready(host, serve)
@@ -312,7 +316,7 @@ def test_failing_timer_names_its_transform(serve, tmp_path):
     assert Desk(tmp_path).notes() == ["a event at 10"] * 2
 
 
-def test_timers_need_state_and_settling_does_not(serve, tmp_path):
+def test_stage_with_timers_needs_state_and_stage_with_flush_barriers_does_not(serve, tmp_path):
     host = prepared([("a", ("event", "", 20))], Desk(tmp_path))
     stage, spec = ready(host, serve)
     with pytest.raises(HarnessError, match="without user state"):

@@ -42,7 +42,7 @@ def staged(tmp_path: Path) -> Path:
     return folder
 
 
-def test_concurrent_processes_share_one_environment(staged: Path, tmp_path: Path) -> None:
+def test_concurrent_processes_share_one_virtual_environment(staged: Path, tmp_path: Path) -> None:
     """The environment has the staged packages first, and then the packages of this interpreter."""
     make_wheel(staged, "needed_module", "WHO = 'needed'")
     make_wheel(staged, "forced_module", "WHO = 'forced'", needs="needed_module>=1")
@@ -72,7 +72,7 @@ def made_without_pip(place: Path, *others: object) -> None:
     (place / "ready").touch()
 
 
-def test_unused_environments_are_removed(
+def test_unused_virtual_environments_are_removed(
     staged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(virtual_environments, "_create_environment", made_without_pip)
@@ -91,7 +91,7 @@ def test_unused_environments_are_removed(
     assert {path.name for path in cache.iterdir() if path.is_dir()} == {"used", "young", key}
 
 
-def test_environment_in_use_is_retained(
+def test_virtual_environment_in_use_is_retained(
     staged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(virtual_environments, "_create_environment", made_without_pip)
@@ -102,7 +102,7 @@ def test_environment_in_use_is_retained(
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_environment_folder_follows_settings(
+def test_virtual_environment_folder_follows_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BEAM_RUNNER_CACHE_DIR", str(tmp_path / "named"))
@@ -117,7 +117,7 @@ def test_environment_folder_follows_settings(
 
 
 @pytest.mark.parametrize("theirs", ["a link", "a folder that others write to", "a file"])
-def test_files_of_other_users_in_shared_folder_are_not_used(
+def test_virtual_environments_of_other_users_are_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: str
 ) -> None:
     (tmp_path / "file").touch()
@@ -139,7 +139,7 @@ def test_files_of_other_users_in_shared_folder_are_not_used(
     assert not list(tmp_path.glob("*/beam-runner"))
 
 
-def test_missing_install_folder_is_reported(
+def test_missing_folder_for_virtual_environments_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()

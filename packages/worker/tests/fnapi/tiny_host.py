@@ -1,7 +1,6 @@
-"""A small host that runs bounded pipelines stage by stage on any harness.
-
-The host stores all data in memory, and supports only non-merging windows and the default trigger.
-Tests of a harness need no more.
+"""A small runner for tests, which runs bounded pipelines stage by stage on any harness. The runner
+stores all data in memory, and supports only non-merging windows and the default trigger. Tests of a
+harness need no more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A small host of stateful stages: state in dictionaries, and timers that fire after all input is read."""
+"""A small runner of stateful stages for tests: state in dictionaries, and timers that fire after
+all input is read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The current activity of a worker process, which its heartbeats report to the server."""
+"""The current activity of a worker process. The process's heartbeats report this activity to the
+server.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,13 @@ _FIRST = (
     WorkerActivity.LOOP,
     WorkerActivity.ORDER,
 )
-"""Activities in order of priority. If several run at the same time, heartbeats report the first in this tuple."""
+"""Activities by priority. If several run at the same time, heartbeats report the activity that comes first here."""
 
 
 class ActivityCounter:
-    """Counter of the activities that run at the same time in a worker process; thread-safe."""
+    """Counter of a worker process's activities, such as running a bundle. Several activities can
+    run at the same time. Thread-safe.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,7 +31,7 @@ class ActivityCounter:
 
     @contextmanager
     def track_activity(self, doing: WorkerActivity) -> Iterator[None]:
-        """Counts an activity of the calling thread until the ``with`` block ends."""
+        """Counts an activity of the calling thread as running, within a ``with`` block."""
         with self._lock:
             self._counts[doing] += 1
         try:
@@ -36,7 +40,7 @@ class ActivityCounter:
             with self._lock:
                 self._counts[doing] -= 1
 
-    def current_activity(self) -> WorkerActivity:
+    def get_current_activity(self) -> WorkerActivity:
         """Returns the current activity with the highest priority."""
         with self._lock:
             return next((doing for doing in _FIRST if self._counts[doing]), WorkerActivity.IDLE)

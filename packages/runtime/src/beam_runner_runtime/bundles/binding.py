@@ -1,4 +1,4 @@
-"""Binding of this process to a job: the process serves the first job that it gets, and no other job."""
+"""Binding of this worker process to a job: the process serves the first job that requests it, and never another job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def bind_process(
         at_exit: function that registers a callback for a normal exit of this process.
 
     Raises:
-        RuntimeError: The process is bound to another job, so the worker pools are mixed up.
+        RuntimeError: The process is bound to another job. This is an error of the placement, which
+            must use separate processes for each job.
     """
     global _process
     with _lock:
@@ -31,6 +32,7 @@ def bind_process(
             at_exit(_process.close)
         if _process.job_id != job_id:
             raise RuntimeError(
-                f"worker process {os.getpid()} serves job {_process.job_id!r}, not {job_id!r}"
+                f"worker process {os.getpid()} already serves job {_process.job_id!r}, and can't "
+                f"serve job {job_id!r}, too"
             )
         return _process

@@ -1,4 +1,4 @@
-"""One attempt at a bundle, from its input to the reply that the server commits."""
+"""Attempt at a bundle: reads the input, runs user code, and returns the reply that the server commits."""
 
 from __future__ import annotations
 
@@ -45,13 +45,16 @@ from beam_runner_runtime.bundles.inputs import (
 )
 from beam_runner_runtime.bundles.joint_shards import JointShards
 from beam_runner_runtime.bundles.keyed import KeyedStoreProvider, ShardGrouping
+from beam_runner_runtime.bundles.stage_context import StageContext
 from beam_runner_runtime.bundles.stage_metrics import (
+    drop_duplicate_counts,
     make_bundle_duration_metric,
     make_dropped_values_metric,
 )
-from beam_runner_runtime.bundles.stage_work import StageWork
 from beam_runner_runtime.bundles.stateful import StatefulBundle
+from beam_runner_runtime.bundles.trials import ProcessedInput, create_trials
 from beam_runner_runtime.bundles.truncation import InputTruncator
+from beam_runner_runtime.bundles.units import UnitSelection
 from beam_runner_runtime.channel.attempts import BundleFailure
 from beam_runner_runtime.channel.messages import (
     BundleProgressed,
@@ -62,17 +65,13 @@ from beam_runner_runtime.channel.messages import (
 
 
 class LocalBundle:
-    """Bundle that runs in this worker process. One thread calls ``run``; other methods are thread-safe.
+    """Attempt at a bundle in this worker process. One thread calls ``run``; other methods are
+    thread-safe.
 
     Args:
-        work: data of the stage.
-        order: the bundle.
-        harness: harness of the stage.
-        stores: state of key shards.
-        data: input and output of the bundle.
         merger: merger of the input's windows; None if the engine merges them.
-        truncation: truncation of restrictions; None if the stage processes no restrictions.
-        on_begin: callback with the stage ID, called before user code gets the input.
+        truncation: truncates restrictions for a drain; None for a stage without restrictions.
+        on_begin: function that is called with the stage ID before user code gets the input.
 
     Attributes:
         attempt: number of the bundle and of the attempt.
@@ -81,7 +80,7 @@ class LocalBundle:
 
     def __init__(
         self,
-        work: StageWork,
+        work: StageContext,
         order: RunBundle,
         harness: StageHarness,
         stores: KeyedStoreProvider,
@@ -111,6 +110,9 @@ class LocalBundle:
         self.thread = threading.get_native_id()
         self._written: list[BufferWriter] = []
         self._spilled = SpillFiles(data.scratch, order.name)
+        self._trials = create_trials(
+            work, order, self._run_trial, self._build_reply, self._describe_failure
+        )
 
     @property
     def bundle_id(self) -> str:
@@ -123,35 +125,41 @@ class LocalBundle:
         return self._work.stage.stage_id
 
     @property
-    def embedded(self) -> bool:
-        """Whether user code runs in the bundle's thread."""
+    def is_embedded(self) -> bool:
+        """Whether user code runs in the bundle's thread, and not in a separate SDK process."""
         return self._work.stage.embedded
 
     def run(self) -> BundleReply | BundleFailure:
-        """Runs the bundle and returns its reply; never raises for a failure of the bundle."""
+        """Runs the bundle and returns the reply to the server. Never raises for a failure of the
+        bundle.
+        """
         try:
-            return self._run_stage()
+            reply = self._run_stage()
         except Exception as error:
+            reply = self._describe_failure(error)
+        self._spilled.remove_all_files()
+        if isinstance(reply, BundleFailure):
             self._discard_outputs()
-            return describe_failed_attempt(
-                self.attempt,
-                error,
-                self._data.scratch,
-                hides_elements=self._work.hides_elements,
-                is_loopback=self._work.is_loopback,
-            )
-        finally:
-            self._spilled.remove_all_files()
+        return reply
+
+    def _describe_failure(self, error: Exception) -> BundleFailure:
+        return describe_failed_attempt(
+            self.attempt,
+            error,
+            self._data.scratch,
+            hides_elements=self._work.hides_elements,
+            is_loopback=self._work.is_loopback,
+        )
 
     def progress(self) -> BundleProgressed | None:
-        """Returns the progress; None before the harness started the bundle and after the harness finished it."""
+        """Returns the progress of the bundle; None while the harness doesn't run the bundle."""
         now = self._harness.progress()
         if now is None:
             return None
         joint = self._joint
         most = count_elements(self._inputs) if joint is None else joint.group_count
         fraction = min(1.0, now.processed / max(1, most))
-        metrics = self._drop_duplicate_counts(now.metrics)
+        metrics = drop_duplicate_counts(now.metrics, self._work.stage.counted_elsewhere)
         return BundleProgressed(
             self.attempt, fraction, self.elapsed, metrics, now.waits, starts=now.starts
         )
@@ -162,7 +170,12 @@ class LocalBundle:
         return int((time.monotonic() - self._began) * 1000)
 
     def split(self, keep: float) -> SplitReply:
-        """Splits the bundle if possible; otherwise the reply has no residuals."""
+        """Splits the bundle if possible, and returns the residuals: the input that the bundle gives up."""
+        if self._trials is not None:
+            return self._trials.split_unless_searching(lambda: self._split_input(keep))
+        return self._split_input(keep)
+
+    def _split_input(self, keep: float) -> SplitReply:
         attempt = self.attempt
         nothing = SplitReply(SplitDone(attempt.bundle, attempt.attempt))
         joint = self._joint
@@ -174,7 +187,7 @@ class LocalBundle:
             else:
                 split = self._harness.split(keep, joint.group_count, joint.split_points)
         except HarnessError:
-            # Ignore the error here: the thread that runs the bundle gets the same error and reports it.
+            # Ignore the error here: the thread that runs the bundle gets the same error, and reports it.
             return nothing
         if split is None:
             return nothing
@@ -194,36 +207,44 @@ class LocalBundle:
         name = f"{self._name}/split-{self._splits}"
         windows = self._work.windows
         uncut = find_unsplit_primaries(split, self._inputs, self._data.rows, windows)
-        # Elements retain the numbers that they had at the start of the bundle.
+        # A split doesn't change the indexes of elements, which count from the start of the bundle.
         kept, given = split_inputs(
             self._inputs, split, name, windows, truncated=self._truncated, uncut=uncut
         )
         if given:
             is_cut = not uncut.issuperset(split.primaries)
             self._inputs = list_remaining_inputs(split, self._inputs, is_cut=is_cut)
-            # The retained part of a checkpointed restriction is finished. Other splits retain
-            # elements that can still defer themselves, and the SDK doesn't report which element
-            # did.
+            # After a checkpoint, the primary of the restriction is finished. After other splits,
+            # elements of the bundle can still checkpoint, and the SDK doesn't report which did.
             self._defers_whole |= is_cut and keep > 0
         return kept, given
 
-    def _run_stage(self) -> BundleReply:
-        bundle = self._order.bundle
+    def _run_stage(self) -> BundleReply | BundleFailure:
         self._truncate_input()
-        keyed = self._open_keyed_state()
+        if self._trials is None:
+            return self._build_reply(self._process_input())
+        return self._trials.run_attempt()
+
+    def _process_input(self, units: UnitSelection | None = None) -> ProcessedInput:
+        """Passes the input to the harness, or only the selected units (elements, groups, timers) of the input."""
+        keyed = self._open_keyed_state(units)
         chunks = self._read_input_chunks() if keyed is None else self._read_keyed_chunks(keyed)
+        if units is not None:
+            chunks = units.select_chunks(chunks)
         metrics: tuple[MonitoringInfo, ...] = ()
+        bundle = self._order.bundle
         done = BundleDone(bundle.number, bundle.attempt)
         first = next(chunks, None)
         if self._on_begin is not None:
             self._on_begin(self.stage_id)
-        if first is not None:
+            self._on_begin = None
+        if first is not None or (units is not None and units.is_empty):
             state = keyed.user_state if isinstance(keyed, StatefulBundle) else None
-            inputs = itertools.chain((first,), chunks)
+            inputs = iter(()) if first is None else itertools.chain((first,), chunks)
             result = self._harness.process_bundle(
                 self.bundle_id, inputs, self._open_output_ports(), state
             )
-            metrics = self._drop_duplicate_counts(result.metrics)
+            metrics = drop_duplicate_counts(result.metrics, self._work.stage.counted_elsewhere)
             outputs = tuple(out for written in self._written for out in written.close())
             done = BundleDone(
                 bundle.number,
@@ -237,10 +258,18 @@ class LocalBundle:
                 ),
                 finalize=result.requires_finalization,
             )
-        return self._build_reply(done, keyed, metrics)
+        return ProcessedInput(done, keyed, metrics)
+
+    def _run_trial(self, name: str, units: UnitSelection) -> ProcessedInput:
+        """Discards the results of the previous trial, and runs the bundle again with the selected
+        units (elements, groups, timers).
+        """
+        self._discard_outputs()
+        self._name = name
+        return self._process_input(units)
 
     def _truncate_input(self) -> None:
-        """Truncates the restrictions of the input that a drain marked, before user code processes any element."""
+        """Truncates the restrictions that a drain marked, before user code processes any element."""
         if any(one.truncate for one in self._inputs):
             assert self._truncation is not None
             self._truncated = True
@@ -248,13 +277,9 @@ class LocalBundle:
             self._elements = count_elements(self._inputs)
         self._defers_whole = all(one.whole for one in self._inputs)
 
-    def _build_reply(
-        self,
-        done: BundleDone,
-        keyed: ShardGrouping | StatefulBundle | None,
-        metrics: tuple[MonitoringInfo, ...],
-    ) -> BundleReply:
-        metrics = (*metrics, make_bundle_duration_metric(self.stage_id, self.elapsed))
+    def _build_reply(self, processed: ProcessedInput) -> BundleReply:
+        done, keyed = processed.done, processed.keyed
+        metrics = (*processed.metrics, make_bundle_duration_metric(self.stage_id, self.elapsed))
         if self._order.bundle.shard is None:
             return BundleReply(done, None, metrics)
         if keyed is None:
@@ -264,9 +289,11 @@ class LocalBundle:
             metrics = (*metrics, make_dropped_values_metric(self.stage_id, commit.dropped))
         return BundleReply(attrs.evolve(done, summary=commit.summary), commit.state, metrics)
 
-    def _open_keyed_state(self) -> ShardGrouping | StatefulBundle | None:
-        """Returns the object that stores state by key; None if the stage has no such state or groups
-        all input at once.
+    def _open_keyed_state(
+        self, units: UnitSelection | None
+    ) -> ShardGrouping | StatefulBundle | None:
+        """Returns the object that stores the state of keys; None if the stage doesn't store state,
+        or if this bundle groups the complete input.
         """
         source, stateful = self._work.input_buffer, self._work.stage.stateful
         if source is None or not source.kind.is_keyed:
@@ -281,7 +308,8 @@ class LocalBundle:
                 stores,
                 self._merger,
                 self._work.clock,
-                settling_is_dear=not self.embedded,
+                settling_is_dear=not self.is_embedded,
+                units=units,
             )
         if source.bulk:
             return None
@@ -311,7 +339,7 @@ class LocalBundle:
     def _group_shard(
         self, strategy: WindowingStrategy, inputs: Sequence[Input]
     ) -> Iterator[GroupChunk]:
-        """Groups the input of one shard."""
+        """Groups the input of one key shard by key and window."""
         return group_into_chunks(list(self._read_batches(inputs)), strategy, self._merger)
 
     def _read_keyed_chunks(self, keyed: ShardGrouping | StatefulBundle) -> Iterator[InputChunk]:
@@ -369,10 +397,3 @@ class LocalBundle:
         for written in self._written:
             written.discard()
         self._written.clear()
-
-    def _drop_duplicate_counts(
-        self, metrics: Iterable[MonitoringInfo]
-    ) -> tuple[MonitoringInfo, ...]:
-        """Returns the metrics without the element count of the input PCollection, if its producer counts it."""
-        recounted = ("PCOLLECTION", self._work.stage.counted_elsewhere)
-        return tuple(metric for metric in metrics if recounted not in metric.labels)

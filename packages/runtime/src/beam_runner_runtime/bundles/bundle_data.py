@@ -1,4 +1,6 @@
-"""The rows that a bundle reads and writes; a bundle of a lane reads and writes files in the job's folder."""
+"""Input and output rows of a bundle. A bundle that runs on a lane (and not in a section) reads and
+writes files in the job's folder.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,16 @@ from beam_runner_model.buffers import BufferPlan
 
 
 class RowSource(Protocol):
-    """Function that reads the rows of a data reference."""
+    """Function that reads the rows that a data reference points to."""
 
     def __call__(self, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
-        """Yields the kind and data of every row, in order. The caller trims the rows to the
-        reference's ``first`` and ``last``.
+        """Yields the kind and bytes of each row, in order. The caller must skip elements outside of
+        the reference's ``first`` and ``last``.
         """
 
 
 class BufferWriter(Protocol):
-    """Writer of one bundle output to its buffer."""
+    """Writer of one output of a bundle to a buffer (the data between two stages)."""
 
     @property
     def buffer_id(self) -> str:
@@ -35,24 +37,22 @@ class BufferWriter(Protocol):
 
     @property
     def shards(self) -> int:
-        """Number of shards or partitions that the rows are split into."""
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether at least one row was written."""
+        """Number of key shards (hash partitions of keys) or partitions into which the rows are
+        divided.
+        """
 
     def write(self, row: Row) -> None:
         """Writes a row."""
 
     def close(self) -> tuple[Output, ...]:
-        """Finishes the output, and returns its records for the scheduler."""
+        """Finishes the output, and returns references to the written data for the scheduler."""
 
     def discard(self) -> None:
         """Discards the written rows after a failure."""
 
 
 class BundleData(Protocol):
-    """Input and output of one bundle, and its folder for data that exceeds the memory."""
+    """Reader of the input, writers of the outputs, and folder for temporary files of one bundle."""
 
     @property
     def rows(self) -> RowSource:
@@ -63,8 +63,8 @@ class BundleData(Protocol):
         """Folder for temporary files of the bundle."""
 
     def choose_first_partition(self, bundle: Bundle) -> int:
-        """Returns the first partition for rebalanced output, which differs between bundles that write
-        to the same partitions.
+        """Returns the partition at which a bundle starts to write reshuffled output. It differs
+        between bundles, so that all partitions get a similar amount.
         """
 
     def open_writer(self, buffer: BufferPlan, pieces: int, name: str) -> BufferWriter:
@@ -72,19 +72,20 @@ class BundleData(Protocol):
 
         Args:
             buffer: buffer of the output.
-            pieces: number of key shards of the job, and the maximum number of pieces of a stored
-                buffer.
+            pieces: number of key shards of the job; also the maximum number of pieces into which
+                stored output is divided.
             name: name that is unique to this output of this attempt.
         """
 
 
 @attrs.frozen
 class FolderData:
-    """Data of a lane's bundle: files in the job's folder (`BundleData`).
+    """Input and output of a bundle that runs on a lane (a worker process for one bundle after
+    another): files in the folder of the job.
 
     Attributes:
-        folder: folder of the job.
-        in_extents: whether readers fetch the rows of one shard instead of a complete file.
+        in_extents: whether a reader fetches only the byte range of one key shard, and not the
+            complete file.
     """
 
     folder: Path
@@ -100,7 +101,7 @@ class FolderData:
 
     @property
     def scratch(self) -> Path:
-        """Folder of the job, from which the server removes files that no commit names."""
+        """Folder of the job. The server deletes files in this folder that no commit refers to."""
         return self.folder
 
     def choose_first_partition(self, bundle: Bundle) -> int:
@@ -110,8 +111,8 @@ class FolderData:
     def open_writer(
         self, buffer: BufferPlan, pieces: int, name: str, inline: int | None = None
     ) -> BufferWriter:
-        """Returns a writer of a file in the folder; output of up to `INLINE_BYTES`, or ``inline``
-        bytes, stays in memory.
+        """Returns a writer of a file in the folder. Output of up to `INLINE_BYTES`, or ``inline``
+        bytes, isn't written to a file, but is part of the reply.
         """
         return RowBufferWriter(
             buffer, pieces, self.folder, name, inline, in_extents=self.in_extents

@@ -1,7 +1,7 @@
-"""Checks that no element is earlier than the minimum timestamp that its data declares, and that no group
-is behind the output watermark.
+"""Checks of timestamps: an element must not be earlier than the minimum timestamp that its data
+declares, and a pane must not be behind the output watermark.
 
-The checks are off by default; `beam_runner_runtime.driver.watermark_checks` describes how to enable
+The checks are off by default; `beam_runner_driver.coordination.watermark_checks` describes how to enable
 them.
 """
 
@@ -19,21 +19,21 @@ from beam_runner_model.panes import PaneTiming
 from beam_runner_model.strategy import ClosingBehavior, WindowingStrategy
 from beam_runner_model.times import Timestamp
 from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder
-from beam_runner_model.windowed_values import TIME_BYTES, compute_hold_time, read_time, read_windows
+from beam_runner_model.windowed_values import (
+    TIME_BYTES,
+    compute_hold_time,
+    read_event_time,
+    read_windows,
+)
 
 
 class TimestampOrderError(Exception):
-    """Error for an element or a group that is earlier than the runner declared; a defect of the runner."""
+    """Raised if an element or a pane is earlier than the runner declared, which is a defect of the runner."""
 
 
 class TimestampCheckingPort:
-    """Output port that checks the timestamp of each element, if the chunk declares its earliest
-    timestamp.
-
-    Args:
-        port: port that receives the chunks.
-        coder: coder of the elements' windows.
-        name: name of the output buffer.
+    """Output port that checks the timestamp of each element against the minimum timestamp that its
+    chunk declares, if any.
     """
 
     def __init__(self, port: RowConverter, coder: WindowCoder, name: str) -> None:
@@ -62,7 +62,11 @@ class TimestampCheckingPort:
         for end in ends:
             element, begin = data[begin:end], end
             windows, _ = read_windows(element, TIME_BYTES, self._skip)
-            yield compute_hold_time(read_time(element), windows) if windows else read_time(element)
+            yield (
+                compute_hold_time(read_event_time(element), windows)
+                if windows
+                else read_event_time(element)
+            )
 
 
 def check_row_timestamps(batch: pa.RecordBatch, data: Data, stage: str) -> None:
@@ -88,8 +92,8 @@ def check_pane_timestamps(
 ) -> None:
     """Checks the timestamp of each pane that fires in a stage.
 
-    A late pane is behind the watermark. Any other pane holds the watermark until the pane fires.
-    The exception is the final pane that a window always emits when it closes.
+    A pane that isn't late holds the watermark until the pane fires. The exception is the final pane
+    of a window that always emits a pane when it closes.
 
     Raises:
         TimestampOrderError: A pane that is not late is before the stage's output watermark.
@@ -99,6 +103,7 @@ def check_pane_timestamps(
         is_behind = time < output_watermark and pane.timing is not PaneTiming.LATE
         if is_behind and not (closing and pane.is_last):
             raise TimestampOrderError(
-                f"{stage!r} puts out a pane at {time} ms that is {pane.timing.value}, and has promised"
-                f" nothing before {output_watermark} ms"
+                f"{stage!r} emits a pane with the timing {pane.timing.value} at {time} ms, which "
+                "is before"
+                f" its output watermark of {output_watermark} ms"
             )

@@ -1,9 +1,9 @@
-"""Detection of primaries whose restriction is not split, but that belong to other windows than the
-split restriction.
+"""Detection of primaries that a split left unchanged: the split divided the element's windows, and
+not the restriction.
 
 If a DoFn reads windows, an SDK processes an element window by window. When such an SDK splits the
-element, it returns the finished windows and the windows that have not started, each with the
-unchanged restriction.
+element, it returns the finished windows as a primary and the windows that haven't started as a
+residual, both with the unchanged restriction.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ from beam_runner_runtime.bundles.inputs import InputWindows, find_input, read_el
 def find_unsplit_primaries(
     split: BundleSplit, inputs: Sequence[Input], rows: RowSource, windows: InputWindows
 ) -> frozenset[bytes]:
-    """Returns the primaries of a split whose restriction wasn't split, because only the windows were.
+    """Returns the primaries whose restriction is unchanged, because the split only distributed the
+    windows.
 
     Args:
-        split: the harness's split of the bundle.
         inputs: inputs of the bundle, as the harness received them.
-        rows: reader of the inputs.
-        windows: window encoding of the elements.
     """
     if not split.primaries:
         return frozenset()
@@ -45,5 +43,5 @@ def find_unsplit_primaries(
 
 
 def _strip_windows(element: bytes, skip: Skip) -> bytes:
-    """Returns the pane and the value of a windowed value."""
+    """Returns the encoded pane and value of a windowed value, without timestamp and windows."""
     return element[skip_windows(element, TIME_BYTES, skip) :]

@@ -1,5 +1,5 @@
-"""Durability of a bundle's files: they are persisted before the reply that names them, and fetched
-before the bundle that reads them.
+"""Transfer of a bundle's files to and from the store: input files are fetched before the bundle
+runs, and output files are stored before the reply is sent.
 """
 
 from __future__ import annotations
@@ -33,11 +33,10 @@ _STATE = "what is grouped by key, or kept by user code, lies in files between bu
 
 
 class CommittedFiles:
-    """Files that a lane's bundles read and write: fetched before a bundle, persisted before its reply. Not thread-safe.
+    """Fetcher of the files that the bundles of a worker process read, and uploader of the files
+    that the bundles write. Not thread-safe.
 
     Args:
-        cache: file cache of the job.
-        stages: stages of the job.
         wait: function that retries while stores and disks are unavailable.
     """
 
@@ -55,20 +54,21 @@ class CommittedFiles:
         self._in_loop = False
 
     def begin_order(self, order: RunBundle | RunLoop) -> None:
-        """Records the state files that an order names, because these files are already committed.
+        """Records that the state files of a new order are already in the store. If the order is for
+        a scheduler loop, fetches the initial state.
 
         Raises:
             OSError: The initial state of a loop can't be fetched.
-            NeighbourUnavailable: The initial state can't be fetched because the neighbour stayed
-                unavailable.
+            NeighbourUnavailable: The initial state can't be fetched, because the store or disk
+                stayed unavailable.
         """
         if isinstance(order, RunBundle):
             self._known = {segment.path for segment in order.state}
         else:
             self._known = {s.path for segments in order.segments.values() for s in segments}
         self._in_loop = isinstance(order, RunLoop)
-        # A loop can read its state and its own output again at any time, so the cache must retain
-        # them.
+        # The scheduler loop in this process can read its state and its output again at any time, so
+        # the cache must retain these files.
         held = frozenset(self._known) if self._in_loop else frozenset()
         self._wait(lambda: self._cache.fetch_files(held))
 
@@ -77,17 +77,18 @@ class CommittedFiles:
 
         Raises:
             OSError: The files can't be fetched.
-            NeighbourUnavailable: The files can't be fetched because the neighbour stayed
+            NeighbourUnavailable: The files can't be fetched, because the store or disk stayed
                 unavailable.
         """
         self._stage = order.bundle.stage
-        self._wait(lambda: self._cache.fetch_references(_list_input_files(order)))
+        self._wait(lambda: self._cache.fetch_referenced_files(_list_input_files(order)))
 
     def persist_reply(self, reply: BundleReply | BundleFailure) -> BundleReply | BundleFailure:
-        """Returns the reply after its files are persisted, or the record of a failure to persist them.
+        """Stores the files of a reply, and returns the reply. If the files can't be stored, returns
+        the record of the failure.
 
-        If the job has no location for such files, the failure is permanent. The record then names
-        the step, as for errors of user code.
+        If no store is configured, the failure is permanent. The record of the failure then names the
+        step, in the same way as for errors in user code.
         """
         if isinstance(reply, BundleReply):
             try:
@@ -105,7 +106,9 @@ class CommittedFiles:
     def persist_before_send(
         self, send: Callable[[LoopMessage], None]
     ) -> Callable[[LoopMessage], None]:
-        """Returns a send function that persists the files of a loop's message before it sends the message."""
+        """Returns a function that stores the files to which a message of the scheduler loop refers,
+        and then sends the message.
+        """
 
         def send_synced(message: LoopMessage) -> None:
             self.persist_entries(message.entries)
@@ -114,11 +117,11 @@ class CommittedFiles:
         return send_synced
 
     def persist_entries(self, entries: Iterable[Entry]) -> None:
-        """Waits until the files that entries name are persisted.
+        """Stores the files that journal entries refer to, and waits for the completion.
 
         Raises:
-            OSError: The files can't be persisted.
-            NeighbourUnavailable: The files can't be persisted because the neighbour stayed
+            OSError: The files can't be stored.
+            NeighbourUnavailable: The files can't be stored, because the store or disk stayed
                 unavailable.
         """
         new = {path for entry in entries for path in _list_output_files(entry)} - self._known

@@ -1,4 +1,6 @@
-"""Records of failed bundle attempts; the type of the error decides whether user code or the runner is at fault."""
+"""Records of failed attempts at bundles. The type of the error decides whether the record blames
+user code or the runner.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from beam_runner_storage.unavailable import (
     build_disk_error,
     is_disk_unavailable,
 )
+from beam_runner_urns.errors import SINK_CONFLICT
 from beam_runner_worker.errors import BundleError, PoolUnreachable
 
 from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, UserFailure
@@ -28,22 +31,23 @@ def describe_failed_attempt(
 ) -> BundleFailure:
     """Returns the record of an attempt that ended with an error.
 
-    An error of user code arrives as a `BundleError`. So all other errors are errors of the runner,
-    and an `OSError` concerns a file of the runner.
+    The harness wraps errors of user code in a `BundleError`. All other errors are errors of the
+    runner, and an `OSError` concerns a file of the runner.
 
     Args:
         attempt: the attempt.
         error: the error that ended the attempt.
         folder: folder of the job's files, named in the record if the error doesn't name a file.
         hides_elements: whether the record must not show the element.
-        is_loopback: whether the program that submitted the job runs its user code; no component
-            restarts that program after its exit.
+        is_loopback: whether the client's program runs the user code (LOOPBACK). The runner can't
+            restart this program after its exit.
     """
     if isinstance(error, BundleError):
         element = "" if hides_elements else error.element
-        return BundleFailure(
-            attempt, UserFailure(error.transform, error.summary, error.trace, element)
-        )
+        failure = UserFailure(error.transform, error.summary, error.trace, element)
+        is_conflict = error.summary.startswith(f"{SINK_CONFLICT}: ")
+        kind = FailureKind.PERMANENT if is_conflict else FailureKind.USER
+        return BundleFailure(attempt, failure, kind=kind)
     away = find_unavailable_neighbour(error, folder)
     if away is not None:
         return BundleFailure(attempt, None, str(away), FailureKind.UNAVAILABLE, away.neighbour)
@@ -55,7 +59,8 @@ def describe_failed_attempt(
 
 
 def find_unavailable_neighbour(error: BaseException, folder: Path) -> NeighbourUnavailable | None:
-    """Returns the unavailable neighbour that caused an error, or None for another cause.
+    """Returns the external system (store, disk or service) whose outage caused an error, or None
+    for another cause.
 
     Args:
         error: an error of the runner, not of user code.
@@ -76,7 +81,7 @@ def _is_permanent(error: BaseException) -> bool:
 
 
 def _iterate_causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yields an error and its chain of causes."""
+    """Yields an error and all its direct and indirect causes."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

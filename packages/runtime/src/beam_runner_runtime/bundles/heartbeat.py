@@ -1,4 +1,4 @@
-"""Heartbeats of a worker process: the server sees that the process lives as long as its Python code can run."""
+"""Heartbeats of a worker process, by which the server sees that the process can run Python code."""
 
 from __future__ import annotations
 
@@ -10,27 +10,25 @@ from pathlib import Path
 from beam_runner_model.threads import start_essential_thread
 
 from beam_runner_runtime.channel.messages import Heartbeat
-from beam_runner_runtime.channel.vitals import VitalsWriter
+from beam_runner_runtime.channel.vitals import LivenessWriter
 from beam_runner_runtime.shutdown.limits import LIMITS
 
 
 def start_heartbeat(
     folder: Path, send: Callable[[Heartbeat], None], now: Callable[[], Heartbeat]
-) -> VitalsWriter:
+) -> LivenessWriter:
     """Starts the heartbeat thread of the process.
 
-    The thread writes heartbeats to the folder of the process, and sends every n-th heartbeat with
-    ``send``. The periods are `beat_seconds` and `beat_message_seconds` of `LIMITS`.
+    The thread writes each heartbeat to a file in the folder of the process, and sends some of the
+    heartbeats with ``send``. The periods are `beat_seconds` and `beat_message_seconds` of `LIMITS`.
 
     Args:
-        folder: folder of the process.
-        send: function that sends a heartbeat to the server.
         now: function that returns the current activity of the process.
 
     Returns:
-        the writer that records the current stage of the process.
+        the writer of the file, which also records the current stage.
     """
-    vitals = VitalsWriter(folder)
+    vitals = LivenessWriter(folder)
 
     per_message = round(LIMITS.beat_message_seconds / LIMITS.beat_seconds)
 

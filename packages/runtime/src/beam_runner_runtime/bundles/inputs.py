@@ -1,4 +1,7 @@
-"""The input of a bundle as chunks of elements, and the numbering of its elements for splits."""
+"""Input of a bundle as chunks of elements. If the bundle is split, the input is divided into the
+part that the bundle processes and the rest. Elements have indexes that count from the start of the
+bundle.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from beam_runner_model.windowed_values import (
     TIME_BYTES,
     compute_hold_time,
     copy_to_each_window,
-    read_time,
+    read_event_time,
     read_windows,
 )
 
@@ -27,7 +30,9 @@ from beam_runner_runtime.bundles.bundle_data import RowSource
 
 
 def read_element_chunks(rows: RowSource, inputs: Iterable[Input]) -> Iterator[ElementChunk]:
-    """Yields the elements of all inputs as one chunk per row, and skips elements outside of the referenced range."""
+    """Yields the elements of all inputs, with one chunk for each row. Skips elements outside of the
+    range that an input refers to.
+    """
     for one in inputs:
         ref: RowsRef = one.data.ref
         passed = 0
@@ -63,8 +68,8 @@ class InputWindows:
     """Encoding of the windows in a stage's input.
 
     Attributes:
-        coder: coder of the windows.
-        told: whether each piece of data must be in one window and must name that window.
+        told: whether each chunk of data must contain elements of only one window, and name that
+            window.
     """
 
     coder: WindowCoder
@@ -78,13 +83,13 @@ GLOBAL = InputWindows(WindowCoder.GLOBAL)
 def list_remaining_inputs(
     split: BundleSplit, inputs: Sequence[Input], *, is_cut: bool
 ) -> tuple[Input, ...]:
-    """Returns the inputs that remain after a split, with unchanged element numbers.
+    """Returns the part of the inputs that stays in the bundle after a split. The indexes of
+    elements don't change.
 
     Args:
-        split: the harness's split of the bundle.
         inputs: inputs as the harness received them.
-        is_cut: whether the harness split a restriction; its retained part is then marked for
-            complete processing.
+        is_cut: whether the harness split a restriction; its primary is then marked, so that a drain
+            doesn't truncate it.
     """
     if not is_cut:
         return take_first_elements(inputs, split.first_residual)
@@ -96,7 +101,7 @@ def list_remaining_inputs(
 
 
 def find_input(inputs: Iterable[Input], element: int) -> Input:
-    """Returns the input that contains the element at index ``element`` of the bundle.
+    """Returns the input that contains the element with the index ``element`` in the bundle.
 
     Raises:
         LookupError: No input contains the element.
@@ -105,7 +110,7 @@ def find_input(inputs: Iterable[Input], element: int) -> Input:
         if element < one.data.facts.count:
             return one
         element -= one.data.facts.count
-    raise LookupError("the bundle's input has no element with this number")
+    raise LookupError("the split refers to an element index beyond the end of the bundle's input")
 
 
 def make_residuals(
@@ -115,18 +120,16 @@ def make_residuals(
     *,
     whole: bool = False,
 ) -> tuple[Residual, ...]:
-    """Returns the deferred elements of a bundle as separate data.
+    """Returns the residuals (deferred elements) of a bundle as new input data for the scheduler.
 
     Args:
-        elements: the residuals.
         name: name that is unique in the job.
-        windows: window encoding of the elements.
-        whole: whether no drain truncates them, see `Input`.
+        whole: whether a drain must not truncate the residuals, see `Input`.
     """
     return tuple(
         Residual(data, delay=residual.delay_ms, watermark=residual.watermark, whole=whole)
         for number, residual in enumerate(elements)
-        for data in _make_window_data(residual.element, f"{name}/{number}", windows)
+        for data in _make_data_per_window(residual.element, f"{name}/{number}", windows)
     )
 
 
@@ -139,18 +142,16 @@ def split_inputs(
     truncated: bool = False,
     uncut: Container[bytes] = (),
 ) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
-    """Returns the retained inputs and the residuals of a split bundle.
+    """Splits the inputs of a bundle into the part that stays in the bundle and the residuals.
 
-    The retained part of a split restriction is marked for complete processing, because its
-    remainder can be processed earlier.
+    The primary of a split restriction is marked, so that a drain doesn't truncate it: the residual
+    can already be processed.
 
     Args:
         inputs: inputs of the bundle, as the harness received them.
-        split: the harness's split of the bundle.
         name: name of this split that is unique in the job.
         windows: window encoding, as for `make_residuals`.
-        truncated: whether the inputs are truncated restrictions.
-        uncut: the primaries whose restriction is not split.
+        uncut: the primaries whose restriction is unchanged.
     """
     kept = list(take_first_elements(inputs, split.last_primary + 1))
     given: list[Residual] = []
@@ -178,7 +179,9 @@ def split_inputs(
 
 
 def _slice_data(data: Data, first: int, last: int) -> Data:
-    """Returns elements ``first`` to ``last`` of some data, or the data itself if the range covers it."""
+    """Returns elements ``first`` to ``last`` of some data, or the data itself if the range covers
+    all elements.
+    """
     count = data.facts.count
     if first == 0 and last == count:
         return data
@@ -188,8 +191,10 @@ def _slice_data(data: Data, first: int, last: int) -> Data:
     return Data(part, attrs.evolve(data.facts, count=last - first, size=size))
 
 
-def _make_window_data(element: bytes, name: str, windows: InputWindows) -> Iterator[Data]:
-    """Yields a windowed value as data; yields one piece per window if the data must name its window."""
+def _make_data_per_window(element: bytes, name: str, windows: InputWindows) -> Iterator[Data]:
+    """Yields a windowed value as input data. If the data must declare its window, yields a separate
+    piece of data for each window.
+    """
     if not windows.told:
         yield _make_element_data(element, name, windows)
         return
@@ -201,7 +206,7 @@ def _make_window_data(element: bytes, name: str, windows: InputWindows) -> Itera
 
 
 def _make_element_data(element: bytes, name: str, windows: InputWindows) -> Data:
-    time = compute_hold_time(read_time(element), _split_windows(element, windows))
+    time = compute_hold_time(read_event_time(element), _split_windows(element, windows))
     chunk = ElementChunk(1, element, min_timestamp=clamp_timestamp(time))
     return build_inline_data(name, build_element_row(0, chunk))
 

@@ -1,4 +1,4 @@
-"""Interruption of user code in the process of a client: with LOOPBACK, the runner must not kill that process."""
+"""Interruption of user code that runs in the client's process (LOOPBACK), which the runner must not kill."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _AGAIN_SECONDS = 0.02
 
 
 class UserCodeInterrupter:
-    """Interruption of the current bundle by a split, and refusal of later bundles; thread-safe.
+    """Interrupter of user code: splits the running bundle, so that it ends soon, and refuses later
+    bundles. Thread-safe.
 
     Args:
         running: function that returns the current bundle of the process, or None.
@@ -24,19 +25,19 @@ class UserCodeInterrupter:
         """Whether this worker process refuses new bundles of external SDK harnesses."""
 
     def refuse_new_bundles(self) -> None:
-        """Refuses new bundles for external SDKs; otherwise a loop would continue with the residuals of
-        the interrupted bundle.
+        """Refuses new bundles for external SDKs, so that this process doesn't continue with the
+        residuals of the interrupted bundle.
         """
         self.has_begun = True
 
     def split_running_bundle(self) -> None:
-        """Splits off the remainder of the current bundle.
+        """Splits the running bundle, so that it ends after its current element.
 
         The split is retried for up to `give_up_seconds`, because the SDK can't split a bundle that
         it doesn't know yet.
         """
         until = time.monotonic() + LIMITS.give_up_seconds
-        while (running := self._running()) is not None and not running.embedded:
+        while (running := self._running()) is not None and not running.is_embedded:
             if running.split(0.0).done.residuals or time.monotonic() > until:
                 return
             time.sleep(_AGAIN_SECONDS)

@@ -1,4 +1,6 @@
-"""Bundles of several small shards, which are grouped one after the other and split only between shards."""
+"""Bundles that contain several small key shards (hash partitions of keys). The bundle groups one
+shard after the other, and splits only between shards.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,15 @@ from beam_runner_model.chunks import GroupChunk
 
 
 class JointShards:
-    """Input of a bundle of several shards.
+    """Input of a bundle that contains several key shards (hash partitions of keys).
 
     Args:
-        inputs: inputs of the bundle; the inputs of one shard are adjacent.
+        inputs: inputs of the bundle, in which the inputs of a shard are adjacent.
         group: function that groups the inputs of one shard.
 
     Attributes:
-        chunks: groups of all shards at the start of the bundle, in the order of the shards.
+        chunks: chunks of grouped values for all shards with which the bundle starts, in the order
+            of the shards.
     """
 
     def __init__(
@@ -34,18 +37,19 @@ class JointShards:
 
     @property
     def group_count(self) -> int:
-        """Number of groups that the bundle still owns, whether processed or not."""
+        """Number of groups in the bundle, without the groups that splits have removed."""
         return self._ends[-1]
 
     @property
     def split_points(self) -> tuple[int, ...]:
-        """Ascending numbers of the groups before which the bundle can be split."""
+        """Ascending indexes of the groups before which the bundle can be split."""
         return tuple(sorted(set(self._ends) - {0, self.group_count}))
 
     def split_before_group(
         self, first_residual: int
     ) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
-        """Splits the bundle before a group, and returns the retained inputs and the residuals.
+        """Splits the bundle before a group. Returns the inputs that stay in the bundle and the
+        residuals.
 
         Raises:
             ValueError: The split point is inside a shard.

@@ -1,4 +1,4 @@
-"""Grouping of a key shard by key and window in one bundle, and the commit of the changed state."""
+"""GroupByKey for one key shard in one bundle: groups the input by key and window, and writes the changed state."""
 
 from __future__ import annotations
 
@@ -28,26 +28,36 @@ _Columns = tuple[list[bytes], list[bytes], list[int], list[bytes]]
 
 
 class KeyedStore(CellStore, Protocol):
-    """Committed state of a shard, with a method to write a bundle's changes."""
+    """Committed state of a key shard (hash partition of keys), with a method that writes the
+    changes of a bundle.
+    """
+
+    @property
+    def may_be_divided(self) -> bool:
+        """Whether an update may have created this key shard by splitting another key shard. In this
+        case, the part possibly has had no bundle yet.
+        """
 
     def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit | None:
-        """Writes the changes of a bundle to files with this name, or returns None if the write is deferred."""
+        """Writes a bundle's state changes to files whose paths start with ``name``, and returns the
+        files. Returns None if the store holds the changes in memory until a later commit.
+        """
 
 
 class KeyedStoreProvider(Protocol):
-    """Provider of the state stores of key shards."""
+    """Opens the state stores of key shards (hash partitions of keys)."""
 
     def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> KeyedStore:
-        """Returns the state store of a shard. ``segments`` contain the committed state."""
+        """Returns the state store of a key shard. ``segments`` are the files with the committed state."""
 
 
 @attrs.frozen
 class ShardCommit:
-    """Result of a bundle for its key shard.
+    """Changes of one bundle to the state of the bundle's key shard.
 
     Attributes:
-        summary: the shard's holds and wake-up times after the bundle.
-        state: files with the changes; None if nothing changed or the write is deferred.
+        summary: the shard's watermark holds and timer times after the bundle.
+        state: files with the changes; None if the store holds the changes in memory until a later commit.
         dropped: number of values that arrived after their window expired or after the last firing
             of their trigger.
     """
@@ -58,16 +68,15 @@ class ShardCommit:
 
 
 class ShardGrouping:
-    """Grouping of one bundle's input in a shard, and firing of due panes.
+    """GroupByKey of one bundle's input in one key shard: adds the input to the state, and emits the
+    panes that are due.
 
-    Read all chunks of ``read_chunks`` before you call ``commit_state``.
+    The caller must read all chunks of ``read_chunks`` before it calls ``commit_state``.
 
     Args:
-        strategy: windowing strategy of the input.
-        order: the bundle.
-        stores: state of key shards.
-        merger: merger of windows that the engine can't merge.
-        checked_as: name of the stage, if the timestamps of its panes are checked; otherwise None.
+        merger: SDK function that merges windows, for windows that the engine can't merge.
+        checked_as: name of the stage for error messages, if watermark checks are enabled; otherwise
+            None.
     """
 
     def __init__(
@@ -83,26 +92,29 @@ class ShardGrouping:
         self._bundle = bundle
         self._strategy = strategy
         self._store = stores.open(bundle.stage, bundle.shard, order.state)
-        self._grouper = TriggeredGrouper(strategy, self._store, merger)
+        self._grouper = TriggeredGrouper(
+            strategy, self._store, merger, may_be_divided=self._store.may_be_divided
+        )
         self._asks_sdk = merger is not None
         self._checked_as = checked_as
 
     def read_chunks(
         self, runs: Iterable[Iterable[pa.RecordBatch]]
     ) -> Iterator[GroupChunk | FlushBarrier]:
-        """Yields the panes that fire, in firing order, for one run of input after the other.
+        """Yields the panes that fire, in the order of firing, for one part of the input after the
+        other.
 
         Args:
-            runs: input of the bundle as at least one run, which can be empty; each key is in one
-                run only.
+            runs: input of the bundle in parts that don't share keys; at least one part, which can
+                be empty.
         """
         panes = self._fire_panes(runs)
-        # Collect all panes first to avoid a deadlock. While an SDK processes panes, a request to
-        # merge windows could wait for output that only this thread reads.
+        # Collect all panes before the SDK processes them, to avoid a deadlock: a request to merge
+        # windows could wait for output of the SDK that only this thread reads.
         return iter(list(panes)) if self._asks_sdk else panes
 
     def commit_state(self, name: str) -> ShardCommit:
-        """Writes the shard's changed state to files named after ``name``."""
+        """Writes the shard's state changes to files whose paths start with ``name``."""
         commit = self._grouper.finish_bundle()
         state = self._store.write_commit(commit.deltas, name)
         return ShardCommit(commit.summary, state, commit.dropped)
@@ -131,11 +143,11 @@ class ShardGrouping:
 
 
 def _merge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[_Columns]:
-    """Yields the keys, windows, timestamps and values of a bundle as one unit, as Beam's Python
-    runners do.
+    """Yields the keys, windows, timestamps and values of a bundle as one large batch, as Beam's
+    Python runners do.
 
-    Triggers see all elements of a unit at once. Input above `_TOGETHER_BYTES` is split into several
-    units.
+    Triggers see all elements of a batch together. Input above `_TOGETHER_BYTES` becomes several
+    batches.
     """
     columns: _Columns = ([], [], [], [])
     size = 0
@@ -153,7 +165,7 @@ def _merge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[_Columns]:
 
 
 def _split_by_pane(groups: WindowPanes) -> Iterator[GroupChunk]:
-    """Yields groups in order, as chunks whose groups have the same pane info."""
+    """Yields the groups in order, as chunks. All groups of a chunk have the same pane info."""
     changes = [n for n in range(1, len(groups)) if groups.panes[n] != groups.panes[n - 1]]
     for first, last in pairwise((0, *changes, len(groups))):
         if first == last:

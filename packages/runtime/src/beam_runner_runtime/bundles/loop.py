@@ -1,21 +1,22 @@
-"""The loop inside a task: the job's scheduler and its bundles in one process, for a limited time.
+"""The loop inside a task: one worker process runs the job's scheduler and all bundles, for a
+limited time.
 
 While data and state are small, a round trip to the server costs more than a bundle. So the server
-lends the scheduler to a task, which runs bundle after bundle. At intervals the task reports its
-journal entries, which the server commits together. The loop ends on these conditions:
+moves the scheduler to a Spark task, which runs one bundle after the other. At intervals, the task
+reports journal entries, which the server commits together. The loop ends on these conditions:
 
 | condition | effect |
 |---|---|
 | no bundle is left to run | the server waits for the next event |
-| a bundle runs longer than ``loop_bundle_ms``, or ``loop_source_ms`` | the bundle continues as a bundle of the lane, beside other bundles |
+| a bundle runs longer than ``loop_bundle_ms``, or ``loop_source_ms`` | the bundle continues outside of the loop, in parallel with other bundles |
 | the waiting data exceeds ``loop_waiting_bytes`` | the server distributes the data over lanes |
 | a section is opened | the server submits the section to Spark |
 | several bundles wait, and the last bundle took more than ``loop_parallel_ms`` | the bundles run in parallel |
 | the server requests the end of the loop | the loop ends as soon as possible |
 
-The work of the loop counts once the server has received it. If the loop can't report its work,
-`TaskLoop.run_loop` raises. Then nothing counts that happened after the last progress report, and the
-server runs the same bundles again.
+Results of the loop are committed when the server has received their report. If the loop can't send
+its report, `TaskLoop.run_loop` raises an error. The server then runs all bundles again that
+finished after the last report.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ import attrs
 from beam_runner_data.rows.refs import StateCommit
 from beam_runner_data.state.shard_stores import LoopStores
 from beam_runner_engine.dispatch.driver import JobDriver
-from beam_runner_engine.dispatch.small_work import LoopLimits
+from beam_runner_engine.dispatch.loop_limits import LoopLimits
 from beam_runner_engine.scheduler.commands import Bundle, Command
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_model.bundles import MonitoringInfo
@@ -46,6 +47,7 @@ from beam_runner_runtime.bundles.failed_attempts import describe_failed_attempt
 from beam_runner_runtime.bundles.keyed import KeyedStoreProvider
 from beam_runner_runtime.bundles.neighbour_wait import call_without_retry
 from beam_runner_runtime.channel.attempts import Attempt, BundleFailure
+from beam_runner_runtime.channel.isolation import IsolationOrder
 from beam_runner_runtime.channel.messages import (
     BundleReply,
     Entry,
@@ -62,12 +64,12 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class BundleHost(Protocol):
-    """Host that runs one bundle in this process, in the calling thread."""
+    """Interface of the object that runs one bundle of the scheduler loop, in the calling thread."""
 
     def run_bundle(
         self, order: RunBundle, stores: KeyedStoreProvider
     ) -> BundleReply | BundleFailure:
-        """Runs a bundle and returns its reply; never raises for a failure of the bundle.
+        """Runs a bundle and returns the bundle's reply. Never raises for a failure of the bundle.
 
         Args:
             order: the bundle.
@@ -76,15 +78,13 @@ class BundleHost(Protocol):
 
 
 class TaskLoop:
-    """Loop inside a task, which runs the job's scheduler there. Only the lane's thread calls ``run_loop``.
+    """Loop that runs the job's scheduler, and the bundles that the scheduler starts, in this worker
+    process. Only the thread of the process's lane calls ``run_loop``.
 
     Args:
         order: the server's order, which contains the scheduler.
-        folder: folder of the job.
-        host: host that runs the bundles.
-        send: function that sends progress and the reply to the server.
-        awaited: stages whose bundles leave the loop sooner, because their output or a split of
-            their input is needed.
+        awaited: stages whose long bundles leave the loop earlier, because other stages wait for
+            their output, or because they can be split.
         clock: processing-time clock of the job; by default the clock of this machine.
         wait: function that retries state writes while the disk is unavailable.
     """
@@ -107,6 +107,7 @@ class TaskLoop:
         self._send = send
         self._awaited = awaited
         self._scheduler: Scheduler = pickle.loads(order.scheduler)
+        self._isolation = order.isolation
         self._driver: JobDriver[Entry] = JobDriver(self)
         self._stores = LoopStores(folder, order.segments)
         self._waiting: deque[Bundle] = deque(self._scheduler.open_bundles)
@@ -135,26 +136,28 @@ class TaskLoop:
         self._is_over = threading.Event()
 
     def run_loop(self) -> BundleReply | BundleFailure | None:
-        """Runs bundles until the loop ends.
+        """Runs the scheduler and its bundles in this process until the loop ends.
 
         Returns:
-            The reply of the bundle that was running at the end of the loop, if any. The loop
-            doesn't own that bundle and has no entry for it.
+            The reply of the bundle that was running at the end of the loop, if any. The loop's
+            report doesn't contain this bundle.
 
         Raises:
-            Exception: The loop can't report its work to the server. No bundle runs at that time.
+            Exception: The loop can't report its results to the server. No bundle runs when the
+                error is raised.
         """
         start_essential_thread(self._watch_limits, "loop")
         try:
             while True:
                 with self._hold_lock():
-                    bundle = self._next_bundle()
+                    bundle = self._take_next_bundle()
                     if bundle is None:
                         return None
                     self._running = bundle
                     self._since = time.monotonic()
                 name = f"{self._order.name}-{bundle.number}-{bundle.attempt}"
-                reply = self._host.run_bundle(RunBundle(bundle, name), self._stores)
+                order = RunBundle(bundle, name, isolation=self._make_isolation_order(bundle))
+                reply = self._host.run_bundle(order, self._stores)
                 with self._hold_lock():
                     if self._is_left:
                         self._send_pending_report()
@@ -164,9 +167,14 @@ class TaskLoop:
         finally:
             self._is_over.set()
 
+    def _make_isolation_order(self, bundle: Bundle) -> IsolationOrder | None:
+        if self._isolation is None:
+            return None
+        return self._isolation.with_failures_of(self._scheduler.get_failure_detail(bundle.number))
+
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
-        """Holds the lock; after an error, the loop stops its reports."""
+        """Holds the lock in a ``with`` block. After an error in the block, the loop doesn't send reports anymore."""
         with self._lock:
             try:
                 yield
@@ -175,14 +183,18 @@ class TaskLoop:
                 raise
 
     def request_end(self) -> None:
-        """Requests the end of the loop, which the watch thread carries out; thread-safe and non-blocking."""
+        """Asks the scheduler loop to end, and doesn't wait for the end. A separate thread ends the
+        loop. Thread-safe.
+        """
         self._is_asked_to_leave.set()
 
     def end_loop(self, *, outgrown: bool = False) -> None:
-        """Ends the loop now; a running bundle continues as a bundle of the lane.
+        """Ends the scheduler loop now. A running bundle continues outside of the loop, in the same
+        process.
 
         Raises:
-            NeighbourUnavailable: The loop can't report its work now. The watch thread tries again.
+            NeighbourUnavailable: The loop can't report its results now. The separate thread tries
+                again.
         """
         with self._lock:
             if not (self._is_left or self._is_over.is_set()):
@@ -193,11 +205,11 @@ class TaskLoop:
             try:
                 self._check_limits()
             except NeighbourUnavailable as error:
-                # The current bundle continues meanwhile.
+                # Only log the error: the current bundle continues, and a later report contains the same results.
                 _LOGGER.warning("a loop can't report its work to the server: %s", error)
 
     def _check_limits(self) -> None:
-        """Sends pending reports, and ends the loop if a limit is reached."""
+        """Sends pending reports to the server, and ends the loop if a limit is reached."""
         with self._lock:
             if self._is_over.is_set():
                 return
@@ -207,7 +219,7 @@ class TaskLoop:
             self.end_loop()
         elif running is not None:
             longest = self._limits.get_max_duration(awaited=running.stage in self._awaited)
-            if _elapsed_ms(self._since) > longest:
+            if _measure_elapsed_ms(self._since) > longest:
                 self.end_loop(outgrown=True)
 
     def _send_pending_report(self) -> None:
@@ -215,13 +227,13 @@ class TaskLoop:
             self._send(self._pending_report)
             self._pending_report = None
 
-    def _next_bundle(self) -> Bundle | None:
-        """Returns the next bundle, or None after it ended the loop."""
+    def _take_next_bundle(self) -> Bundle | None:
+        """Returns the next bundle. If a limit is reached or no bundle is left, ends the loop and returns None."""
         while not self._is_left:
             if self._driver.has_ended or self._is_asked_to_leave.is_set():
                 self._return_scheduler(outgrown=False)
                 break
-            if self._limits.is_report_due(len(self._entries), _elapsed_ms(self._told_at)):
+            if self._limits.is_report_due(len(self._entries), _measure_elapsed_ms(self._told_at)):
                 self._queue_progress_report()
             if self._limits.is_loop_outgrown(self._waiting, self._usual_ms):
                 self._return_scheduler(outgrown=True)
@@ -232,7 +244,7 @@ class TaskLoop:
         return None
 
     def _wait_for_alarm(self) -> bool:
-        """Waits for an alarm that is due soon, and returns whether such an alarm existed."""
+        """Waits for the scheduler's next alarm if the alarm is due soon. Returns whether it was."""
         wait = self._driver.compute_wake_delay(self._clock.now())
         if wait is None or not self._limits.should_wait_for_work(wait):
             return False
@@ -242,11 +254,14 @@ class TaskLoop:
 
     def _record_reply(self, bundle: Bundle, reply: BundleReply | BundleFailure) -> None:
         self._usual_ms = self._limits.update_average_duration(
-            self._usual_ms, _elapsed_ms(self._since)
+            self._usual_ms, _measure_elapsed_ms(self._since)
         )
         if isinstance(reply, BundleFailure):
             self._driver.record_entries((reply.to_event(),), self._clock.now())
             return
+        if reply.quarantined and self._isolation is not None:
+            room = self._isolation.room - len(reply.quarantined)
+            self._isolation = attrs.evolve(self._isolation, room=room)
         self._metrics.add(reply.metrics)
         self._driver.record_entries((attrs.evolve(reply, metrics=()),), self._clock.now())
         if self._has_state(bundle):
@@ -257,7 +272,9 @@ class TaskLoop:
     def _add_loop_state(
         self, bundle: Bundle, reply: BundleReply | BundleFailure, name: str
     ) -> BundleReply | BundleFailure:
-        """Returns the reply of a bundle that outlived the loop, with the state that the loop wrote."""
+        """Returns the reply of a bundle that ran beyond the end of the loop, with the state files
+        that the loop wrote for its key shard.
+        """
         if isinstance(reply, BundleFailure) or not self._has_state(bundle):
             return reply
         assert bundle.shard is not None
@@ -268,42 +285,45 @@ class TaskLoop:
         return attrs.evolve(reply, state=state)
 
     def _has_state(self, bundle: Bundle) -> bool:
-        return bundle.shard is not None and self._stores.has_store(bundle.stage, bundle.shard)
+        return bundle.shard is not None and self._stores.has_open_store(bundle.stage, bundle.shard)
 
-    # Methods that the driver calls.
+    # Methods of the engine's protocol `Host`. The engine's driver calls them to execute commands.
 
     @property
     def next_wake(self) -> int | None:
         """Processing time (ms) of the next required tick; None if no tick is required."""
         return self._scheduler.next_wake
 
-    def record(self, entries: Sequence[Entry]) -> list[Command]:
-        """Applies entries to the scheduler, and retains them for the server's journal."""
+    def record_entries(self, entries: Sequence[Entry]) -> list[Command]:
+        """Applies journal entries to the scheduler, and retains the entries for the server's
+        journal.
+        """
         self._entries += entries
         events = (entry.done if isinstance(entry, BundleReply) else entry for entry in entries)
         return [command for event in events for command in self._scheduler.handle_event(event)]
 
-    def open(self, bundles: Sequence[Bundle]) -> None:
+    def open_bundles(self, bundles: Sequence[Bundle]) -> None:
         """Queues bundles."""
         self._waiting.extend(bundles)
 
-    def split(self, bundle: int, attempt: int, fraction: float) -> None:
-        """Does nothing: the server requests splits only for a bundle that outlives the loop."""
+    def split_bundle(self, bundle: int, attempt: int, fraction: float) -> None:
+        """Does nothing: the server splits a bundle only after the bundle has left the loop."""
 
-    def stop(self, bundles: Sequence[tuple[int, int]]) -> None:
+    def cancel_bundles(self, bundles: Sequence[tuple[int, int]]) -> None:
         """Discards the queued bundles, because the job has ended."""
         self._waiting.clear()
 
-    def finalize(self, bundles: Sequence[int]) -> None:
-        """Does nothing: the server runs callbacks after its commit."""
+    def finalize_bundles(self, bundles: Sequence[int]) -> None:
+        """Does nothing: the server requests the callbacks after it has committed the loop's results."""
 
     # Reports to the server.
 
     def _queue_progress_report(self) -> None:
-        """Queues a progress report with all work since the last report, and continues.
+        """Queues a report of all results since the last report, without waiting for the
+        transmission.
 
-        The watch thread sends the report a moment later. Encoding takes milliseconds, and must not
-        delay the next bundle.
+        The separate thread encodes and sends the report, because this takes milliseconds and must
+        not delay the next bundle.
         """
         self._send_pending_report()
         self._pending_report = LoopProgress(self._order.loop, self._take_entries())
@@ -311,7 +331,9 @@ class TaskLoop:
         self._told_at = time.monotonic()
 
     def _return_scheduler(self, *, outgrown: bool) -> None:
-        """Returns the scheduler to the server. The loop ends as soon as the state is written."""
+        """Sends the scheduler back to the server with the last report, after the state is written.
+        This ends the loop.
+        """
         self._send_pending_report()
         running = self._running
         self._pending_report = LoopReply(
@@ -324,7 +346,7 @@ class TaskLoop:
         self._send_pending_report()
 
     def _take_entries(self) -> tuple[Entry, ...]:
-        """Returns the unreported entries, with state and metrics."""
+        """Removes and returns the journal entries that aren't reported yet, with state and metrics."""
         self._attach_state()
         self._attach_metrics(self._metrics.infos())
         entries = tuple(self._entries)
@@ -334,7 +356,7 @@ class TaskLoop:
         return entries
 
     def _attach_state(self) -> None:
-        """Writes the changed state of shards, and adds it to the last entry of each shard."""
+        """Writes the changed state of key shards to files, and adds the files to the last entry of each shard."""
         for place, commit in self._wait(self._flush_state).items():
             number = self._last_reply.get(place)
             if number is not None:
@@ -355,5 +377,5 @@ class TaskLoop:
                 return
 
 
-def _elapsed_ms(moment: float) -> float:
+def _measure_elapsed_ms(moment: float) -> float:
     return (time.monotonic() - moment) * 1000

@@ -1,4 +1,4 @@
-"""Merging of custom windows by the SDK, in bundles of a dedicated merging stage.
+"""Merging of custom windows: the SDK merges them in bundles of a separate merging stage.
 
 ``beam_runner_planner.merging`` describes the elements of that stage.
 """
@@ -25,15 +25,13 @@ _HEADER = encode_header(0, encode_window(GLOBAL_WINDOW), encode_pane(NO_FIRING))
 
 
 class SdkMerger:
-    """Window merger that calls the SDK that has the window function.
+    """Window merger that calls the window function in the SDK.
 
     Implements ``beam_runner_engine.keyed.ports.WindowMerger``. Each call of `merge_windows` runs one bundle
     in the caller's thread.
 
     Args:
-        harness: harness of the merging stage.
         output: transform ID of the only output of the merging stage.
-        coder: coder of the windows.
     """
 
     def __init__(self, harness: StageHarness, output: str, coder: WindowCoder) -> None:
@@ -60,7 +58,7 @@ class SdkMerger:
 
 
 def _encode_merge_requests(windows_of_keys: Sequence[Collection[Window]]) -> Iterator[ElementChunk]:
-    """Yields one element per key, with the index of the key as the nonce."""
+    """Yields an encoded merge request for each key. The request's nonce is the index of the key."""
     for first in range(0, len(windows_of_keys), _KEYS_IN_CHUNK):
         chunk = windows_of_keys[first : first + _KEYS_IN_CHUNK]
         parts: list[bytes] = []
@@ -72,7 +70,9 @@ def _encode_merge_requests(windows_of_keys: Sequence[Collection[Window]]) -> Ite
 
 
 class _MergeResultPort:
-    """Output port of a merging stage, which stores each result under the index of its key."""
+    """Output port of a stage that merges windows. Stores the merged windows of each key by the
+    index of the key.
+    """
 
     def __init__(self, coder: WindowCoder, answers: list[dict[Window, Window]]) -> None:
         self._coder = coder
@@ -93,7 +93,7 @@ class _MergeResultPort:
 
 
 class _MergeResultReader:
-    """Sequential reader of encoded merge results."""
+    """Parser of encoded merge results."""
 
     def __init__(self, coder: WindowCoder, data: bytes) -> None:
         self._coder = coder
@@ -114,16 +114,16 @@ class _MergeResultReader:
         return window
 
     def iterate_items(self) -> Iterator[int]:
-        """Starts an iterable and yields the number of each item; the caller reads an item before it
-        requests the next.
+        """Parses an encoded iterable, and yields the index of each item. The caller must read the
+        item before it requests the next index.
         """
         count = decode_count(self._data, self._position)
         self._position += COUNT_BYTES
         if count >= 0:
             yield from range(count)
         else:
-            # An iterable of unknown length consists of batches with a count each. An empty batch
-            # ends it.
+            # An iterable of unknown length consists of batches, each with a count. An empty batch
+            # ends the iterable.
             while batch := self._read_varint():
                 yield from range(batch)
 

@@ -1,4 +1,6 @@
-"""Retries of a worker process while a neighbour (a store or a disk) is unavailable, so that a bundle keeps its results."""
+"""Retries while an external system (a store or a disk) is unavailable, so that a finished bundle
+doesn't lose its results.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,13 @@ _LONGEST_PAUSE_SECONDS = 2.0
 
 
 class NeighbourRetry:
-    """Retry of a function while stores or disks are unavailable; thread-safe.
+    """Function that retries other functions while a store or disk is unavailable. Thread-safe.
 
     Args:
-        send: function that reports to the server which store or disk is awaited.
+        send: function that reports to the server for which store or disk the process waits.
         seconds: maximum duration of a wait.
-        is_wanted: function that returns False once the job has ended. The wait then stops.
-        folder: folder whose disk is named for the process's files.
-        activity: activity counter, which records the wait.
+        is_wanted: function that returns False after the job has ended, which stops the wait.
+        folder: folder of the process's files; reports about their disk name it.
     """
 
     def __init__(
@@ -43,10 +44,11 @@ class NeighbourRetry:
         self._activity = activity or ActivityCounter()
 
     def __call__(self, work: Callable[[], Result]) -> Result:
-        """Returns the result of ``work``, which can be called many times.
+        """Calls ``work`` until the call succeeds, and returns the result.
 
         Raises:
-            NeighbourUnavailable: A neighbour stayed unavailable for too long, or the job has ended.
+            NeighbourUnavailable: The store or disk stayed unavailable for too long, or the job has
+                ended.
             Exception: ``work`` failed for another reason.
         """
         with self._activity.track_activity(WorkerActivity.NEIGHBOUR):
@@ -76,5 +78,5 @@ class NeighbourRetry:
 
 
 def call_without_retry(work: Callable[[], Result]) -> Result:
-    """Calls ``work`` once, without a retry, in place of a `NeighbourRetry`."""
+    """Calls ``work`` once, without retries. Replaces a `NeighbourRetry` if retries aren't wanted."""
     return work()

@@ -1,4 +1,4 @@
-"""Check of a machine before it runs bundles: package versions, access to the server, and access to the store."""
+"""Checks of a machine before it runs bundles: versions of packages, connection to the server, access to the store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.metadata
 from collections.abc import Mapping
 
 import attrs
-from beam_runner_data.fetching.access import find_files_problem
+from beam_runner_data.fetching.access import explain_unusable_store
 from beam_runner_storage.stores.spec import StoreSpec
 
 from beam_runner_runtime.channel.client import check_server_reachable
@@ -25,15 +25,17 @@ _ALIKE = (
     "beam-spark-executor",
     "beam-spark-io",
 )
-"""Packages that need the same version on both sides, because each side unpickles data of the other."""
+"""Packages that need the same version in the server and the workers, because each side unpickles
+data of the other side.
+"""
 
 
 @attrs.frozen
 class BundleRequirements:
-    """Requirements of bundles on their machine.
+    """Requirements that a machine must meet to run bundles.
 
     Attributes:
-        endpoint: the server's channel.
+        endpoint: address of the server for worker processes.
         store: store of the job files.
         versions: the server's versions of the packages that must be the same.
     """
@@ -44,7 +46,9 @@ class BundleRequirements:
 
 
 def find_unmet_requirement(needs: BundleRequirements) -> str:
-    """Returns the first unmet requirement on this machine and its fix, or an empty text if all are met."""
+    """Returns a text about the first requirement that this machine doesn't meet, with a fix.
+    Returns "" if all are met.
+    """
     here = _list_versions()
     for name, version in needs.versions.items():
         if here.get(name) != version:
@@ -56,10 +60,11 @@ def find_unmet_requirement(needs: BundleRequirements) -> str:
     reason = check_server_reachable(needs.endpoint, _KNOCK_SECONDS)
     if reason:
         return (
-            f"the server's channel at {needs.endpoint.address} is not to be reached from there ({reason}):"
+            f"the server's channel at {needs.endpoint.address} is not to be reached from there "
+            f"({reason}):"
             " --channel-host, --channel-port and --channel-advertise say where it is"
         )
-    return find_files_problem(needs.store)
+    return explain_unusable_store(needs.store)
 
 
 def _list_versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The worker process: serves one job during its lifetime, one bundle at a time.
+"""Worker process: runs the bundles of one job, one bundle at a time, until the job ends.
 
 Beam stores options, modules and coders per process. So a process never serves two jobs. The process
 exits when its job ends, and Spark's preloaded daemon forks a new process for the next job.
@@ -37,6 +37,7 @@ from beam_runner_runtime.bundles.stages import JobStages
 from beam_runner_runtime.bundles.started_bundles import StartedBundleCounts
 from beam_runner_runtime.channel.attempts import Attempt, BundleFailure
 from beam_runner_runtime.channel.client import ChannelClient
+from beam_runner_runtime.channel.exits import announce_folder
 from beam_runner_runtime.channel.messages import (
     AbandonBundle,
     BundleProgressed,
@@ -73,13 +74,10 @@ _Request = SplitRequest | AbandonBundle | RunFinalizers | TearDownDoFns | EndJob
 
 
 class WorkerProcess:
-    """This process, bound to one job. Use :func:`bind_process` to create it.
+    """This worker process, bound to one job. Use :func:`bind_process` to create the object.
 
     Attributes:
-        work: the job.
-        stages: stages of the job in this process.
-        folder: folder of the job.
-        data: rows in the job's folder.
+        data: reader and writer of the files in the job's folder.
         scratch: folder of this process within the job's folder.
         clock: processing-time clock of the job.
         progress: function that returns the progress of a bundle.
@@ -103,10 +101,11 @@ class WorkerProcess:
             job_id, socket.gethostname(), os.getpid(), read_process_identity(os.getpid())
         )
         self.channel.attach(hello, self._handle_command, self._handle_lost_server)
-        self.work = self.channel.job_work()
+        self.work = self.channel.request_job_work()
         if self.work.client_folder:
             enter_client_folder(self.work.client_folder)
-        self.clock = ProcessingClock.synchronized_with(self.work.now)
+        os.environ.update(self.work.variables)
+        self.clock = ProcessingClock.synchronize_with_remote(self.work.now)
         streaming = self.work.plan.streaming
         self._wait = NeighbourRetry(
             self.channel.send,
@@ -119,6 +118,7 @@ class WorkerProcess:
         self.folder = self._cache.folder
         self.data = FolderData(self.folder, self._cache.in_extents)
         self.scratch = self.folder / hello.folder
+        announce_folder(self.scratch)
         self.stages = JobStages(self.work, self.folder, self.scratch, self.clock, self.channel)
         self._stores = ShardStores(self.folder, hello.folder)
         self._files = CommittedFiles(self._cache, self.work.plan.stages, self._wait)
@@ -128,7 +128,7 @@ class WorkerProcess:
                 self.scratch,
                 self.channel.send,
                 lambda: Heartbeat(
-                    self._activity.current_activity(), self._begun.take_unreported_counts()
+                    self._activity.get_current_activity(), self._begun.take_unreported_counts()
                 ),
             )
         )
@@ -137,14 +137,16 @@ class WorkerProcess:
             lambda: self._running,
             lambda running: self.progress(running),
             self.channel.send,
-            self.work.plan.source_stage_ids(),
+            self.work.plan.list_source_stage_ids(),
             in_turns=self.work.plan.shares_one_interpreter,
         )
         start_essential_thread(self._teller.run, "progress")
         start_essential_thread(self._handle_requests, "requests")
 
     def serve_lane(self, lane: int) -> None:
-        """Runs the bundles that the server assigns to a lane, until the server closes the lane."""
+        """Runs the bundles that the server assigns to this lane (the connection of this process),
+        until the server closes the lane.
+        """
         self.channel.send(LaneOpened(lane))
         while not isinstance(order := self._orders.get(), CloseLane):
             with self._activity.track_activity(WorkerActivity.ORDER):
@@ -155,7 +157,7 @@ class WorkerProcess:
                     self._send_reply(self.run_bundle(order, self._stores))
 
     def close(self) -> None:
-        """Tears down all DoFns and reports the closed state to the server; idempotent."""
+        """Tears down all DoFns, and reports to the server that the process is closed. Further calls do nothing."""
         self._tear_down()
         with self._busy:
             if not self._closed:
@@ -165,7 +167,9 @@ class WorkerProcess:
     def run_section_bundle(
         self, order: RunBundle, stores: KeyedStoreProvider, data: BundleData
     ) -> BundleReply | BundleFailure:
-        """Runs a bundle with separate rows and state, and persists the files that its reply names."""
+        """Runs a bundle of a section (stages that run as one Spark job) with the given state and
+        data. Stores the files that the bundle's reply refers to.
+        """
         reply = self.run_bundle(order, stores, data=data)
         self._running = None
         return self._files.persist_reply(reply)
@@ -177,9 +181,11 @@ class WorkerProcess:
         *,
         data: BundleData | None = None,
     ) -> BundleReply | BundleFailure:
-        """Runs a bundle in this thread and returns its reply (``bundles.loop.BundleHost``).
+        """Runs a bundle in this thread and returns the bundle's reply
+        (``bundles.loop.BundleHost``).
 
-        ``data`` contains the rows of a section's bundle; None for a bundle of a lane.
+        ``data`` is the input and output of a section's bundle; None for a bundle of a lane, which
+        uses the job's folder.
         """
         attempt = order.attempt
         with self._busy, self._activity.track_activity(WorkerActivity.BUNDLE):
@@ -195,15 +201,14 @@ class WorkerProcess:
                     data or self.data,
                     stage.merger,
                     stage.truncation,
-                    # Spark can retry a task of a section, and such a retry is not a new attempt at
-                    # the section.
+                    # If Spark retries a task of a section, the section still has the same attempt number.
                     self._begun.count_started_bundle if data is None else None,
                 )
             except Exception as error:
                 loopback = is_loopback(self.work.plan.context.options_json)
                 return describe_failed_attempt(attempt, error, self.folder, is_loopback=loopback)
             self._running = running
-            if self._giving_up.has_begun and not running.embedded:
+            if self._giving_up.has_begun and not running.is_embedded:
                 return describe_failed_attempt(
                     attempt, InterruptedError("the job has ended"), self.folder
                 )
@@ -222,7 +227,8 @@ class WorkerProcess:
         try:
             reply = self._run_loop(order)
         except Exception as error:
-            # Report the failure. Otherwise the server would wait forever for the end of the loop.
+            # Report the failure. Otherwise, the server would wait forever for the end of the
+            # scheduler loop in this process.
             _LOGGER.warning("the loop %s failed", order.loop, exc_info=True)
             self.channel.send(LoopFailure(order.loop, f"{type(error).__name__}: {error}"))
             reply = None
@@ -235,7 +241,7 @@ class WorkerProcess:
     def _run_loop(self, order: RunLoop) -> BundleReply | BundleFailure | None:
         self._files.begin_order(order)
         sources, send = (
-            self.work.plan.source_stage_ids(),
+            self.work.plan.list_source_stage_ids(),
             self._files.persist_before_send(self.channel.send),
         )
         loop = TaskLoop(order, self.folder, self, send, sources, self.clock, self._wait)
@@ -247,13 +253,15 @@ class WorkerProcess:
 
     def _send_reply(self, reply: BundleReply | BundleFailure) -> None:
         reply = self._files.persist_reply(reply)
-        # The server must learn of a split's residuals before it commits the remainder.
+        # The server must receive the residuals of a split before it commits the rest of the bundle.
         with self._splitting:
             self._running = None
         self.channel.send(reply)
 
     def _handle_requests(self) -> None:
-        """Splits, finalizes and tears down, in a thread separate from the thread that receives messages."""
+        """Handles requests for splits, finalization and teardown, in a separate thread, because the
+        requests can block.
+        """
         while True:
             match self._requests.get():
                 case SplitRequest() as request:
@@ -276,7 +284,7 @@ class WorkerProcess:
             try:
                 harness.finalize(bundle_id)
             except Exception:
-                # The bundle is committed, so a failed callback must not fail it.
+                # The bundle is already committed, so a failed callback must not fail the bundle.
                 _LOGGER.exception("the callbacks of bundle %s failed", attempt.bundle)
 
     def _split_running_bundle(self, request: SplitRequest) -> SplitReply:
@@ -286,7 +294,7 @@ class WorkerProcess:
         return SplitReply(SplitDone(request.attempt.bundle, request.attempt.attempt))
 
     def _handle_command(self, command: FromServer) -> None:
-        # A process that gives up leaves its loop of bundles before it refuses bundles. Otherwise the
+        # End the scheduler loop in this process before the process refuses bundles. Otherwise, the
         # loop would count the refused bundles as failures of the job.
         if isinstance(command, RunLoop):
             self._leaves_loop = self._giving_up.has_begun

@@ -1,9 +1,9 @@
-"""Progress reports of the bundle that runs in this process: every half second, and sooner for some
+"""Progress reports of the running bundle to the server: every half second, and sooner for some
 sources.
 
-The output of a streaming source becomes visible only when its bundle ends. The server checkpoints
-the bundle on a progress report. The engine decides the time of that report. This module detects
-whether the source is idle.
+The output of a streaming source becomes visible only when its bundle ends. Therefore, the server
+splits the bundle at a progress report. The engine decides when to send this report. This module
+detects whether the source is idle.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LOGGER = logging.getLogger(__name__)
 
 @attrs.frozen
 class _SourceReports:
-    """State of the progress reports of a source's bundle.
+    """State of the progress reports for one bundle of a source.
 
     Attributes:
         running: the bundle.
         reports: schedule of the reports.
-        wanted: seconds that the bundle's thread had run or waited for a CPU until the first check;
+        wanted: seconds for which the bundle's thread used or waited for a CPU, at the first check;
             None if unknown.
-        seen: elapsed seconds of the bundle at the first check.
+        seen: age of the bundle in seconds at the first check.
     """
 
     running: LocalBundle
@@ -44,8 +44,8 @@ class _SourceReports:
 
     @classmethod
     def start_reports(cls, running: LocalBundle, least: float) -> _SourceReports:
-        """Returns the state of a bundle at its first check; ``least`` is the minimum duration (ms) of
-        a source's bundle.
+        """Returns the state of a bundle at the first check. ``least`` is the minimum duration (ms)
+        of a source's bundle.
         """
         latest = int(1000 * TUNING.progress_seconds)
         told = read_thread_time(running.thread)
@@ -55,7 +55,7 @@ class _SourceReports:
 
 
 class ProgressReporter:
-    """Reporter of bundle progress, which owns a separate thread; other threads call only
+    """Reporter of bundle progress, which runs in a separate thread. Other threads call only
     :meth:`notify_bundle_start`.
 
     Args:
@@ -79,8 +79,7 @@ class ProgressReporter:
         self._progress = progress
         self._send = send
         self._sources = sources
-        # If bundles share the GIL, the server must learn soon that a bundle leaves time to other
-        # bundles.
+        # If bundles share the GIL, report early whether a bundle leaves CPU time to other bundles.
         self._after = TUNING.progress_in_turns_ms if in_turns else 1000 * TUNING.progress_seconds
         self._begun = threading.Event()
         self._source_reports: _SourceReports | None = None
@@ -99,18 +98,18 @@ class ProgressReporter:
                 self._source_reports = (
                     None  # Drop the reference: a finished bundle retains all of its data in memory.
                 )
-            if self._begun.wait(self._seconds_to_next_check(running)):
+            if self._begun.wait(self._compute_seconds_to_next_check(running)):
                 self._begun.clear()
             elif running is not None and running is self._running():
                 try:
                     self.report_if_due(running)
                 except Exception:
-                    # The bundle's own thread reports its failure.
+                    # The thread that runs the bundle reports its failure.
                     _LOGGER.debug(
                         "can't read the progress of bundle %s", running.bundle_id, exc_info=True
                     )
 
-    def _seconds_to_next_check(self, running: LocalBundle | None) -> float:
+    def _compute_seconds_to_next_check(self, running: LocalBundle | None) -> float:
         """Returns the time (s) to the next check of the current bundle, if a bundle runs."""
         is_source = running is not None and running.stage_id in self._sources
         return TUNING.source_look_seconds if is_source else TUNING.progress_seconds
@@ -131,13 +130,13 @@ class ProgressReporter:
         turn = self._source_reports
         if turn is None:
             turn = self._source_reports = _SourceReports.start_reports(running, least)
-        embedded = running.embedded
+        embedded = running.is_embedded
         if not turn.reports.is_check_due(elapsed, least, lambda: embedded and _is_busy(turn)):
             return
         progress = self._progress(running)
         if progress is None:
             return
-        # For an external SDK, only the progress report itself can show whether the SDK is idle.
+        # The activity of an external SDK is visible only in its progress report.
         waits = not _is_busy(turn) if embedded else progress.waits is True
         lingers = waits and _has_output(progress)
         if turn.reports.should_send_report(elapsed, least, lingers=lingers):
@@ -145,7 +144,7 @@ class ProgressReporter:
 
 
 def _is_busy(turn: _SourceReports) -> bool:
-    """Returns True if user code in this process requests at least half a core, or if the CPU time is unknown."""
+    """Returns whether user code in this process needs at least half a core. Returns True if the CPU time is unknown."""
     told = read_thread_time(turn.running.thread)
     if told is None or turn.wanted is None:
         return True
@@ -154,7 +153,7 @@ def _is_busy(turn: _SourceReports) -> bool:
 
 
 def _has_output(progress: BundleProgressed) -> bool:
-    """Returns True if any PCollection, except the bundle's input, has an element."""
+    """Returns whether the bundle has emitted an element: any PCollection except the input has elements."""
     return any(
         info.urn == urns.ELEMENT_COUNT and info.payload != b"\x00" for info in progress.metrics
     )

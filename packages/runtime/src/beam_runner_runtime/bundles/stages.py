@@ -1,4 +1,4 @@
-"""The stages that a worker process runs; each stage is built once, on its first bundle."""
+"""Stages that a worker process runs. Each stage is built once (harness, coders, side inputs), for its first bundle."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 import attrs
 from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
+from beam_runner_embedded.harness import EmbeddedHarness
 from beam_runner_model.buffers import BufferPlan, MergingPlan
 from beam_runner_planner.plan import StagePlan
-from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.fnapi.harness import HarnessLimits
 from beam_runner_worker.fnapi.server import FnApiServer
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness, StageHarness
 
 from beam_runner_runtime.bundles.merging import SdkMerger
-from beam_runner_runtime.bundles.stage_work import StageWork
+from beam_runner_runtime.bundles.stage_context import StageContext
 from beam_runner_runtime.bundles.temporary import redirect_temporary_files
 from beam_runner_runtime.bundles.truncation import InputTruncator
 from beam_runner_runtime.channel.client import ChannelClient
@@ -34,13 +34,12 @@ class BuiltStage:
 
     Attributes:
         work: data shared by all bundles of the stage.
-        side_inputs: side inputs of the current bundle.
-        harness: harness that runs the bundles.
         merger: merger of the input's windows; None if the engine merges them.
-        truncation: truncation of restrictions; None if the stage processes no restrictions.
+        truncation: truncates restrictions for a drain; None if the stage doesn't process
+            restrictions.
     """
 
-    work: StageWork
+    work: StageContext
     side_inputs: BundleSideInputs
     harness: StageHarness
     merger: SdkMerger | None
@@ -53,10 +52,7 @@ class JobStages:
     All methods but `close` are thread-safe. The caller must not call `close` while a bundle runs.
 
     Args:
-        work: the job.
-        folder: folder of the job.
         scratch: folder for the temporary files of this process.
-        clock: processing-time clock of the job.
         channel: channel to the server, which serves staged files and collects the logs of SDKs.
     """
 
@@ -82,7 +78,7 @@ class JobStages:
         channel.more_stacks = lambda: collect_harness_stacks(self._fnapi)
 
     def get_stage(self, stage_id: str) -> BuiltStage:
-        """Returns a stage, and builds it on first use.
+        """Returns a stage, which is built on first use.
 
         Raises:
             Exception: The stage can't be built. A later call tries again.
@@ -113,7 +109,7 @@ class JobStages:
         with redirect_temporary_files(self._scratch):
             environment = self._create_harness(plan)
             harness = environment.stage(plan.spec, side_inputs)
-            work = StageWork.for_stage(self._work, stage_id, self._clock)
+            work = StageContext.for_stage(self._work, stage_id, self._clock)
             merger = None if work.input_buffer is None else self._create_merger(work.input_buffer)
         truncation = None
         if plan.truncation is not None:
@@ -121,7 +117,9 @@ class JobStages:
         return BuiltStage(work, side_inputs, harness, merger, truncation)
 
     def _create_merger(self, buffer: BufferPlan) -> SdkMerger | None:
-        """Returns the SDK's merger for a buffer's windows, or None if the engine merges them."""
+        """Returns the object that merges a buffer's windows in the SDK, or None if the engine can
+        merge these windows.
+        """
         plan = buffer.merging
         if plan is None:
             return None
@@ -130,8 +128,8 @@ class JobStages:
         return SdkMerger(harness, plan.spec.outputs[0].transform_id, buffer.strategy.window_coder)
 
     def _create_harness(self, plan: StagePlan | MergingPlan) -> Harness:
-        # All embedded environments of a job share one harness, because the process has only one
-        # interpreter.
+        # All environments of a job whose user code runs in this process share one harness, because
+        # the process has only one interpreter.
         key = "" if plan.embedded else plan.spec.environment_id
         if key not in self._harnesses:
             if plan.embedded:
@@ -141,14 +139,14 @@ class JobStages:
                     self._channel,
                     self,
                     compute_table_budget(),
-                    job.embedded_specs,
+                    job.list_embedded_specs,
                     captures_prints=True,
                 )
             else:
-                self._harnesses[key] = self._fnapi_server().harness(key)
+                self._harnesses[key] = self._get_fnapi_server().harness(key)
         return self._harnesses[key]
 
-    def _fnapi_server(self) -> FnApiServer:
+    def _get_fnapi_server(self) -> FnApiServer:
         if self._fnapi is None:
             self._fnapi = FnApiServer(
                 self._plan.context,

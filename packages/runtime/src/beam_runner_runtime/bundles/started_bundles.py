@@ -1,4 +1,6 @@
-"""Counts of the bundles that a worker process started, reported to the server separately from their results."""
+"""Number of bundles that a worker process has started, by stage. Heartbeats report it to the
+server, because lost bundles don't send a result.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ class StartedBundleCounts:
             self._untold.add(stage)
 
     def take_unreported_counts(self) -> tuple[tuple[str, int], ...]:
-        """Returns the pairs of stage and count that changed since the last call."""
+        """Returns pairs of stage and count, for the stages whose count changed since the last call."""
         with self._lock:
             untold = tuple((stage, self._counts[stage]) for stage in sorted(self._untold))
             self._untold.clear()

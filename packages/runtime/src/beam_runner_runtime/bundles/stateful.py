@@ -1,12 +1,12 @@
-"""Bundles of a stateful stage: elements of one key shard, and the timers that they and time make due.
+"""Bundles of a stateful DoFn: process the elements of one key shard, and the timers that are due.
 
-The bundle passes the elements to the harness key by key. Then it sends a flush (`FlushBarrier`), so that
-all timers that user code set are known. After that it passes the due timers of each key and window,
-and flushes again, until nothing is due.
+The bundle passes the elements to the harness key by key. Then it flushes the harness
+(`FlushBarrier`), to receive all timers that user code has set. After that, it passes the due timers
+of each key and window, and flushes again, until nothing is due.
 
-If the input is bounded, a bundle has all input of its shard, and event time advances to its end
-within the bundle. So the bundle starts and finishes the keys part by part, and holds the state of
-only one part at a time.
+If the input is bounded, a bundle contains the complete input of its key shard, and the watermark
+advances to the end of time within the bundle. So the bundle processes some keys completely before
+it starts with others, and holds only their state in memory.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from beam_runner_planner.plan import StatefulPlan
 from beam_runner_worker.errors import BundleError
 
 from beam_runner_runtime.bundles.keyed import KeyedStore, KeyedStoreProvider, ShardCommit
+from beam_runner_runtime.bundles.units import UnitSelection
 from beam_runner_runtime.bundles.user_state import ShardUserState
 from beam_runner_runtime.channel.messages import RunBundle
 from beam_runner_runtime.clock import ProcessingClock
@@ -47,21 +48,20 @@ _DUE_TOGETHER = 10_000
 
 
 class StatefulBundle:
-    """Bundle of a stateful DoFn for one key shard, with the shard's state and timers.
+    """Bundle of a stateful DoFn for one key shard (hash partition of keys), with the shard's state
+    and timers.
 
-    Read all chunks of ``read_chunks`` before you call ``commit_state``.
+    The caller must read all chunks of ``read_chunks`` before it calls ``commit_state``.
 
     Args:
-        plan: declarations of the transform.
-        strategy: windowing strategy of the input.
-        order: the bundle.
-        stores: state of key shards; None if the input is bounded, because no state outlives the
-            bundle.
+        stores: state of key shards; None if the input is bounded, because no state remains after
+            the bundle.
         merger: merger of windows that the engine can't merge.
         settling_is_dear: whether a flush of the harness takes milliseconds.
+        units: selection of the elements to process; None for all elements.
 
     Attributes:
-        user_state: user state for the harness.
+        user_state: the state that user code reads and writes.
     """
 
     def __init__(
@@ -74,25 +74,30 @@ class StatefulBundle:
         clock: ProcessingClock | None = None,
         *,
         settling_is_dear: bool = False,
+        units: UnitSelection | None = None,
     ) -> None:
         bundle = order.bundle
+        # If a stage sorts its input by time, elements are counted when they are due, not here.
+        self._units = None if plan.time_sorted else units
         self._merger = merger
         self._looks_past = settling_is_dear
         assert bundle.shard is not None
         self._plan = plan
+        self._store: KeyedStore | None = None
+        if stores is not None:
+            self._store = stores.open(bundle.stage, bundle.shard, order.state)
         self._spec = StatefulSpec(
             strategy,
             states=dict(plan.states),
             on_window_expiration=bool(plan.expiration_family),
             time_sorted_input=plan.time_sorted,
             timers=bool(plan.timers),
+            timer_families=frozenset(plan.timers),
+            may_be_divided=self._store is not None and self._store.may_be_divided,
         )
         time = (bundle.processing_time, bundle.output_watermark, bundle.draining)
         self._now = CurrentTimes(bundle.input_watermark, *time)
         self._end = CurrentTimes(bundle.end_watermark, *time)
-        self._store: KeyedStore | None = None
-        if stores is not None:
-            self._store = stores.open(bundle.stage, bundle.shard, order.state)
         self.user_state = ShardUserState(plan, bundle.processing_time, clock or ProcessingClock())
         self._dropped = 0
         self._start_shard()
@@ -102,13 +107,16 @@ class StatefulBundle:
         batches: Iterable[pa.RecordBatch],
         parts: Callable[[Iterable[pa.RecordBatch]], Iterator[KeySortedElements]] = sort_by_key,
     ) -> Iterator[InputChunk]:
-        """Yields the input of the harness; yields nothing if no element or timer is due.
+        """Yields the chunks of elements and timers that user code must process. Yields nothing if no
+        element or timer is due.
 
         Args:
             batches: the elements.
-            parts: function that orders the elements by key.
         """
-        for part in parts(batches):
+        sorted_parts = parts(batches)
+        if self._units is not None:
+            sorted_parts = self._units.select_rows(sorted_parts)
+        for part in sorted_parts:
             elements = self._admit_elements(part)
             if elements is not None:
                 yield elements
@@ -132,14 +140,17 @@ class StatefulBundle:
         self._shard = self.user_state.shard = StatefulShard(self._spec, store, self._merger)
 
     def _admit_elements(self, part: KeySortedElements) -> ElementChunk | None:
-        """Returns the elements of a part that are due for processing now, or None if no element is.
+        """Adds elements to the state of their keys. Returns the elements that user code must
+        process now; None without such elements.
 
         Raises:
-            BundleFailed: Windows merge, but the user code has state that can't be merged.
+            BundleFailed: Windows of a key merge, but the DoFn has a kind of state that can't be
+                merged.
         """
         strategy = self._spec.strategy
         if isinstance(part.windows, bytes) and not (strategy.needs_merge or self._plan.time_sorted):
-            # All elements are in one window, so they expire together, and one row per key is enough.
+            # All elements are in the same window and expire together. Therefore, the state needs
+            # only one entry for each key.
             count = len(part.keys)
             times = part.timestamps[:count].tolist()
             first = self._shard.admit_elements(
@@ -168,7 +179,7 @@ class StatefulBundle:
         return join_elements(part.values.take(pa.array(admitted.rows)))
 
     def _process_due_work(self) -> Iterator[InputChunk]:
-        """Yields all due timers and elements, including those that become due during this processing."""
+        """Yields all due timers and elements, including timers that user code sets meanwhile."""
         while due := self._shard.take_due_work(
             self._end, _DUE_TOGETHER, looks_past=self._looks_past
         ):
@@ -176,7 +187,9 @@ class StatefulBundle:
             yield FlushBarrier()
 
     def _read_due_chunks(self, due: Sequence[DueWork]) -> Iterator[InputChunk]:
-        """Yields the due elements of several keys and windows, and then their timers."""
+        """Yields the due elements of several keys and windows, and then the due timers of these
+        keys and windows.
+        """
         timers: list[StageTimer] = []
         for one in due:
             match one:
@@ -185,7 +198,7 @@ class StatefulBundle:
                 case SortedElements(_, window, _, values):
                     yield self._rewindow_elements(values, None, [window] * len(values))
                 case WindowExpired() as expired:
-                    timers.append(self._convert_expiration(expired))
+                    timers.append(self._make_expiration_timer(expired))
         if timers:
             yield TimerChunk(tuple(timers))
 
@@ -201,7 +214,7 @@ class StatefulBundle:
             pane=encode_pane(timer.pane),
         )
 
-    def _convert_expiration(self, expired: WindowExpired) -> StageTimer:
+    def _make_expiration_timer(self, expired: WindowExpired) -> StageTimer:
         return StageTimer(
             transform_id=self._plan.transform_id,
             family=self._plan.expiration_family,
@@ -216,10 +229,9 @@ class StatefulBundle:
     def _rewindow_elements(
         self, values: Sequence[bytes], before: Sequence[bytes] | None, windows: Sequence[bytes]
     ) -> ElementChunk:
-        """Returns a chunk of elements with new windows.
+        """Returns a chunk with the same elements, in other windows.
 
         Args:
-            values: encoded elements.
             before: encoded windows of the elements before the change; None if unknown.
             windows: encoded windows of the elements after the change.
         """
@@ -235,7 +247,7 @@ class StatefulBundle:
 
 
 class _EmptyCellStore:
-    """State store without any cells, for bounded input."""
+    """Empty state store, for bounded input, whose keys have no earlier state."""
 
     def read_values(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
         return None

@@ -1,4 +1,4 @@
-"""Batches of table rows in Spark tasks, written and read as elements of a stage.
+"""Rows of Spark tables as elements of a stage: Spark tasks write and read them in batches.
 
 One element is one batch: its schema and columns in the Arrow stream format. The element is in the
 global window. Its timestamp is the earliest timestamp of the rows.
@@ -32,13 +32,14 @@ _ELEMENT = WindowedValueCoder(BytesCoder(), GlobalWindowCoder()).get_impl()
 
 @attrs.frozen
 class ElementsWriter:
-    """Writer of a stage's elements in one Spark task.
+    """Writer of the elements that one Spark task reads from a table, into the output buffers of the
+    stage.
 
     Attributes:
         files: file cache of the job.
         name: name that is unique to this task attempt.
-        buffers: output buffers of the stage, all of them stored.
-        pieces: maximum number of pieces that the output is split into.
+        buffers: output buffers of the stage, all of which are written to files.
+        pieces: maximum number of chunks that the output is split into.
     """
 
     files: FileCache
@@ -70,7 +71,9 @@ class ElementsWriter:
                 for writer in writers:
                     writer.write(row)
             outputs = tuple(output for writer in writers for output in writer.close())
-            self.files.persist_files(sorted(_list_files(output.data.ref for output in outputs)))
+            refs = (output.data.ref for output in outputs)
+            paths = {ref.path for ref in refs if isinstance(ref, FileRows)}
+            self.files.persist_files(sorted(paths))
         except BaseException:
             for writer in writers:
                 writer.discard()
@@ -79,20 +82,16 @@ class ElementsWriter:
 
 
 def read_elements_of_inputs(files: FileCache, inputs: Sequence[Input]) -> Iterator[bytes]:
-    """Yields the elements that stages wrote.
+    """Yields the elements in files that stages wrote.
 
     Raises:
         OSError: The files can't be fetched.
         RowsError: A file is missing or damaged.
     """
-    files.fetch_references(ref for one in inputs if isinstance(ref := one.data.ref, FileRows))
+    files.fetch_referenced_files(ref for one in inputs if isinstance(ref := one.data.ref, FileRows))
     for chunk in read_element_chunks(partial(read_referenced_rows, files.folder), inputs):
         stream = create_InputStream(bytes(chunk.data))
         for number in range(chunk.count):
             element: bytes = _ELEMENT.decode_from_stream(stream, True).value
             if chunk.first <= number and (chunk.last is None or number < chunk.last):
                 yield element
-
-
-def _list_files(refs: Iterable[object]) -> set[str]:
-    return {ref.path for ref in refs if isinstance(ref, FileRows)}

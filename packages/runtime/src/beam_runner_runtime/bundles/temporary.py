@@ -1,4 +1,4 @@
-"""The folder for temporary files of a worker process; the server removes it after the process exits."""
+"""Folder for temporary files of a worker process, which the server removes after the process has exited."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 @contextmanager
 def redirect_temporary_files(folder: Path) -> Iterator[None]:
-    """Redirects temporary files to a folder that the server removes after this process exits.
+    """Makes ``folder`` the default folder for temporary files of this process (``tempfile``).
 
-    A harness stores staged files in a temporary folder and removes that folder on close, but a
-    killed process closes nothing. The parent of ``folder`` must exist. If this function created the
-    job's folder, that folder could outlive the job.
+    An SDK harness stores staged files in a temporary folder, which would remain if the process is
+    killed. The server removes ``folder`` in any case. The parent of ``folder`` must exist: this
+    function must not create the job's folder, because the job can have ended.
     """
     folder.mkdir(exist_ok=True)
     usual = tempfile.tempdir

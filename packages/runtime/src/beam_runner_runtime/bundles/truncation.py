@@ -1,4 +1,6 @@
-"""Truncation of restrictions for a drain: the SDK returns the remainder of each restriction in a separate bundle."""
+"""Truncation of restrictions for a drain: the SDK truncates them in a separate bundle, before the
+stage processes them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from beam_runner_runtime.bundles.inputs import read_element_chunks
 
 @attrs.define(eq=False)
 class InputTruncator:
-    """Truncation of the restrictions in a stage's input."""
+    """Object that truncates the restrictions in the input of a stage's bundles."""
 
     _plan: TruncationPlan
     _harness: Harness
@@ -29,10 +31,10 @@ class InputTruncator:
     _folder: Path
 
     def truncate_inputs(self, inputs: Iterable[Input], name: str) -> tuple[Input, ...]:
-        """Returns the inputs of a bundle, with truncated restrictions if a drain requires them.
+        """Returns the inputs of a bundle, in which the restrictions that a drain marked are
+        truncated.
 
         Args:
-            inputs: inputs of the bundle.
             name: name that is unique to this bundle attempt.
 
         Raises:
@@ -46,7 +48,7 @@ class InputTruncator:
             elif self._plan.spec is not None:
                 left += self._truncate_input(one, f"{name}/truncated/{number}")
             elif not self._plan.endless:
-                left.append(_mark_whole(one.data, one))
+                left.append(_mark_drain_exempt(one.data, one))
         return tuple(left)
 
     def _truncate_input(self, one: Input, name: str) -> Iterable[Input]:
@@ -56,16 +58,16 @@ class InputTruncator:
         port = _CollectingPort(name, one.data.facts.windows)
         chunks = read_element_chunks(FolderData(self._folder).rows, (one,))
         harness.process_bundle(name, chunks, {spec.outputs[0].transform_id: port})
-        return [_mark_whole(data, one) for data in port.data]
+        return [_mark_drain_exempt(data, one) for data in port.data]
 
 
-def _mark_whole(left: Data, one: Input) -> Input:
-    """Returns the remainder of a truncated input, marked for complete processing."""
+def _mark_drain_exempt(left: Data, one: Input) -> Input:
+    """Returns a truncated input with a marker, so that the drain doesn't truncate this input again."""
     return attrs.evolve(one, data=left, truncate=False, whole=True)
 
 
 class _CollectingPort:
-    """Output port that collects elements as data with the given windows."""
+    """Output port that collects the truncated restrictions as input data."""
 
     def __init__(self, name: str, windows: frozenset[Window] | None) -> None:
         self._name = name

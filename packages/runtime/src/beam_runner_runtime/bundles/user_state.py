@@ -1,4 +1,4 @@
-"""State and timers of a stateful DoFn for the keys of one bundle, which the SDK reads and writes."""
+"""State and timers of a stateful DoFn for the keys of one bundle. The SDK reads and writes them through this module."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ AnyState = TypeVar("AnyState", bound=State)
 
 @attrs.define(eq=False)
 class ShardUserState:
-    """State and timers of one bundle (``beam_runner_worker.ports.UserState``).
+    """Implementation of the SDK's state and timer requests for one bundle
+    (``beam_runner_worker.ports.UserState``).
 
     Args:
-        plan: declarations of the transform.
         processing_time: processing time of the bundle (ms).
-        clock: processing-time clock of the job.
 
     Attributes:
-        shard: current shard, which owns the cells and timers; must be set before any other call.
+        shard: current key shard, which stores the state and timers; must be set before any method
+            is called.
     """
 
     _plan: StatefulPlan
@@ -55,17 +55,16 @@ class ShardUserState:
         return b"".join(state.read())
 
     def append_to_bag(self, cell: StateCell, values: bytes) -> None:
-        """Appends encoded values to a bag, or writes a value."""
+        """Appends encoded values to a bag. For a value state, writes the value."""
         state = self._open_bag(cell)
         if isinstance(state, ValueState):
-            # An SDK can send one value in several parts. Before the SDK writes another value, it
-            # clears the cell.
+            # An SDK can send one value in several parts. Before it writes another value, the SDK clears the state.
             state.write((state.read() or b"") + values)
         else:
             state.add(values)
 
     def replace_bag(self, cell: StateCell, values: bytes) -> None:
-        """Replaces the content of a bag with encoded values, or writes a value."""
+        """Replaces the content of a bag with encoded values. For a value state, writes the value."""
         state = self._open_bag(cell)
         if not values:
             state.clear()
@@ -76,7 +75,7 @@ class ShardUserState:
             state.add(values)
 
     def clear_cell(self, cell: StateCell) -> None:
-        """Clears a cell of any kind."""
+        """Clears the state of a key, of any kind (bag, value, map, ordered list)."""
         self._open_cell(cell, State).clear()
 
     def read_map_keys(self, cell: StateCell) -> bytes:
@@ -84,21 +83,17 @@ class ShardUserState:
         return b"".join(self._open_cell(cell, MultimapState).keys())
 
     def read_map_values(self, cell: StateCell, map_key: bytes) -> bytes:
-        """Returns all encoded values of one key of a multimap."""
         return b"".join(self._open_cell(cell, MultimapState).get(map_key))
 
     def append_map_values(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
-        """Appends encoded values to one key of a multimap."""
         self._open_cell(cell, MultimapState).add(map_key, values)
 
     def remove_map_key(self, cell: StateCell, map_key: bytes) -> None:
-        """Removes one key of a multimap."""
         self._open_cell(cell, MultimapState).remove(map_key)
 
     def read_ordered_values(
         self, cell: StateCell, start: int, end: int
     ) -> Iterator[tuple[int, bytes]]:
-        """Yields the pairs of sort key and value with a sort key from ``start`` to before ``end``, ascending."""
         return self._open_cell(cell, OrderedListState).read(start, end)
 
     def insert_ordered_value(self, cell: StateCell, sort_key: int, value: bytes) -> None:
@@ -106,11 +101,10 @@ class ShardUserState:
         self._open_cell(cell, OrderedListState).add(sort_key, value)
 
     def remove_ordered_values(self, cell: StateCell, start: int, end: int) -> None:
-        """Removes the values with a sort key from ``start`` to before ``end``."""
         self._open_cell(cell, OrderedListState).clear_range(start, end)
 
     def set_timer(self, timer: StageTimer) -> None:
-        """Sets a timer, or clears it if it has no firing time.
+        """Sets a timer, or clears the timer if it has no firing time.
 
         Raises:
             HarnessError: The transform doesn't declare the timer family.
@@ -128,7 +122,8 @@ class ShardUserState:
             if self.shard.is_window_expiring(timer.key, window):
                 raise TimerRefused(
                     f"the timer {timer.family!r} of {timer.transform_id} is set while its window "
-                    "expires, and would never ring: let @on_window_expiration set no timers"
+                    "expires, and would never fire: remove timers from the method "
+                    "@on_window_expiration"
                 )
             fire_time = self._convert_fire_time(domain, timer.fire_at)
             self.shard.set_timer(
@@ -148,10 +143,10 @@ class ShardUserState:
         """Returns the firing time of a timer by the job's clock, which can differ from the SDK's
         clock.
 
-        SDKs take processing time from the wall clock, and can't read a scripted clock, which starts
-        at 0. So the duration from the wall clock to the firing time is added to the job's
-        processing time. Tests for a scripted clock count from 0, and their firing times are used
-        unchanged.
+        SDKs read processing time from the wall clock. They can't read the clock of a TestStream,
+        which starts at 0. So the duration from the wall clock to the firing time is added to the
+        job's processing time. Tests with a TestStream set firing times relative to 0, and these
+        times are used unchanged.
         """
         if domain is TimeDomain.EVENT_TIME:
             return clamp_timestamp(fire_at)

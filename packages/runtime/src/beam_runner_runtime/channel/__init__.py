@@ -1,6 +1,6 @@
-"""Authenticated channel between the server and each Python worker process.
+"""Channel: authenticated gRPC stream between the server and each Python worker process.
 
-Spark can't address a worker after its task ends, and a task has only one output. Therefore, each
-worker process opens a separate gRPC stream to the server. The stream stays open until the process
+Spark can't send messages to its tasks, and a task can only return its output at its end. Therefore,
+each worker process opens a gRPC stream to the server. The stream stays open until the process
 exits.
 """

@@ -35,8 +35,8 @@ _Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class ChannelClient:
-    """Client for calls to the server on behalf of one job, and for the stream between a worker process
-    and the server.
+    """Client of the server for one job: sends requests, and opens the stream of messages between a
+    worker process and the server.
 
     Each call has a timeout of one minute. A call raises :class:`HarnessError` if the server is
     unreachable or doesn't know the job.
@@ -48,11 +48,11 @@ class ChannelClient:
         self._channel = open_channel(endpoint)
         self._outgoing: queue.SimpleQueue[FromWorker] = queue.SimpleQueue()
         self.more_stacks: Callable[[], tuple[ThreadStack, ...]] = tuple
-        """Callback that returns stacks of other processes that work for this process, such as SDK
-        harnesses. The call can take seconds.
+        """Function that returns the stacks of other processes that work for this process, such as
+        SDK harnesses. A call can take seconds.
         """
 
-    def job_work(self) -> JobWork:
+    def request_job_work(self) -> JobWork:
         """Requests the job's plan and settings from the server."""
         work: JobWork = _call_server(
             self._channel, self._make_token_metadata, "JobWork", self._job_id
@@ -76,7 +76,7 @@ class ChannelClient:
             ) from error
 
     def send(self, message: FromWorker) -> None:
-        """Queues a message for the stream. Never blocks. Another thread encodes the message."""
+        """Queues a message for the server, without waiting. Another thread encodes and sends the message."""
         self._outgoing.put(message)
 
     def attach(
@@ -85,8 +85,8 @@ class ChannelClient:
         on_command: Callable[[FromServer], None],
         on_lost: Callable[[], None],
     ) -> None:
-        """Opens the stream. A separate thread calls `on_command` for each command, and `on_lost` after
-        the stream ends.
+        """Opens the message stream to the server. A separate thread calls `on_command` for each
+        command, and `on_lost` after the stream ends.
         """
         self.send(hello)
         attach = self._channel.stream_stream(f"/{SERVICE}/Attach")
@@ -103,8 +103,8 @@ class ChannelClient:
             except grpc.RpcError:
                 pass
             finally:
-                # Also call `on_lost` if user code broke this thread, because the process can't
-                # receive commands anymore.
+                # Also call `on_lost` if user code caused an error in this thread, because the
+                # process can't receive commands anymore.
                 on_lost()
 
         start_essential_thread(listen, "channel")
@@ -124,13 +124,13 @@ class ChannelClient:
 
 
 def wait_for_lane(endpoint: Endpoint, number: int) -> LaneRef | EndStandBy:
-    """Requests the order of a stand-by task, and repeats the request until the server decides.
+    """Waits until the server assigns a lane to this stand-by process (a process that is started
+    before a job needs it), and returns the server's order.
 
     Raises:
         HarnessError: If the server is unreachable.
     """
-    # Keep this channel open after the call, so that the channel for the assigned job can reuse
-    # its TCP connection.
+    # Keep this gRPC channel open, so that the channel for the assigned job can reuse its TCP connection.
     channel = open_channel(endpoint)
     order: LaneRef | EndStandBy | None = None
     while order is None:

@@ -1,5 +1,5 @@
-"""Endpoints and access tokens of the channel. A token grants access to one job, or to one stand-by
-process.
+"""Server addresses with access tokens for worker processes. A token grants access to one job, or to
+the orders for one stand-by process.
 
 Worker processes run user code, and user code can read all data of its process. Therefore, a token
 grants only the access that its process needs. With a token for one job, a process can't read the
@@ -26,7 +26,7 @@ def make_job_scope(job_id: str) -> str:
 
 
 def make_stand_by_scope(number: int) -> str:
-    """Returns the token scope for a stand-by process, valid until the server gives it an order."""
+    """Returns the token scope for a process that waits for its first order from the server."""
     return f"stand-by/{number}"
 
 
@@ -37,12 +37,14 @@ class TokenIssuer:
         self._secret = secrets.token_bytes(32)
 
     def make_token(self, opens: str) -> str:
-        """Returns the token for the scope `opens`. The same scope always gives the same token."""
+        """Returns the token for the scope `opens`. The token for a scope never changes."""
         digest = hmac.new(self._secret, opens.encode(), hashlib.sha256).hexdigest()
         return f"{digest}.{opens}"
 
     def verify_token(self, token: str) -> str | None:
-        """Returns the scope of a token, or None if this server didn't issue the token. Compares in constant time."""
+        """Returns the scope of a token, or None if this server didn't issue the token. The
+        comparison takes constant time, as protection against timing attacks.
+        """
         opens = token.partition(".")[2]
         genuine = hmac.compare_digest(token.encode(), self.make_token(opens).encode())
         return opens if genuine else None
@@ -63,5 +65,7 @@ class EndpointFactory:
     certificate: str = attrs.field(default="", repr=False)
 
     def make_endpoint(self, opens: str) -> Endpoint:
-        """Returns the endpoint with a token for one scope: from `make_job_scope`, from `make_stand_by_scope`, or `KNOCK`."""
+        """Returns the endpoint with a token for one scope: from `make_job_scope`, from
+        `make_stand_by_scope`, or `KNOCK`.
+        """
         return Endpoint(self.address, self.tokens.make_token(opens), self.certificate)

@@ -1,9 +1,8 @@
 """TLS certificate of the channel server. The server creates it at startup, sends it with its address,
 and never stores it.
 
-Each process that knows the token also knows the certificate, because Spark tasks carry both.
-Therefore, operators install nothing, and executors trust no certificate authority except the server
-itself.
+Spark tasks contain the access token and the certificate. Therefore, operators don't have to install
+certificates, and executors trust only this certificate.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Messages of the channel between the server and its worker processes.
 
-The server reads no byte of a peer before the peer presents a valid token. Messages from workers
+The server reads a message only after the sender has presented a valid token. Messages from workers
 aren't pickled, see ``channel.wire``. Messages to workers are pickled, because both sides run the
 same version.
 """
@@ -17,12 +17,14 @@ from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_engine.scheduler.events import BundleDone, Event, SplitDone
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_model.observation import ThreadStack
+from beam_runner_model.quarantine import QuarantinedUnit
 from beam_runner_model.texts import sanitize_text
 from beam_runner_planner.plan import JobPlan
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_worker.log_records import LogRecord
 
 from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, LanePlace, SectionRefusal
+from beam_runner_runtime.channel.isolation import IsolationOrder
 from beam_runner_runtime.clock import ProcessingClock
 
 
@@ -40,10 +42,10 @@ class Endpoint:
 
 @attrs.frozen
 class WorkerHello:
-    """First message of a process that starts to work for a job.
+    """First message of a worker process, with its identity.
 
     Attributes:
-        birth: identity that no other process shares (``channel.process_identity``); empty if unknown.
+        birth: unique identity of the process (``channel.process_identity``); empty if unknown.
     """
 
     job_id: str
@@ -59,23 +61,23 @@ class WorkerHello:
 
 @attrs.frozen
 class LaneOpened:
-    """Report that a lane in this process is ready. The server sends the first bundle after it."""
+    """Report that this process is ready for the first bundle of a lane (worker slot)."""
 
     lane: int
 
 
 @attrs.frozen
 class BundleProgressed:
-    """Progress of the lane's running bundle.
+    """Progress of the bundle that the process's lane runs.
 
     Attributes:
         fraction: completed fraction of the input, from 0 to 1.
         elapsed: milliseconds since the start of the bundle.
         metrics: metrics up to now.
-        waits: whether user code releases its interpreter to other threads; None if unknown.
+        waits: whether user code leaves its interpreter to other threads; None if unknown.
         lingers: whether the bundle has emitted output and mostly waits for more input.
-        starts: whether the bundle waits for its SDK harness to start; the other fields then have no
-            meaning.
+        starts: whether the bundle waits for its SDK harness to start; if so, ignore the other
+            fields.
     """
 
     attempt: Attempt
@@ -89,20 +91,22 @@ class BundleProgressed:
 
 @attrs.frozen
 class BundleReply:
-    """Report of a processed bundle with closed output files. The server appends this record to the
-    journal to commit it.
+    """Report of a processed bundle, with its output. The server appends this record to the journal
+    to commit the bundle.
 
     Attributes:
         done: event for the engine's scheduler.
         state: new state of the bundle's key shard; None if the stage is stateless.
         metrics: metrics of this bundle alone.
         place: lane that ran the bundle, added by the server; None in journals of earlier versions.
+        quarantined: elements, groups and timers that go to quarantine, because they always fail.
     """
 
     done: BundleDone
     state: StateCommit | None
     metrics: tuple[MonitoringInfo, ...]
     place: LanePlace | None = None
+    quarantined: tuple[QuarantinedUnit, ...] = ()
 
     @property
     def attempt(self) -> Attempt:
@@ -111,12 +115,14 @@ class BundleReply:
 
 
 Entry: TypeAlias = Event | BundleReply
-"""Entry of a job's journal: an event of the scheduler, or the reply of a committed bundle. Replay depends on the order."""
+"""Entry of a job's journal: an event of the scheduler, or the reply of a committed bundle. The
+order of entries matters.
+"""
 
 
 @attrs.frozen
 class LoopProgress:
-    """Entries of the running loop inside a task, for one atomic commit. The loop continues.
+    """Report of the running scheduler loop, with journal entries for one atomic commit.
 
     Attributes:
         loop: number of the loop.
@@ -129,13 +135,13 @@ class LoopProgress:
 
 @attrs.frozen
 class LoopReply:
-    """Report that the loop inside a task has ended, with its last entries for one atomic commit.
+    """Report that the scheduler loop has ended, with journal entries for one atomic commit.
 
     Attributes:
         loop: number of the loop.
         entries: entries since the last :class:`LoopProgress`, in order.
-        running: attempt that continues in this process as an ordinary bundle of a lane.
-        outgrown: whether the loop ended because several lanes do the remaining work faster.
+        running: attempt at a bundle that continues in this process after the loop.
+        outgrown: whether the loop ended because several lanes in parallel are faster.
     """
 
     loop: int
@@ -146,7 +152,7 @@ class LoopReply:
 
 @attrs.frozen
 class LoopFailure:
-    """Report that the loop inside a task failed and stopped.
+    """Report that the scheduler loop in this process failed and stopped.
 
     The server discards all results of the loop since the last :class:`LoopProgress`.
 
@@ -161,8 +167,7 @@ class LoopFailure:
 
 @attrs.frozen
 class NeighbourWaitStatus:
-    """Report that the process waits for an unavailable external system, and keeps its results
-    meanwhile.
+    """Report that the process waits for an unavailable store or disk, to save its finished results.
 
     Attributes:
         neighbour: name of the external system; empty if the wait is over.
@@ -175,7 +180,7 @@ class NeighbourWaitStatus:
 
 @attrs.frozen
 class SplitReply:
-    """Response to a :class:`SplitRequest`, with the parts of the bundle."""
+    """Response to a :class:`SplitRequest`, with the input that stays in the bundle and the residuals."""
 
     done: SplitDone
 
@@ -196,7 +201,7 @@ class ExternalWorkerStarted:
 
 
 class WorkerActivity(enum.Enum):
-    """Activity of a worker process."""
+    """Kinds of activities of a worker process, which heartbeats report."""
 
     IDLE = "waits for an order"
     ORDER = "works on an order"
@@ -207,11 +212,11 @@ class WorkerActivity(enum.Enum):
 
 @attrs.frozen
 class Heartbeat:
-    """Heartbeat, sent at intervals while the process can run Python code.
+    """Periodic message that shows that the process can run Python code.
 
     Attributes:
         doing: current activity.
-        begun: number of bundles started per stage, in total, for the stages whose number changed.
+        begun: total number of started bundles by stage, for the stages whose number changed.
     """
 
     doing: WorkerActivity = WorkerActivity.IDLE
@@ -231,7 +236,7 @@ class WorkerClosed:
     """Last message of a process: all DoFns are torn down, and the process waits for ConfirmExit.
 
     Attributes:
-        begun: number of bundles started per stage, in total.
+        begun: total number of started bundles by stage.
     """
 
     begun: tuple[tuple[str, int], ...] = ()
@@ -265,14 +270,16 @@ class RunBundle:
     """Order to process a bundle and to reply with a :class:`BundleReply` or a :class:`BundleFailure`.
 
     Attributes:
-        bundle: bundle from the scheduler; the references to its data are ``RowsRef``.
+        bundle: bundle from the scheduler. Its references to data are of the type ``RowsRef``.
         name: unique name of this attempt, and prefix of its output files.
         state: state segments of the bundle's key shard, oldest first.
+        isolation: rules by which failing elements are isolated; None if the job has no quarantine.
     """
 
     bundle: Bundle
     name: str
     state: tuple[Segment, ...] = ()
+    isolation: IsolationOrder | None = None
 
     @property
     def attempt(self) -> Attempt:
@@ -282,24 +289,26 @@ class RunBundle:
 
 @attrs.frozen
 class RunLoop:
-    """Order to run the job's scheduler in a task and to reply with a :class:`LoopReply`.
+    """Order to run the job's scheduler in this process, and to reply with a :class:`LoopReply`.
 
     Attributes:
         loop: number of the loop.
         name: unique name of this loop, and prefix of the output files of its bundles.
-        scheduler: pickled scheduler of the job, which the task owns until its reply.
+        scheduler: pickled scheduler of the job. Until the reply, only this process may use it.
         segments: state segments of each key shard, by stage and shard.
+        isolation: rules by which failing elements are isolated; None if the job has no quarantine.
     """
 
     loop: int
     name: str
     scheduler: bytes = attrs.field(repr=False)
     segments: Mapping[tuple[str, int], tuple[Segment, ...]]
+    isolation: IsolationOrder | None = None
 
 
 @attrs.frozen
 class LeaveLoop:
-    """Order to end the loop inside a task; the running bundle continues as a bundle of the lane."""
+    """Order to end the scheduler loop in this process. The running bundle continues."""
 
 
 @attrs.frozen
@@ -307,7 +316,7 @@ class SplitRequest:
     """Request to split the running bundle. A :class:`SplitReply` always follows, even without a split.
 
     Attributes:
-        keep: fraction of the remainder that stays with the bundle.
+        keep: fraction of the unprocessed input that stays in the bundle.
     """
 
     attempt: Attempt
@@ -330,12 +339,12 @@ class RunFinalizers:
 
 @attrs.frozen
 class CloseLane:
-    """Order to end the lane when it is idle. The Spark task ends, and the worker process continues."""
+    """Order to end an idle lane. The Spark task ends, and the worker process waits for its next lane."""
 
 
 @attrs.frozen
 class TearDownDoFns:
-    """Order to tear down DoFns while Spark ends the lanes. No bundle follows."""
+    """Order to tear down DoFns early, while other lanes of the job still end. No bundle follows."""
 
 
 @attrs.frozen
@@ -345,12 +354,12 @@ class EndJob:
 
 @attrs.frozen
 class AbandonBundle:
-    """Order to abandon the running bundle, whose result isn't needed."""
+    """Order to stop the running bundle as soon as possible, because its result isn't needed."""
 
 
 @attrs.frozen
 class ExitProcess:
-    """Order to exit at once, even during user code. Work in SDK harnesses is abandoned."""
+    """Order to exit immediately, even during user code, without waiting for SDK harnesses."""
 
 
 @attrs.frozen
@@ -386,3 +395,5 @@ class JobWork:
     folder: str = ""
     checks_watermarks: bool = False
     client_folder: str = ""
+    variables: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    """Environment variables of user code, by name."""

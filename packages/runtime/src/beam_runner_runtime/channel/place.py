@@ -9,11 +9,13 @@ from beam_runner_model.errors import Unavailable
 
 LOOPBACK = "127.0.0.1"
 SERVER_NAME = "beam-spark-channel"
-"""Host name in the server's certificate, independent of its network name."""
+"""Host name in the server's certificate. It doesn't depend on the network name of the server's
+machine.
+"""
 
 
 class ChannelError(Unavailable):
-    """Error that makes the channel unavailable to executors. Its text is one sentence with the cause and the fix."""
+    """Raised if executors can't reach the channel server. The message is one sentence with the cause and the fix."""
 
 
 @attrs.frozen
@@ -34,12 +36,14 @@ class ChannelAddress:
 
     @property
     def is_private(self) -> bool:
-        """Whether both ends of the channel are on the loopback interface, out of reach of other machines."""
+        """Whether the server listens only on the loopback interface, so that other machines can't
+        reach the server.
+        """
         return is_loopback(self.host) and is_loopback(self.advertised_host or self.host)
 
     @property
     def listen_address(self) -> str:
-        """Address to listen at, as `HOST:PORT`."""
+        """Address at which the server listens for workers, as `HOST:PORT`."""
         return join_host_port(self.host, self.port)
 
     def executor_address(self, port: int) -> str:

@@ -1,4 +1,5 @@
-"""Identity of a process beyond its process id, because ids are reused and differ between machines.
+"""Unique identity of a process. A process id isn't unique, because the system reuses ids, and
+machines use the same ids.
 
 The identity consists of the machine's boot id, the PID namespace, and the start time of the
 process.
@@ -30,7 +31,7 @@ def read_process_identity(pid: int) -> str:
 
 
 def kill_process(pid: int, birth: str) -> None:
-    """Kills the process `pid` of this machine if its identity is `birth`."""
+    """Kills the process `pid` of this machine, if `birth` still identifies the process."""
     if not birth or not hasattr(os, "pidfd_open"):
         return
     with contextlib.suppress(OSError):

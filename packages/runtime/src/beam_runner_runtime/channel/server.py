@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
+from beam_runner_model.process_exits import ProcessExit
 from beam_runner_storage.journal.codec import RecordFormatError
 
 from beam_runner_runtime.channel.endpoints import (
@@ -70,16 +71,19 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class WorkerLink:
-    """Attached worker process, as the server sees it.
+    """Server's connection to one worker process, with the state and the activity of the process.
 
     Attributes:
         heard: time of the last message (``time.monotonic``).
         doing: activity that the process reported last.
         doing_since: time of the first report of this activity.
+        end: exit status that the parent of the process recorded; None while the process runs, or if
+            unknown.
     """
 
     def __init__(self, hello: WorkerHello) -> None:
         self.hello = hello
+        self.end: ProcessExit | None = None
         self.heard = self.doing_since = time.monotonic()
         self.doing = WorkerActivity.ORDER
         self._commands: queue.SimpleQueue[FromServer | None] = queue.SimpleQueue()
@@ -87,7 +91,7 @@ class WorkerLink:
 
     @property
     def name(self) -> str:
-        """Process id and host for log messages."""
+        """Process id and host of the worker process, for log messages."""
         return f"worker process {self.hello.pid} on {self.hello.host}"
 
     @property
@@ -96,7 +100,7 @@ class WorkerLink:
         return self._life.state
 
     def send(self, command: FromServer) -> None:
-        """Sends a command. Does nothing if the process is gone.
+        """Sends a command to the process. Does nothing if the process has exited.
 
         User code in C can prevent a process from handling `ExitProcess`. A process on this machine that
         doesn't exit after `ExitProcess` is therefore killed after a delay.
@@ -112,7 +116,7 @@ class WorkerLink:
             killer.start()
 
     def handle_closed(self) -> None:
-        """Records `WorkerClosed`, and lets the process exit."""
+        """Handles the message `WorkerClosed`: permits the process to exit."""
         self._life.apply_cause(ShutdownMessage.WorkerClosed)
         self.send(ConfirmExit())
 
@@ -133,7 +137,7 @@ class WorkerLink:
             self.doing, self.doing_since = beat.doing, time.monotonic()
 
     def kill(self) -> None:
-        """Kills the process, if it still exists on this machine."""
+        """Kills the worker process, if the process still exists on this machine."""
         kill_process(self.hello.pid, self.hello.birth)
 
     def close(self) -> None:
@@ -147,7 +151,7 @@ class WorkerLink:
 
 
 class JobPeer(Protocol):
-    """Interface of a running job for the channel, called from threads of the channel."""
+    """Interface of a running job that the channel server needs. The server calls it from its own threads."""
 
     def make_job_work(self) -> JobWork:
         """Returns the plan and settings of the job."""
@@ -156,7 +160,7 @@ class JobPeer(Protocol):
         """Yields the chunks of a staged file."""
 
     def handle_attached(self, link: WorkerLink) -> None:
-        """Called when a worker process has attached to the job."""
+        """Called when a worker process of the job has connected."""
 
     def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
         """Called for each message of a worker process."""
@@ -171,7 +175,7 @@ class ChannelServer:
     Args:
         place: listening address, and the address that executors use.
         find_job: function that returns the job with an id, or None.
-        stand_by_order: function that returns the order for a stand-by task, by its number; can
+        stand_by_order: function that returns the order for the stand-by process with a number; can
             block.
         identity: key and certificate of the server; None disables encryption.
 
@@ -189,13 +193,12 @@ class ChannelServer:
         self._find_job = find_job
         self._stand_by_order = stand_by_order
         tokens = TokenIssuer()
-        # Use many threads, because each open stream occupies a thread until its worker process
-        # exits.
+        # Use many threads: each open stream occupies a thread until the worker process exits.
         self._threads = ThreadPoolExecutor(_MAX_STREAMS, thread_name_prefix="channel")
         self._server = grpc.server(
             self._threads,
             interceptors=(_TokenCheck(tokens),),
-            # Disable port reuse, because two servers at one port would receive each other's calls.
+            # Disable port reuse: two servers at one port would receive each other's calls.
             options=(*OPTIONS, ("grpc.so_reuseport", 0)),
         )
         self._server.add_generic_rpc_handlers((self._create_rpc_handlers(),))
@@ -310,7 +313,7 @@ class ChannelServer:
             link.handle_exit()
             job.handle_detached(link)
             link.close()
-            # Kill a worker process whose stream broke, because its file descriptors may be damaged.
+            # Kill a worker process whose stream broke: user code possibly closed its file descriptors.
             link.kill()
 
 
@@ -329,16 +332,20 @@ def _decode_hello_or_abort(encoded: bytes, context: grpc.ServicerContext) -> Wor
         hello = decode_message(encoded)
         if isinstance(hello, WorkerHello):
             return hello
-        raise RecordFormatError("the first message of a worker process must be Hello")
+        raise RecordFormatError(
+            "the first message on a worker process's stream isn't Hello: another program has "
+            "connected to this port"
+        )
     except RecordFormatError as error:
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         raise
 
 
 class _TokenCheck(grpc.ServerInterceptor):
-    """Interceptor that rejects each call without a valid token before the server reads the request.
+    """gRPC interceptor that rejects calls without a valid token before the server reads the
+    request.
 
-    The handler of the call compares the scope of the token with the requested job.
+    After this check, the handler of the call checks that the token is for the requested job.
     """
 
     def __init__(self, tokens: TokenIssuer) -> None:
@@ -357,7 +364,7 @@ class _TokenCheck(grpc.ServerInterceptor):
 
 
 def _read_token(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
-    """Returns the token in the metadata of a call, or the value of another scheme. Returns "" without credentials."""
+    """Returns the token in the authorization metadata of a call. Returns "" without such metadata."""
     return str(dict(metadata or ()).get("authorization", "")).removeprefix("Bearer ")
 
 
@@ -365,6 +372,5 @@ def _reject_call(requests: Any, context: grpc.ServicerContext) -> None:
     context.abort(grpc.StatusCode.UNAUTHENTICATED, "the channel's token is missing or wrong")
 
 
-# Reject each call with a handler for streams, because gRPC reads the request of a unary call before
-# the call's handler runs.
+# Use a handler for streams to reject all calls: before a unary handler runs, gRPC reads the request.
 _REFUSAL = grpc.stream_stream_rpc_method_handler(_reject_call)

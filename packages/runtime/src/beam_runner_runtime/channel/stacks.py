@@ -20,8 +20,7 @@ _LONGEST_LINE = 300
 def list_thread_stacks() -> tuple[ThreadStack, ...]:
     """Returns the stacks of all threads except the calling thread, with the main thread first.
 
-    The function reads source files. So call it only on request, and never in performance-critical
-    code.
+    The function reads source files, so it's slow. Call it only for a user's request.
     """
     named = {thread.ident: thread.name for thread in threading.enumerate()}
     own, main = threading.get_ident(), threading.main_thread().ident

@@ -1,4 +1,6 @@
-"""Orders of the server for a stand-by worker process, which waits for the first lane of the next job."""
+"""Orders for stand-by worker processes. A stand-by process is started before a job needs it, and
+waits for the first lane of the next job.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from beam_runner_runtime.channel.messages import Endpoint
 
 @attrs.frozen
 class ServeLane:
-    """Order to become a worker process of a job, and to serve this lane first."""
+    """Order to become a worker process of a job, and to run the bundles that the server assigns to
+    this lane.
+    """
 
     job_id: str
     lane: int
@@ -28,7 +32,7 @@ class LaneRef:
 
 @attrs.frozen
 class EndStandBy:
-    """Order to end the stand-by task, because no job needs the process."""
+    """Order to exit, because the server needs the stand-by process for no job."""
 
 
 StandByOrder: TypeAlias = ServeLane | EndStandBy | None

@@ -1,8 +1,9 @@
-"""Liveness data of a worker process, readable without the channel and without Python's GIL.
+"""Liveness data of a worker process. The server can read the data even if the connection is broken,
+or if C code holds Python's GIL.
 
 The data is one page of a file in the process's folder, mapped into memory. The page contains a
-heartbeat counter and the id of the current stage. With this page, the server distinguishes a broken
-channel from C code that holds the GIL, and can name the stage of that code.
+heartbeat counter and the id of the current stage. If the counter still increases, only the
+connection is broken. If it doesn't, C code probably holds the GIL, in the recorded stage.
 """
 
 from __future__ import annotations
@@ -20,11 +21,10 @@ _STAGE = struct.Struct("<512s")
 
 
 @attrs.frozen
-class Vitals:
+class LivenessData:
     """Latest liveness data of a worker process.
 
     Attributes:
-        beats: number of heartbeats.
         stage: id of the current or last stage; empty before the first bundle.
     """
 
@@ -32,7 +32,7 @@ class Vitals:
     stage: str
 
 
-class VitalsWriter:
+class LivenessWriter:
     """Writer of the liveness data, in the worker process.
 
     Args:
@@ -42,14 +42,13 @@ class VitalsWriter:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         with (folder / _FILE).open("w+b") as file:
-            # Allocate the memory-mapped page on disk now. Otherwise a write to the page would fail
-            # if the disk is full later.
+            # Allocate the page on disk now. Otherwise, a later write to the mapped page would crash
+            # the process if the disk is full.
             file.write(bytes(_SIZE))
             file.flush()
             self._page = mmap.mmap(file.fileno(), _SIZE)
         self._beats = 0
-        # Hold a reference to struct's function, because user code can replace the function in its
-        # module later.
+        # Keep a reference to struct's function, because user code can replace the module's function later.
         self._pack = _BEATS.pack_into
 
     def count_heartbeat(self) -> None:
@@ -62,11 +61,11 @@ class VitalsWriter:
         _STAGE.pack_into(self._page, _BEATS.size, stage.encode()[: _STAGE.size])
 
 
-def read_vitals(folder: Path) -> Vitals | None:
+def read_liveness(folder: Path) -> LivenessData | None:
     """Returns the last liveness data in a process's folder, or None if the folder has no valid data."""
     try:
         page = (folder / _FILE).read_bytes()
         (beats,), (stage,) = _BEATS.unpack_from(page), _STAGE.unpack_from(page, _BEATS.size)
     except (OSError, struct.error):
         return None
-    return Vitals(beats, stage.rstrip(b"\0").decode(errors="replace"))
+    return LivenessData(beats, stage.rstrip(b"\0").decode(errors="replace"))

@@ -1,5 +1,5 @@
-"""Encoding of messages from worker processes. Decoding runs no code, even if user code manipulates its
-process.
+"""Encoding of messages from worker processes. The encoding isn't pickle, so manipulated messages
+can't run code in the server.
 
 Both sides run the same version of this package. Therefore, a message doesn't contain a description
 of its fields, unlike persisted records.
@@ -55,9 +55,6 @@ def encode_request(*values: str | int) -> bytes:
 
 def decode_request(encoded: bytes, *types: type) -> tuple[Any, ...]:
     """Decodes the arguments of a request that `encode_request` encoded.
-
-    Args:
-        types: expected types of the arguments.
 
     Raises:
         RecordFormatError: If the data isn't a request with arguments of these types.

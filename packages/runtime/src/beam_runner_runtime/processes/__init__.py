@@ -1,3 +1,3 @@
-"""Worker processes of this machine: forked with preloaded modules, watched, and always removed at
-shutdown; independent of Spark.
+"""Worker processes on this machine without Spark: forked from a process with preloaded modules, and
+always killed at shutdown.
 """

@@ -1,4 +1,6 @@
-"""Tuning of glibc's ``malloc``: a worker retains freed memory for reuse."""
+"""Settings of glibc's ``malloc``, so that a worker reuses freed memory and doesn't return the
+memory to the system.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from beam_runner_runtime.memory import compute_bundle_budget
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """Parameters of glibc's ``mallopt``, from ``malloc.h``."""
 _LARGE = 32 << 20
-"""Block size (bytes) from which the system allocates a block separately and releases it at once; the
-maximum of glibc.
+"""Block size (bytes) from which glibc allocates a block separately from the heap, and returns it to
+the system when it's freed. This value is glibc's maximum.
 """
 _MOST_KEPT = 64 << 20
 _SHARE_KEPT = 4
-"""Divisor of a bundle's memory budget; the quotient limits the retained memory, if it is below `_MOST_KEPT`."""
+"""Divisor: a process retains at most a bundle's memory budget divided by this number, and at most `_MOST_KEPT`."""
 _CHOSEN = "ARROW_DEFAULT_MEMORY_POOL"
 
 
@@ -41,6 +43,8 @@ def tune_allocator() -> None:
 
 
 def retain_freed_memory(size: int) -> None:
-    """Retains up to ``size`` bytes of freed memory from now on, for successive tasks of a section."""
+    """Sets the maximum size (bytes) of freed memory that the process retains, for the next tasks of
+    a section (a Spark job).
+    """
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).mallopt(_TRIM_THRESHOLD, size)

@@ -1,4 +1,4 @@
-"""The server's client of the fork server, which forks and watches the workers of this machine."""
+"""Client of the fork server, the process that forks and watches the worker processes of this machine."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from beam_runner_model.errors import Unavailable
 from beam_runner_model.threads import start_essential_thread
 
 from beam_runner_runtime.channel.messages import Endpoint
+from beam_runner_runtime.processes.forked_process import ForkedProcess
 from beam_runner_runtime.processes.parent import READY
-from beam_runner_runtime.processes.zygote import Zygote
 from beam_runner_runtime.shutdown.causes import ShutdownEvent
 from beam_runner_runtime.shutdown.detections import Detector, log_detection
 from beam_runner_runtime.shutdown.life import StateMachine
@@ -28,21 +28,23 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class WorkerProcesses:
-    """Worker processes of this machine, which a fork server starts and watches; thread-safe.
+    """Starts and kills worker processes of this machine through a fork server. Thread-safe.
 
-    If the fork server exits on its own, its workers exit too, and the client starts another fork
+    If the fork server exits unexpectedly, its workers exit too, and the client starts another fork
     server.
 
     Args:
-        on_end: callback with the number of an exited process and its exit code, or minus its
-            signal; called on a thread of this object.
-        zygote: the first fork server; None to start one.
+        on_end: callback with the number of an exited process and its exit code (negative for a
+            signal). A thread of this object calls it.
+        fork_server: the first fork server; None to start one.
     """
 
-    def __init__(self, on_end: Callable[[int, int], None], zygote: Zygote | None = None) -> None:
+    def __init__(
+        self, on_end: Callable[[int, int], None], fork_server: ForkedProcess | None = None
+    ) -> None:
         self._on_end = on_end
-        self._zygote = zygote
-        self._parent: subprocess.Popen[str] | Zygote | None = None
+        self._fork_server = fork_server
+        self._parent: subprocess.Popen[str] | ForkedProcess | None = None
         self._numbers: set[int] = set()
         self._ready = threading.Event()
         self._writing = threading.Lock()
@@ -61,7 +63,7 @@ class WorkerProcesses:
         Raises:
             Unavailable: The fork server doesn't start, or another thread called `kill`.
         """
-        self._parent = self._zygote or _start_fork_server()
+        self._parent = self._fork_server or _start_fork_server()
         start_essential_thread(self._watch_fork_server, "workers", self._stop_after_error)
         if self._stopped:
             self.kill()
@@ -70,18 +72,22 @@ class WorkerProcesses:
             late = f"it was not ready within {LIMITS.fork_server_start_seconds:.0f} s"
             why = self._lost or ("it was stopped" if self._stopped else late)
             self.kill()
-            raise Unavailable(f"the process that workers are forked from did not start: {why}")
+            raise Unavailable(
+                f"the fork server, from which worker processes are forked, did not start: {why}"
+            )
 
     def fork_worker(self, number: int, endpoint: Endpoint) -> None:
         """Forks the process with this number, which connects to the endpoint."""
         self._send_command(f"fork {number} {json.dumps(attrs.asdict(endpoint))}", number)
 
     def kill_worker(self, number: int) -> None:
-        """Kills the worker process with this number, if it exists."""
+        """Kills the worker process with this number, if the process exists."""
         self._send_command(f"kill {number}")
 
     def stop(self) -> None:
-        """Ends all processes, and waits up to ``fork_server_stop_seconds`` for their exits; idempotent."""
+        """Ends all processes, and waits up to ``fork_server_stop_seconds`` until the processes have
+        exited. Idempotent.
+        """
         parent = self._prevent_restart()
         if parent is None or parent.stdin is None:
             return
@@ -94,12 +100,14 @@ class WorkerProcesses:
             self.kill()
 
     def kill(self) -> None:
-        """Requests the end of all processes; the reaper kills the remaining ones."""
+        """Ends the fork server and all workers, without waiting. Another process (the reaper) kills
+        those that remain.
+        """
         parent = self._prevent_restart()
         if parent is not None:
             parent.terminate()
 
-    def _prevent_restart(self) -> subprocess.Popen[str] | Zygote | None:
+    def _prevent_restart(self) -> subprocess.Popen[str] | ForkedProcess | None:
         """Prevents the start of another fork server, and returns the current one."""
         with self._writing:
             self._stopped = True
@@ -107,7 +115,7 @@ class WorkerProcesses:
             return self._parent
 
     def _send_command(self, line: str, forks: int | None = None) -> None:
-        """Sends a command line to the fork server.
+        """Sends a command to the fork server, as a line of text.
 
         ``forks`` is the number of the process that the command starts. The exit of that process is
         reported even if the command can't be sent.
@@ -124,7 +132,7 @@ class WorkerProcesses:
                 self._parent.stdin.flush()
 
     def _watch_fork_server(self) -> None:
-        """Reads the reports of the fork server, and starts another one each time that it exits on its own."""
+        """Reads the reports of the fork server. If the fork server exits unexpectedly, starts another fork server."""
         failures = 0
         while True:
             assert self._parent is not None
@@ -138,11 +146,11 @@ class WorkerProcesses:
                 return
 
     def _restart_fork_server(self, how: str) -> bool:
-        """Starts another fork server, and reports the exit of all processes of the previous fork
-        server.
+        """Starts another fork server, and reports that all workers of the previous fork server have
+        exited.
 
         Returns:
-            False if `stop` or `kill` ended the previous fork server.
+            False if `stop` or `kill` ended the previous fork server, so that no other is started.
         """
         with self._writing:
             self._life.apply_cause(ShutdownEvent.EXITED)
@@ -150,8 +158,8 @@ class WorkerProcesses:
                 return False
             log_detection(Detector.FORK_SERVER, "the fork server")
             _LOGGER.warning(
-                "the process that workers are forked from is lost: %s. The server"
-                " starts another one, and retries the bundles of its workers",
+                "the fork server is lost: %s. The server starts another fork server, and retries "
+                "the bundles of the lost worker processes",
                 how,
             )
             self._parent = _start_fork_server()
@@ -161,18 +169,22 @@ class WorkerProcesses:
         return True
 
     def _stop_after_error(self, error: BaseException) -> None:
-        """Ends all processes and the server, because the server would miss the exit of a worker."""
+        """Ends all processes and the server after an unexpected error, because the server wouldn't
+        notice the exits of workers anymore.
+        """
         self._mark_lost(f"{type(error).__name__}: {error}")
         self._ready.set()
         self.kill()
 
     def _mark_lost(self, why: str) -> None:
-        """Marks the fork server as lost for good, so that the job server stops."""
+        """Records that the fork server is permanently lost, so that the job server stops."""
         self._lost = why
         self._life.apply_cause(ShutdownEvent.LATE)
 
-    def _read_reports(self, parent: subprocess.Popen[str] | Zygote) -> bool:
-        """Reads the reports of a fork server until it exits, and returns whether it was ready."""
+    def _read_reports(self, parent: subprocess.Popen[str] | ForkedProcess) -> bool:
+        """Handles the reports of a fork server until the fork server exits. Returns whether it had
+        reported that it's ready.
+        """
         assert parent.stdout is not None
         is_ready = False
         with parent.stdout:

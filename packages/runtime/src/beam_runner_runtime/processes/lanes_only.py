@@ -1,6 +1,8 @@
-"""Base classes of placements that run bundles only on lanes.
+"""Base classes of placements (systems that run worker processes) on a single machine. A placement
+starts the worker processes of jobs.
 
-These placements don't support sections, Spark tables or stand-by processes.
+Such placements run bundles only on lanes. They don't support sections (stages that run as one Spark
+job), Spark tables or stand-by processes.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from beam_runner_runtime.sections.ends import SectionEnd, TaskCounts
 
 
 class SingleMachinePlacement:
-    """Base class of a placement on one machine (`beam_runner_runtime.driver.ports.Placement`)."""
+    """Base class of a placement (a system that runs worker processes) on one machine
+    (`beam_runner_driver.ports.Placement`).
+    """
 
     host = binding = "127.0.0.1"
     is_on_this_machine = True
@@ -27,36 +31,40 @@ class SingleMachinePlacement:
     def warm_up(self) -> None:
         """Does nothing."""
 
-    def try_out(self, needs: BundleRequirements) -> frozenset[str]:
-        """Returns no problems: the processes run in the same environment as the server."""
+    def check_bundle_requirements(self, needs: BundleRequirements) -> frozenset[str]:
+        """Returns an empty result: worker processes run in the same environment as the server."""
         return frozenset()
 
-    def order(self, number: int) -> StandByOrder:
-        """Dismisses the process: no process stands by."""
+    def get_standby_order(self, number: int) -> StandByOrder:
+        """Returns the order to exit: this placement doesn't use stand-by processes."""
         return EndStandBy()
 
-    def job_ended(self) -> None:
-        """Does nothing: no process is prepared for the next job."""
+    def handle_job_end(self) -> None:
+        """Does nothing: this placement doesn't prepare processes for the next job."""
 
-    def stand_down(self) -> None:
-        """Does nothing: no process stands by."""
+    def end_standby_processes(self) -> None:
+        """Does nothing: this placement doesn't use stand-by processes."""
 
 
 class SingleMachineJob:
-    """Base class of a job's placement (`beam_runner_runtime.driver.ports.JobPlacement`)."""
+    """Base class of the object that starts and stops one job's worker processes on one machine
+    (`beam_runner_driver.ports.JobPlacement`).
+    """
 
     interface = ""
 
     def start_section(
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
-        """Refuses the section, so that its stages run separately on lanes."""
+        """Refuses a section (stages in one Spark job), so that the server runs the stages
+        separately on lanes.
+        """
         on_end(SectionRefusal(order.attempt, "this server runs only lanes, and no sections"))
 
-    def heard(self, message: FromWorker) -> bool:
-        """Returns False, because no message concerns a section."""
+    def handle_section_message(self, message: FromWorker) -> bool:
+        """Returns False: no message is about a section."""
         return False
 
-    def section_tasks(self) -> TaskCounts:
-        """Returns zero counts, because the placement runs no section tasks."""
+    def count_section_tasks(self) -> TaskCounts:
+        """Returns counts of 0, because the placement doesn't run sections."""
         return TaskCounts()

@@ -1,17 +1,16 @@
-"""The process that plain workers are forked from; it imports their modules in advance and reports
-their exits.
+"""Fork server: a process that imports the modules of worker processes in advance, forks workers on
+command, and reports their exits.
 
-The server forks this process (:mod:`~beam_runner_runtime.processes.zygote`), or starts it as
-``python -m beam_runner_runtime.processes.parent``. Each line of its standard input is a command.
-``fork 7 {...}`` starts the worker with that number and passes the server's channel endpoint as
-JSON. ``kill 7`` kills that worker. Each line of its standard output is ``ready``, or ``ended 7 -9``
-with the exit code or the signal. The process and its descendants exit at the end of its standard
-input, or with the server.
+The server forks this process (:mod:`~beam_runner_runtime.processes.forked_process`), or starts it
+as ``python -m beam_runner_runtime.processes.parent``. Each line of its standard input is a command.
+``fork 7 {...}`` starts the worker number 7; the JSON object is the address of the job server.
+``kill 7`` kills this worker. Each line of its standard output is ``ready``, or ``ended 7 -9`` with
+the exit code or the signal. The process and its descendants exit at the end of its standard input,
+or with the server.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -20,6 +19,7 @@ import traceback
 from types import FrameType
 from typing import NoReturn
 
+from beam_runner_runtime.channel.exits import ExitRecorder
 from beam_runner_runtime.processes import reaper
 from beam_runner_runtime.processes.preload import (
     import_worker_modules,
@@ -30,15 +30,18 @@ READY = "ready"
 
 
 class _ForkServer:
-    """Fork server that starts workers and waits for their exits in one thread; no other thread can exist at a fork."""
+    """Fork server that starts workers and waits for their exits. It uses only one thread, because
+    forks of a process with several threads are unsafe.
+    """
 
     def __init__(self) -> None:
         self._pids: dict[int, int] = {}
+        self._exits = ExitRecorder()
+        self._exits.install()
 
     def execute_command(self, order: str, number: int, told: str) -> None:
         """Executes one command of the server: forks or kills a worker."""
-        # Block SIGCHLD, so that the handler for exited workers doesn't run while the table of
-        # workers changes.
+        # Block SIGCHLD while the table of workers changes, because its handler reads the table.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         try:
             if order == "fork":
@@ -54,21 +57,21 @@ class _ForkServer:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def report_exited_workers(self, signal_number: int, frame: FrameType | None) -> None:
-        """Reports the exited workers to the server; the handler of SIGCHLD."""
-        with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                pid, status = ended
-                _write_report(f"ended {self._pids.pop(pid)} {os.waitstatus_to_exitcode(status)}")
+        """Reports exited workers to the server. This is the handler of SIGCHLD."""
+        for child in self._exits.reap_children():
+            _write_report(f"ended {self._pids.pop(child.pid)} {child.code}")
 
 
 def _become_worker(told: str, number: int) -> NoReturn:
-    """Serves lanes as the worker with this number, and exits; ``told`` is the server's endpoint as JSON."""
+    """Makes this forked process the worker with this number. Runs the lanes that the server assigns
+    to the worker, and exits. ``told`` is the server's address as JSON.
+    """
     code = 1
     try:
         if reaper.is_reaper_supported():
             reaper.exit_with_parent()
-            # Adopt orphaned processes of user code, until this worker exits and the reaper adopts
-            # them.
+            # Become the parent of orphaned processes of user code. After the exit of this worker,
+            # the reaper becomes their parent.
             reaper.adopt_orphans()
         for each in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
             signal.signal(each, signal.SIG_DFL)
@@ -92,9 +95,9 @@ def _write_report(line: str) -> None:
 
 
 def serve_commands() -> None:
-    """Executes commands until the standard input ends; must be the first call of its process, or of a `Zygote`."""
-    # Import the worker modules first, because a direct import of Beam would add a log handler that
-    # workers inherit.
+    """Executes commands until the standard input ends. The process must not have started threads before."""
+    # Import Beam through `import_worker_modules`, because a direct import of Beam would add a log
+    # handler that workers inherit.
     import_worker_modules()
     prefer_as_out_of_memory_victim()
     _write_report(READY)
@@ -107,7 +110,7 @@ def serve_commands() -> None:
 
 
 def main() -> None:
-    """Forks workers for the process that started this one."""
+    """Runs this process as the fork server of its parent process."""
     if reaper.is_reaper_supported():
         reaper.run_with_reaper(serve_commands, [os.getppid()])
     serve_commands()

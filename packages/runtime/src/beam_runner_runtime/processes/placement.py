@@ -1,8 +1,8 @@
-"""Placement on plain processes of this machine instead of Spark
+"""Placement (system that runs worker processes) on this machine, without Spark
 (`beam_runner_server.placement_service.PlacementService`).
 
-Workers request their next order, like the stand-by task on Spark. A repeated request means that the
-worker has finished its lane.
+Each worker process asks the server for its next lane. The next request of the worker means that the
+lane has ended.
 """
 
 from __future__ import annotations
@@ -17,32 +17,33 @@ import attrs
 from beam_runner_runtime.channel.endpoints import EndpointFactory, make_stand_by_scope
 from beam_runner_runtime.channel.stand_by import EndStandBy, ServeLane, StandByOrder
 from beam_runner_runtime.processes.children import WorkerProcesses
+from beam_runner_runtime.processes.forked_process import ForkedProcess
 from beam_runner_runtime.processes.lanes_only import SingleMachineJob, SingleMachinePlacement
-from beam_runner_runtime.processes.zygote import Zygote
 from beam_runner_runtime.shutdown.detections import Detector, log_detection
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.tuning import TUNING
 
 
 class ProcessPlacement(SingleMachinePlacement):
-    """Placement that runs each job in dedicated processes, forked from a preloaded process
-    (`PlacementService`).
-
-    One process always stands by for the next job.
+    """Placement (system that runs worker processes) that runs each job in separate processes of
+    this machine. The processes are forked from a preloaded process. One process always stands by
+    for the next job.
 
     Args:
-        cores: number of bundles that can use a core at once.
-        zygote: process to fork workers from; None to start such a process.
+        cores: number of bundles that can use a core at the same time.
+        fork_server: fork server to use; None to start a fork server.
     """
 
     name = "plain processes, without Spark"
     where = "this machine"
-    loss = "the process that workers are forked from has ended unexpectedly"
+    loss_message = (
+        "the fork server, from which worker processes are forked, has exited unexpectedly"
+    )
 
-    def __init__(self, cores: int, zygote: Zygote | None = None) -> None:
+    def __init__(self, cores: int, fork_server: ForkedProcess | None = None) -> None:
         self.cores = cores
         self.slots = self.cores * TUNING.slots_per_core
-        self._children = WorkerProcesses(self._handle_worker_exit, zygote)
+        self._children = WorkerProcesses(self._handle_worker_exit, fork_server)
         self._changed = threading.Condition()
         self._numbers = itertools.count()
         self._endpoints: EndpointFactory | None = None
@@ -63,7 +64,7 @@ class ProcessPlacement(SingleMachinePlacement):
             self._stands_by = True
             self._assign_lanes()
 
-    def order(self, number: int) -> StandByOrder:
+    def get_standby_order(self, number: int) -> StandByOrder:
         with self._changed:
             worker = self._workers.get(number)
             done = None if worker is None else worker.take_finished_lane()
@@ -81,7 +82,7 @@ class ProcessPlacement(SingleMachinePlacement):
     def job(self, job_id: str, name: str) -> ProcessJob:
         return ProcessJob(self, job_id)
 
-    def stand_down(self) -> None:
+    def end_standby_processes(self) -> None:
         with self._changed:
             self._stands_by = False
             self._dismiss_workers(lambda worker: worker.job_id is None)
@@ -93,16 +94,16 @@ class ProcessPlacement(SingleMachinePlacement):
     def kill(self) -> None:
         self._children.kill()
 
-    # Methods that `ProcessJob`, the placement of one job, calls.
+    # Methods that `ProcessJob` (the processes of one job) calls.
 
     def start_lane(self, lane: _RequestedLane) -> None:
-        """Queues a lane for a job. The lane starts as soon as a slot is free."""
+        """Requests a worker process (lane) for a job. The lane starts as soon as a slot is free."""
         with self._changed:
             self._waiting.append(lane)
             self._assign_lanes()
 
     def cancel(self, job_id: str) -> None:
-        """Ends the lanes of a job."""
+        """Ends the lanes (worker processes) of a job."""
         with self._changed:
             waiting = [lane for lane in self._waiting if lane.job_id == job_id]
             for lane in waiting:
@@ -115,7 +116,7 @@ class ProcessPlacement(SingleMachinePlacement):
             lane.on_end(lane.number, "")
 
     def end_job(self, job_id: str, *, kill: bool) -> None:
-        """Dismisses the processes of a job, or kills them."""
+        """Ends the processes of a job: kills them if `kill` is true, otherwise orders idle processes to exit."""
         with self._changed:
             self._dismiss_workers(lambda worker: worker.job_id == job_id)
             for worker in self._workers.values():
@@ -127,15 +128,14 @@ class ProcessPlacement(SingleMachinePlacement):
         self._children.kill_worker(worker.number)
 
     def _assign_lanes(self) -> None:
-        """Assigns waiting lanes to idle processes of their jobs, or to other processes, and keeps one
-        stand-by process.
+        """Assigns requested lanes to idle processes, and forks more processes if necessary. Keeps
+        one additional process ready for the next job.
         """
         busy = sum(worker.lane is not None for worker in self._workers.values())
         for _ in range(min(len(self._waiting), self.slots - busy)):
             lane = self._waiting.popleft()
             idle = [worker for worker in self._workers.values() if worker.is_free(lane.job_id)]
-            # Choose a process that has already served the job, if one is free, and otherwise the
-            # stand-by process.
+            # Prefer an idle process of the same job to the stand-by process.
             worker = max(idle, key=lambda worker: worker.job_id or "", default=None)
             (worker or self._fork_worker()).assign_lane(lane)
         if self._stands_by and not any(w.job_id is None for w in self._workers.values()):
@@ -157,7 +157,7 @@ class ProcessPlacement(SingleMachinePlacement):
         self._changed.notify_all()
 
     def _handle_worker_exit(self, number: int, code: int) -> None:
-        """Called when a process exits, normally or abnormally."""
+        """Called when a worker process has exited, for any reason."""
         with self._changed:
             worker = self._workers.pop(number)
             if code and not worker.is_killed:
@@ -176,9 +176,9 @@ class ProcessPlacement(SingleMachinePlacement):
 
 
 class ProcessJob(SingleMachineJob):
-    """Processes of one job (`beam_runner_runtime.driver.ports.JobPlacement`)."""
+    """Processes of one job (`beam_runner_driver.ports.JobPlacement`)."""
 
-    loss = ProcessPlacement.loss
+    loss_message = ProcessPlacement.loss_message
 
     def __init__(self, placement: ProcessPlacement, job_id: str) -> None:
         self._placement = placement
@@ -200,7 +200,7 @@ class ProcessJob(SingleMachineJob):
 
 @attrs.define(eq=False)
 class _RequestedLane:
-    """Lane that a job requested and that has not ended."""
+    """Lane that a job has requested and that hasn't ended."""
 
     job_id: str
     number: int
@@ -210,10 +210,10 @@ class _RequestedLane:
 
 @attrs.define(eq=False)
 class _Worker:
-    """Worker process, as the placement sees it.
+    """Placement's record of one worker process.
 
-    ``begun`` is whether the process has received its lane. ``job_id`` is None while the process
-    stands by. ``is_killed`` is whether the server killed the process.
+    ``begun`` is whether the process has received its lane. ``job_id`` is None until the process
+    gets its first lane. ``is_killed`` is whether the server killed the process.
     """
 
     number: int
@@ -225,22 +225,22 @@ class _Worker:
 
     @property
     def next_order(self) -> StandByOrder:
-        """Next order for the process; None if it must wait."""
+        """Next order for the process; None if the process must wait."""
         if self.lane is not None:
             return ServeLane(self.lane.job_id, self.lane.number)
         return EndStandBy() if self.leaves else None
 
     def is_free(self, job_id: str) -> bool:
-        """Returns True if the process can serve a lane of the job."""
+        """Returns True if the process is idle, and can run a lane of the job."""
         return self.lane is None and not self.leaves and self.job_id in (None, job_id)
 
     def assign_lane(self, lane: _RequestedLane) -> None:
-        """Assigns a lane to the process, as the answer to its next request."""
+        """Assigns a lane to the process, as the answer to the process's next request."""
         self.job_id, self.lane, self.begun = lane.job_id, lane, False
         lane.attempts += 1
 
     def take_finished_lane(self) -> _RequestedLane | None:
-        """Removes and returns the finished lane, when the process requests another one."""
+        """Called when the process asks for its next lane: removes and returns the lane that has ended."""
         if not self.begun:
             return None
         done, self.lane, self.begun = self.lane, None, False

@@ -1,4 +1,4 @@
-"""Preloading of a process that workers are forked from: it imports all modules that workers need."""
+"""Preparation of a process from which workers are forked: imports all modules that workers need."""
 
 from __future__ import annotations
 
@@ -21,15 +21,19 @@ WARM_MODULES = (
     "apache_beam",
     "apache_beam.runners.worker.bundle_processor",
     "apache_beam.runners.worker.sdk_worker_main",
-    "beam_runner_worker.embedded.harness",
+    "beam_runner_embedded.harness",
     "beam_runner_runtime.bundles.binding",
 )
 
 NAMED = "BEAM_RUNNER_IMPORTS"
-"""Environment variable with a comma-separated list of further modules that user code imports."""
+"""Environment variable with a comma-separated list of modules that user code needs, and that are
+imported in advance.
+"""
 
 _KILLED_FIRST = 500
-"""Increase of a worker's out-of-memory score (0 to 1000); 500 counts like half of the machine's memory."""
+"""Amount by which a worker's out-of-memory score is increased, so that Linux kills workers first.
+500 counts like half of the machine's memory.
+"""
 
 
 def import_worker_modules(more: Iterable[str] = ()) -> None:
@@ -53,10 +57,10 @@ def import_worker_modules(more: Iterable[str] = ()) -> None:
 
 
 def prefer_as_out_of_memory_victim() -> None:
-    """Makes the out-of-memory killer prefer a worker to the server or Spark.
+    """Makes the out-of-memory killer of Linux kill this worker before the server or Spark.
 
-    The runner retries the bundle of a killed worker, but without the server all jobs end. Workers
-    and their child processes inherit the setting.
+    The runner retries the bundle of a killed worker. A kill of the server would end all jobs.
+    Workers and their child processes inherit the setting.
     """
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(_KILLED_FIRST))

@@ -1,10 +1,9 @@
-"""A small process that kills processes that its descendants leave behind; it outlives them and adopts
-all orphans.
+"""Reaper: a small process that becomes the parent of orphaned processes, and kills them. It runs
+longer than its descendants.
 
-User code can fork, start separate sessions, and block in C, so that no Python signal handler runs.
-If a process beneath a reaper loses its parent, it becomes a child of the reaper (Linux calls this a
-subreaper). The reaper kills such an orphan after ``orphan_seconds``. The mechanism exists only on
-Linux.
+User code can start processes that don't exit with their parent. If a descendant of the reaper loses
+its parent, Linux makes it a child of the reaper (the reaper is a subreaper). The reaper kills such
+an orphan after ``orphan_seconds``. The mechanism exists only on Linux.
 """
 
 from __future__ import annotations
@@ -34,12 +33,16 @@ def is_reaper_supported() -> bool:
 
 
 def adopt_orphans() -> None:
-    """Makes this process adopt the orphans among its descendants; children don't inherit the setting."""
+    """Makes this process a subreaper: the parent of descendants that lose their parent. Child
+    processes don't inherit the setting.
+    """
     _call_prctl(_SET_CHILD_SUBREAPER, 1)
 
 
 def exit_with_parent() -> None:
-    """Makes the kernel kill this process when the thread that forked it ends; children don't inherit the setting."""
+    """Makes the kernel kill this process when the thread that forked it ends. Child processes don't
+    inherit the setting.
+    """
     _call_prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
@@ -57,11 +60,12 @@ def redirect_to_null(*streams: int) -> None:
 
 
 def run_with_reaper(run: Callable[[], object], owners: Iterable[int]) -> NoReturn:
-    """Runs ``run`` in a child, and kills all descendants of this process when the child exits.
+    """Runs ``run`` in a child process. Kills all descendants of this process when the child process
+    exits.
 
-    This process also ends its descendants, after a grace period, when one of the ``owners``
-    (process IDs) exits, or at SIGTERM. Until then, it kills only orphans. The calling process must
-    have one thread and no other children.
+    This process also kills its descendants, after a grace period, if one of the ``owners`` (process
+    IDs) exits or at SIGTERM. Until then, it kills only orphans. The calling process must have one
+    thread and no other children.
     """
     adopt_orphans()
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -91,7 +95,7 @@ def run_with_reaper(run: Callable[[], object], owners: Iterable[int]) -> NoRetur
 
 
 def _kill_old_orphans(child: int, orphans: dict[int, float]) -> None:
-    """Kills the processes that have been orphans for longer than their grace period."""
+    """Kills the processes that have been orphans for longer than the grace period."""
     now = time.monotonic()
     found = [pid for pid in list_children(os.getpid()) if pid != child]
     for pid in orphans.keys() - found:

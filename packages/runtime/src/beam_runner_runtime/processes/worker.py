@@ -1,4 +1,4 @@
-"""A plain worker process, which serves lanes for the server until the server dismisses the process."""
+"""Main function of a worker process that runs without Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from beam_runner_runtime.channel.stand_by import LaneRef
 
 
 def serve_lanes(endpoint: Endpoint, number: int) -> None:
-    """Serves the lanes that the server assigns to the worker with this number, all of them of one job.
+    """Runs the lanes that the server assigns to the worker with this number, until the server
+    orders the worker to exit. All lanes belong to one job.
 
     Raises:
         HarnessError: The process can't connect to the server.

@@ -1,1 +1,1 @@
-"""Sections: stages that run as one bundle in many parallel tasks, with a shuffle between them."""
+"""Sections: several stages that run together as one Spark job, with Spark's shuffle between them."""

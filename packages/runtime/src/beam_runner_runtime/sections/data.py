@@ -1,4 +1,6 @@
-"""The rows that bundles of a section read and write: Spark's shuffle inside the section, files of the job outside."""
+"""Input and output of bundles in a section. Data between stages of the section goes through Spark's
+shuffle; other data is in the job's files.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +22,18 @@ from beam_runner_runtime.sections.outbox import SectionOutbox
 from beam_runner_runtime.sections.plan import SectionPlan
 
 _INLINE_OF_ALL = 16 << 20
-"""Maximum bytes of one output that all tasks of a section together return without files."""
+"""Maximum total size (bytes) of one output that the tasks of a section return in their replies, instead of in files."""
 
 
 @attrs.frozen
 class SectionData:
-    """Data of a section's bundle; implements `beam_runner_runtime.bundles.bundle_data.BundleData`.
+    """Input and output of a bundle in a section (stages that run as one Spark job); implements
+    `beam_runner_runtime.bundles.bundle_data.BundleData`.
 
     Attributes:
-        plan: plan of the section.
-        source: number of the task.
-        shards: number of tasks per level.
+        shards: number of tasks per level (a level is one Spark stage).
         inbox: input from tasks of earlier levels.
         outbox: output for tasks of later levels.
-        outside: files of the job.
         scratch: folder on this machine.
     """
 
@@ -60,10 +60,11 @@ class SectionData:
         return self.source
 
     def open_writer(self, buffer: BufferPlan, pieces: int, name: str) -> BufferWriter:
-        """Returns a writer of parcels for the stage in the section that reads the buffer.
+        """Returns a writer that sends parcels (batches of rows) to the stage of the section that
+        reads the buffer.
 
-        If no stage of the section reads the buffer, the writer writes a file, or returns small
-        output inline.
+        If no stage of the section reads the buffer, the writer writes a file. Small output is part
+        of the reply instead.
         """
         reader = self.plan.readers.get(buffer.buffer_id)
         if reader is None:
@@ -77,9 +78,7 @@ class _StageWriter:
     """`BufferWriter` for rows that another stage of the same section reads.
 
     Args:
-        buffer_id: ID of the buffer.
         stage: index of the reading stage in the section.
-        outbox: outbox for the rows.
         shards: number of target tasks.
         here: shard that receives all rows; None if each row names its shard.
     """
@@ -89,19 +88,19 @@ class _StageWriter:
     ) -> None:
         self.buffer_id = buffer_id
         self.shards = shards
-        self.has_rows = False
         self._stage = stage
         self._outbox = outbox
         self._here = here
 
     def write(self, row: Row) -> None:
         """Adds a row to the outbox."""
-        self.has_rows = True
         self._outbox.add_row(row.shard if self._here is None else self._here, self._stage, row)
 
     def close(self) -> tuple[Output, ...]:
-        """Returns no outputs, because the scheduler doesn't manage rows inside a section."""
+        """Returns an empty list of outputs, because the scheduler doesn't manage data inside a section."""
         return ()
 
     def discard(self) -> None:
-        """Does nothing: readers ignore the parcels of a failed task, because its declarations are missing."""
+        """Does nothing: readers ignore the rows of a failed task, because no closing record (count
+        and digest) follows the rows.
+        """

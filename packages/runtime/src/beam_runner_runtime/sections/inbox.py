@@ -1,4 +1,6 @@
-"""Input of one task of a section: all parcels from earlier tasks, checked, in the order of their transmission."""
+"""Input of one task of a section: parcels (batches of rows) from tasks of earlier stages, which are
+checked and sorted.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,15 @@ from beam_runner_runtime.sections.replies import SectionReply
 from beam_runner_runtime.sections.shuffle_consistency import (
     ExchangeError,
     OutputDeclaration,
-    check_received_parcels,
+    check_received_blocks,
     combine_source_digests,
 )
 from beam_runner_runtime.sections.wire import decode_reply
 
 
 @attrs.define
-class _StoredParcel:
-    """Parcel of rows, either in memory or at an index of the file."""
+class _StoredBlock:
+    """Parcel of rows, in memory or at an index of the overflow file."""
 
     head: ShuffleBlockHeader
     data: bytes | None
@@ -39,14 +41,14 @@ class _StoredParcel:
 
 @attrs.frozen
 class ReceivedRows:
-    """All rows for one stage, referenced by its bundle (`beam_runner_engine.scheduler.Data.ref`).
+    """Reference to the received rows for one stage of the section, for the input of the stage's
+    bundle (`beam_runner_engine.scheduler.Data.ref`).
 
     Attributes:
         stage: index of the stage in the section.
-        count: number of elements.
         size: bytes of the rows.
-        first: number of the first referenced element.
-        last: number after the last referenced element; None for all elements.
+        first: index of the first element.
+        last: index after the last element; None for all elements.
     """
 
     stage: int
@@ -57,7 +59,8 @@ class ReceivedRows:
 
 
 class SectionInbox:
-    """Received parcels (batches of rows) of a section's task; returns rows after all parcels have arrived.
+    """Storage for the parcels (batches of rows) that a task of a section receives. Rows can be read
+    after all parcels have arrived.
 
     Args:
         path: path of the overflow file, created on demand.
@@ -71,7 +74,7 @@ class SectionInbox:
         self._path = path
         self._budget = budget
         self._bytes = 0
-        self._parcels: list[_StoredParcel] = []
+        self._parcels: list[_StoredBlock] = []
         self._writer: RowFileWriter | None = None
         self._in_file = 0
         self._file: RowFile | None = None
@@ -79,8 +82,8 @@ class SectionInbox:
         self._found: dict[int, dict[int, bytes | None]] = {}
         self.replies: list[SectionReply] = []
 
-    def store_parcel(self, parcel: bytes) -> None:
-        """Stores a parcel that another task sent to this task.
+    def store_block(self, parcel: bytes) -> None:
+        """Stores a parcel (batch of rows) that another task sent to this task.
 
         Raises:
             ExchangeError: The parcel has arrived before.
@@ -101,10 +104,11 @@ class SectionInbox:
             self.replies.append(decode_reply(read_body(parcel)))
             return
         found[head.number] = xxhash.xxh3_64_digest(parcel)
-        self._store_parcel(head, parcel)
+        self._store_block(head, parcel)
 
-    def check_parcels(self, level: str, sources: int) -> None:
-        """Compares all parcels with the declarations of their senders, and sorts the parcels.
+    def check_blocks(self, level: str, sources: int) -> None:
+        """Compares all parcels with the closing records (counts and digests) of the sending tasks,
+        and sorts the parcels.
 
         Args:
             level: names of the stages that sent the parcels.
@@ -117,19 +121,19 @@ class SectionInbox:
             source: [parcels[number] for number in sorted(parcels)]
             for source, parcels in self._found.items()
         }
-        check_received_parcels(level, sources, self._told, found)
+        check_received_blocks(level, sources, self._told, found)
         self._parcels.sort(key=lambda parcel: (parcel.head.source, parcel.head.number))
         if self._writer is not None:
             self._file = RowFile(self._path, self._writer.close())
 
     @property
     def input_digest(self) -> int:
-        """Digest of all output of the previous level, for this task and all other tasks."""
+        """Digest of all output of the previous level's tasks, which must be the same in all tasks of this level."""
         return combine_source_digests(self._told)
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether input is missing because the section must end."""
+        """Whether input is missing, because an earlier task found a reason to end the section."""
         return any(one.broken for one in self._told.values())
 
     def count_rows_by_stage(self) -> dict[int, ReceivedRows]:
@@ -146,26 +150,28 @@ class SectionInbox:
         """Yields the kind, element count and data of each row for a stage; can be called several times."""
         for parcel in self._parcels:
             if parcel.head.stage == stage:
-                yield from read_rows(self._read_parcel(parcel))
+                yield from read_rows(self._read_block(parcel))
 
     def close(self) -> None:
-        """Drops all parcels and removes the file; open row buffers stay readable."""
+        """Drops all parcels (batches of rows), and removes the overflow file. Rows that were
+        already read stay valid.
+        """
         self._parcels.clear()
         if self._writer is not None:
             self._writer.discard()
 
-    def _store_parcel(self, head: ShuffleBlockHeader, parcel: bytes) -> None:
+    def _store_block(self, head: ShuffleBlockHeader, parcel: bytes) -> None:
         self._bytes += len(parcel)
         if self._bytes <= self._budget:
-            self._parcels.append(_StoredParcel(head, parcel))
+            self._parcels.append(_StoredBlock(head, parcel))
             return
         if self._writer is None:
             self._writer = RowFileWriter(self._path)
         self._writer.write(Row(0, RowKind.KEYED, parcel, head.count))
-        self._parcels.append(_StoredParcel(head, None, self._in_file))
+        self._parcels.append(_StoredBlock(head, None, self._in_file))
         self._in_file += 1
 
-    def _read_parcel(self, parcel: _StoredParcel) -> bytes | pa.Buffer:
+    def _read_block(self, parcel: _StoredBlock) -> bytes | pa.Buffer:
         if parcel.data is not None:
             return parcel.data
         assert self._file is not None, "rows are read before all parcels arrived"

@@ -1,4 +1,4 @@
-"""Output of a section task (a Spark task that runs some stages) for the tasks that run the next stages.
+"""Output of one Spark task of a section, for the tasks that run the section's next stages.
 
 The output consists of parcels (rows for one shard), and then a declaration of all parcels.
 """
@@ -25,18 +25,22 @@ from beam_runner_runtime.sections.shuffle_consistency import (
 from beam_runner_runtime.sections.wire import encode_reply
 
 PARCEL_BYTES = 128 * 1024
-"""Parcel size in bytes; smaller parcels cost more per byte in Python, in Java and in Spark's shuffle."""
+"""Size of a parcel (batch of rows) in bytes. Smaller parcels have more overhead in Python, in Java
+and in Spark's shuffle.
+"""
 
 MOST_ROW_BYTES = 1 << 30
-"""Maximum bytes of a row: Java stores a parcel in one array, and Spark adds some bytes to it."""
+"""Maximum size of a row in bytes. Java stores a parcel in one array, which has at most 2 GiB, and
+Spark adds some bytes.
+"""
 
 Send = Callable[[int, bytes], None]
-"""Function that sends a parcel to a shard."""
+"""Function that sends a parcel (batch of rows) to the task of a shard."""
 
 
 @attrs.define
-class _PendingParcel:
-    """Rows for one stage and shard that wait for a full parcel."""
+class _PendingBlock:
+    """Rows for one stage and shard that don't fill a parcel (batch of rows) yet."""
 
     rows: list[tuple[bytes, bytes, bytes]] = attrs.field(factory=list)
     count: int = 0
@@ -44,18 +48,17 @@ class _PendingParcel:
 
 
 class SectionOutbox:
-    """Output of a section's task, sent as parcels (batches of rows) to other tasks; used by one thread.
+    """Sends the output of a section's task to other tasks, as parcels (batches of rows). Not
+    thread-safe.
 
-    The parcels depend only on the rows and their order.
+    The same rows in the same order always give the same parcels.
 
     Args:
-        source: number of this task.
-        shards: number of tasks in the next level.
-        send: function that sends a parcel.
+        shards: number of tasks in the next level (Spark stage).
         most_bytes: maximum bytes of waiting rows, for all shards together.
 
     Attributes:
-        overflows: whether a row was too large and is missing.
+        overflows: whether a row was too large for a parcel, so that the output is incomplete.
     """
 
     def __init__(self, source: int, shards: int, send: Send, most_bytes: int) -> None:
@@ -63,38 +66,41 @@ class SectionOutbox:
         self._shards = shards
         self._send = send
         self._most = most_bytes
-        self._waiting: dict[tuple[int, int], _PendingParcel] = {}
+        self._waiting: dict[tuple[int, int], _PendingBlock] = {}
         self._bytes = 0
         self.overflows = False
         self._numbers = [0] * shards
         self._digests = [xxhash.xxh3_64() for _ in range(shards)]
 
     def add_row(self, shard: int, stage: int, row: Row) -> None:
-        """Adds a row for a later stage of the section, and sends a parcel when it is full."""
+        """Adds a row for a later stage of the section. Sends the parcel (batch of rows) when the
+        parcel is full.
+        """
         if len(row.data) > MOST_ROW_BYTES:
             self.overflows = True
             return
         place = (shard, stage)
         waiting = self._waiting.get(place)
         if waiting is None:
-            waiting = self._waiting[place] = _PendingParcel()
+            waiting = self._waiting[place] = _PendingBlock()
         waiting.rows.append(encode_row(row))
         waiting.count += row.count
         waiting.size += len(row.data)
         self._bytes += len(row.data)
         if waiting.size >= PARCEL_BYTES:
-            self._send_parcel(place)
+            self._send_block(place)
         elif self._bytes > self._most:
-            self._send_all_parcels()
+            self._send_all_blocks()
 
     def send_remaining(self, reply: SectionReply | None, *, broken: bool) -> None:
-        """Sends the waiting rows, then the reply to one shard, and a declaration to each shard.
+        """Sends the waiting rows, then the reply to one of the next tasks, and a closing record
+        (counts and digests of the sent rows) to each next task.
 
         Args:
             reply: reply for the server, if any.
-            broken: whether output is missing because the section must end.
+            broken: whether output is missing, because the section must end.
         """
-        self._send_all_parcels()
+        self._send_all_blocks()
         if reply is not None:
             shard = self._source % self._shards
             head = ShuffleBlockHeader(ShuffleBlockKind.REPLY, self._source, self._numbers[shard])
@@ -107,11 +113,11 @@ class SectionOutbox:
             head = ShuffleBlockHeader(ShuffleBlockKind.TOLD, self._source, number)
             self._send(shard, encode_block(head, (told.encode(),)))
 
-    def _send_all_parcels(self) -> None:
+    def _send_all_blocks(self) -> None:
         for place in list(self._waiting):
-            self._send_parcel(place)
+            self._send_block(place)
 
-    def _send_parcel(self, place: tuple[int, int]) -> None:
+    def _send_block(self, place: tuple[int, int]) -> None:
         waiting = self._waiting.pop(place)
         self._bytes -= waiting.size
         shard, stage = place

@@ -1,8 +1,9 @@
-"""The order of the stages in a section: levels, each of which is one Spark stage.
+"""Order of the stages in a section (stages that run as one Spark job). The stages are divided into
+levels; each level is one Spark stage.
 
-All stages of a level run in the same Spark tasks, one after the other. So the output for several
-readers goes through one shuffle. With several shuffles, Spark would run the user code again for
-each shuffle.
+All stages of a level run in the same Spark tasks, one after the other. So all output of a level
+goes through one shuffle. With several shuffles, Spark would run the user code once for each
+shuffle.
 """
 
 from __future__ import annotations
@@ -19,13 +20,12 @@ from beam_runner_planner.plan import JobPlan, StagePlan
 
 @attrs.frozen
 class SectionStage:
-    """Stage that runs in a section, with its level.
+    """Stage of a section, with its level (the index of the Spark stage that runs it).
 
     Attributes:
-        plan: plan of the stage.
-        part: external input of the stage.
+        part: input of the stage from outside of the section.
         place: index of the stage in the section.
-        level: level whose tasks run the stage.
+        level: index of the Spark stage that runs this stage.
         inner: whether the stage reads output of other stages in the section.
     """
 
@@ -38,13 +38,14 @@ class SectionStage:
 
 @attrs.frozen
 class SectionPlan:
-    """Stages of a section by level; each level is one Spark stage.
+    """Stages of a section (stages that run as one Spark job) by level; each level is one Spark
+    stage.
 
     Attributes:
         levels: stages of each level, in order.
         tasks: number of tasks of each level: one per shard of the section, but on the first level
             at most one per input part.
-        readers: reading stage of each buffer within the section, by buffer ID.
+        readers: stage of the section that reads a buffer, by buffer ID.
     """
 
     levels: tuple[tuple[SectionStage, ...], ...]
@@ -53,7 +54,9 @@ class SectionPlan:
 
     @classmethod
     def from_parts(cls, plan: JobPlan, parts: Sequence[SectionPart], shards: int) -> SectionPlan:
-        """Returns the plan of a section; each part must come after the parts that it reads."""
+        """Creates the plan of a section. In `parts`, each stage must come after the stages whose
+        output it reads.
+        """
         stages = [plan.stages[part.stage] for part in parts]
         written = {buffer for stage in stages for buffer in stage.outputs.values()}
         levels = _compute_levels(stages)
@@ -62,7 +65,7 @@ class SectionPlan:
             for place, (stage, part) in enumerate(zip(stages, parts, strict=True))
         ]
         count = max(levels) + 1
-        # Start few tasks on the first level: most sections start with an impulse, and each task
+        # Start few tasks for the first stages: most sections start with an impulse, and each task
         # costs about 20 ms in Spark, even without input.
         first = max(1, *(_count_possible_tasks(plan, one) for one in made if one.level == 0))
         return cls(
@@ -77,7 +80,7 @@ class SectionPlan:
 
 
 def distribute_input(plan: JobPlan, stage: SectionStage, tasks: int) -> list[list[Input]]:
-    """Distributes the input of a stage from outside of the section over the tasks.
+    """Distributes the input that a stage reads from outside of the section over the tasks.
 
     The data of a key shard goes to one task. Other data is distributed over all tasks, the largest
     first, so that the tasks have similar work. The order of the data within a task doesn't change.
@@ -102,7 +105,9 @@ def distribute_input(plan: JobPlan, stage: SectionStage, tasks: int) -> list[lis
 
 
 def _estimate_work(one: Input) -> int:
-    """Returns the amount of work for an input: the work of restrictions if known, otherwise the bytes."""
+    """Returns the estimated amount of work for an input: the size that restrictions report if
+    known, otherwise the number of bytes.
+    """
     facts = one.data.facts
     return facts.size if facts.work is None else facts.work
 
@@ -122,7 +127,9 @@ def _list_shards(stage: SectionStage) -> set[int]:
 
 
 def explain_refusal(plan: JobPlan, parts: Iterable[SectionPart]) -> str:
-    """Returns the reason why stages can't run as a section; empty if they can."""
+    """Returns the reason why stages can't run as a section (one Spark job); empty if the stages
+    can.
+    """
     for part in parts:
         stage = plan.stages[part.stage]
         if stage.stable_input:
@@ -141,7 +148,7 @@ def explain_refusal(plan: JobPlan, parts: Iterable[SectionPart]) -> str:
 
 
 def _compute_levels(stages: Sequence[StagePlan]) -> list[int]:
-    """Returns the level of each stage, at which its tasks run.
+    """Returns the level (index of the Spark stage) of each stage.
 
     A stage without readers in the section gets the earliest possible level. Any other stage gets
     the level just before its first reader.
@@ -165,5 +172,7 @@ def _compute_levels(stages: Sequence[StagePlan]) -> list[int]:
 
 
 def list_stage_ids(bundle: Bundle) -> tuple[str, ...]:
-    """Returns the stage IDs of a bundle: one stage, or all stages of a section."""
+    """Returns the IDs of the stages that a bundle runs: several stages if the bundle is a section (one
+    Spark job for several stages), otherwise one stage.
+    """
     return tuple(part.stage for part in bundle.parts) or (bundle.stage,)

@@ -1,7 +1,8 @@
-"""Interfaces that a section (stages that run as one Spark job) needs from its host.
+"""Interfaces that a section (stages that run as one Spark job) needs from the server and its worker
+processes.
 
-The interfaces are a process for the bundles, a placement that runs the tasks, and slots for these
-tasks.
+The interfaces are the process that runs a task's bundles, the placement that runs the tasks, and
+the slots for these tasks.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from beam_runner_runtime.sections.ends import SectionEnd, TaskCounts
 
 
 class TaskHost(Protocol):
-    """Process that runs a task of a section."""
+    """Worker process that runs the bundles of one Spark task of a section."""
 
     @property
     def work(self) -> JobWork:
@@ -27,11 +28,11 @@ class TaskHost(Protocol):
 
     @property
     def data(self) -> FolderData:
-        """Data of the job in its files (not data from other tasks of a section)."""
+        """Reader and writer of the job's files (not of data from other tasks of the section)."""
 
     @property
     def scratch(self) -> Path:
-        """Folder on this machine that belongs to this process."""
+        """Folder on this machine for temporary files of this process."""
 
     @property
     def clock(self) -> ProcessingClock:
@@ -40,30 +41,34 @@ class TaskHost(Protocol):
     def run_bundle(
         self, order: RunBundle, stores: KeyedStoreProvider, data: BundleData
     ) -> BundleReply | BundleFailure:
-        """Runs a bundle in the calling thread, and returns its reply; never raises for a failure of the bundle."""
+        """Runs a bundle in the calling thread, and returns the bundle's reply. Never raises for a
+        failure of the bundle.
+        """
 
     def report_end(self, end: BundleFailure | SectionRefusal) -> None:
         """Reports to the server that the section must end, because a bundle failed or the section was refused."""
 
     def log_warning(self, text: str) -> None:
-        """Logs a warning about the section for the user."""
+        """Logs a warning about the section (Spark job) for the user."""
 
 
 class SlotUse(Protocol):
-    """Count of the cluster slots that one job has requested and taken."""
+    """Counter of the cluster slots that one job has requested and uses."""
 
-    def started(self, lane: int) -> None:
+    def count_requested_slot(self, lane: int) -> None:
         """Counts a requested slot."""
 
-    def opened(self, lane: int) -> None:
+    def count_received_slot(self, lane: int) -> None:
         """Counts a slot as taken."""
 
-    def ended(self, lane: int) -> None:
+    def count_ended_slot(self, lane: int) -> None:
         """Counts a slot as free."""
 
 
 class SectionHost(Protocol):
-    """Host of sections and tables, which runs each as many parallel tasks."""
+    """System that runs sections, and bundles that read or write Spark tables, as many parallel
+    Spark tasks.
+    """
 
     def start_section(
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
@@ -81,12 +86,14 @@ class SectionHost(Protocol):
             on_end: callback, called once.
         """
 
-    def heard(self, message: FromWorker) -> bool:
-        """Called with a message of a worker process; returns whether the message concerns only a
-        running section.
+    def handle_section_message(self, message: FromWorker) -> bool:
+        """Handles a message from a worker process if the message is about a running section (Spark
+        job). Returns whether it was.
 
         Thread-safe.
         """
 
-    def section_tasks(self) -> TaskCounts:
-        """Returns the combined progress of the job's sections and tables."""
+    def count_section_tasks(self) -> TaskCounts:
+        """Returns the combined progress of all Spark jobs that run sections of this job, or read or
+        write tables.
+        """

@@ -1,4 +1,4 @@
-"""A worker process as the host of section tasks."""
+"""Adapter: a worker process runs the bundles of section tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from beam_runner_runtime.sections.progress import SectionProgress
 
 
 class SectionProcess:
-    """Host of section bundles in a worker process (`beam_runner_runtime.sections.ports.TaskHost`).
+    """Runs bundles of section tasks (Spark tasks of a section) in a worker process
+    (`beam_runner_runtime.sections.ports.TaskHost`).
 
     Args:
         process: the worker process; its progress reports include all bundles of a section from now
@@ -41,16 +42,18 @@ class SectionProcess:
         )
 
     def report_end(self, end: BundleFailure | SectionRefusal) -> None:
-        """Reports to the server that a section must end, before Spark reports the end."""
+        """Reports to the server that a section must end, so that the server needn't wait for Spark's report."""
         self._process.channel.send(end)
 
     def log_warning(self, text: str) -> None:
-        """Logs a warning about a section for the user."""
+        """Logs a warning about a section (Spark job) for the user."""
         record = LogRecord(Severity.WARN, int(time.time() * 1000), text)
         self._process.stages.log((record,))
 
 
 @cache
 def get_section_process(process: WorkerProcess) -> SectionProcess:
-    """Returns the same object for the same process, so that the process's tasks share their totals."""
+    """Returns the object that runs bundles of sections (Spark jobs) in a worker process. All tasks
+    in one worker process share this object and its progress totals.
+    """
     return SectionProcess(process)

@@ -1,7 +1,7 @@
-"""Progress of a section in one process: its finished bundles and its current bundle.
+"""Progress of a section in one worker process: its finished bundles and its current bundle.
 
-The progress is only for display. The server doesn't count it before the section is committed, and
-Spark can run a task again, which then reports the same progress twice.
+The progress is only for display, because Spark can run a task again, which then reports the same
+progress twice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from beam_runner_runtime.tuning import TUNING
 
 
 class SectionProgress:
-    """Reporter of the progress of section bundles in one worker process; thread-safe.
+    """Reporter of the progress of bundles in a section (a Spark job), in one worker process;
+    thread-safe.
 
     Args:
         send: function that sends a progress report to the server.
@@ -35,7 +36,7 @@ class SectionProgress:
         self._told = time.monotonic()
 
     def read_progress(self, running: LocalBundle) -> BundleProgressed | None:
-        """Returns the progress of a bundle, inside or outside of a section; None if unknown."""
+        """Returns the progress of a bundle, in a section (Spark job) or on a lane; None if unknown."""
         # Read the metrics of earlier bundles before the progress of the current bundle. Then a
         # bundle that finishes in between is reported late, but not twice.
         before = self._read_earlier_metrics(running.attempt)

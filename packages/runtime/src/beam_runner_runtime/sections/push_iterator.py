@@ -1,4 +1,4 @@
-"""Conversion of a push interface into an iterator: one thread pushes items, and another thread pulls them."""
+"""Conversion of a function that pushes items into an iterator. The function runs in a separate thread."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _LOOK_SECONDS = 0.2
 
 
 class ConsumerGoneError(Exception):
-    """Error in the producer after the consumer of the iterator has stopped."""
+    """Raised in the producing function after the consumer of the iterator has stopped."""
 
 
 @attrs.frozen
 class _EndMarker:
-    """Marker for the end of the items, with the error of the producer, if any."""
+    """Last item in the queue, with the error of the producing function, if any."""
 
     error: BaseException | None
 
 
 def iterate_pushed_items(produce: Callable[[Callable[[Item], None]], None]) -> Iterator[Item]:
-    """Yields the items that ``produce`` passes to its push function.
+    """Yields the items that ``produce`` passes to the push function that it gets.
 
-    ``produce`` runs in a separate thread, and blocks while it is `_AHEAD` items ahead. After the
-    consumer stops, the next push raises `ConsumerGoneError` in that thread.
+    ``produce`` runs in a separate thread, and blocks while `_AHEAD` items aren't consumed. After
+    the consumer stops, the next push raises `ConsumerGoneError` in that thread.
 
     Raises:
         Exception: ``produce`` raised this exception.

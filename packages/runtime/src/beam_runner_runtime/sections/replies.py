@@ -1,4 +1,6 @@
-"""Replies of section tasks to the server; each task merges its own reply with the replies of earlier levels."""
+"""Replies of a section's Spark tasks to the server. Each task merges its reply with the replies
+that it received from tasks of earlier levels.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from beam_runner_runtime.channel.attempts import BundleFailure, SectionRefusal
 
 @attrs.frozen
 class SectionOutputs:
-    """Outputs of one task for readers outside of the section.
+    """Outputs of one Spark task for stages outside of the section (the Spark job).
 
     Attributes:
         stage: index of the writing stage in the section.
@@ -30,12 +32,11 @@ class SectionOutputs:
 
 @attrs.frozen
 class InputDigestCount:
-    """Digest of the input of a level, with the number of tasks that read that input.
+    """Digest of the input of a level (Spark stage), with the number of tasks that read exactly this
+    input. Different digests show that tasks read different input.
 
     Attributes:
-        level: level of the tasks.
-        digest: digest of the input, from the declarations of its senders.
-        tasks: number of tasks.
+        digest: digest of the input, from the closing records of the sending tasks.
     """
 
     level: int
@@ -45,7 +46,7 @@ class InputDigestCount:
 
 @attrs.frozen
 class SectionReply:
-    """Merged reply of one or several tasks of a section to the server.
+    """Reply to the server from one or several Spark tasks of a section.
 
     Attributes:
         tasks: pairs of level and number of tasks.
@@ -63,7 +64,9 @@ class SectionReply:
 
 
 def merge_replies(replies: Iterable[SectionReply]) -> SectionReply:
-    """Merges replies; if several contain an end, prefers a failed bundle to a refusal."""
+    """Merges the replies of several tasks. If several tasks end the section, a failed bundle has
+    priority over a refusal.
+    """
     tasks: Counter[int] = Counter()
     seen: Counter[tuple[int, int]] = Counter()
     outputs: list[SectionOutputs] = []

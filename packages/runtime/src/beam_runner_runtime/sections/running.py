@@ -1,7 +1,7 @@
-"""The running sections of one job, and its bundles of Spark tables, which the placement runs as
-parallel tasks.
+"""Running sections of one job (stages that run as one Spark job), and running bundles that read or
+write Spark tables.
 
-Only the job's thread calls the methods. Times come from ``time.monotonic``.
+Only the job's thread calls the methods of a running section. Times come from ``time.monotonic``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from beam_runner_runtime.sections.plan import list_stage_ids
 from beam_runner_runtime.sections.ports import SectionHost, SlotUse
 
 LOOK_SECONDS = 1.0
-"""Interval (s) at which the server polls Spark for the progress of sections."""
+"""Interval (s) at which the server polls Spark for the progress of sections (Spark jobs)."""
 _LOGGER = logging.getLogger(__name__)
 
 
 @attrs.define(eq=False)
 class RunningSection:
-    """Section that Spark runs for the job.
+    """Record of a section (stages that run as one Spark job) that Spark runs for the job.
 
     ``began`` is the start time of the section, ``changed`` is the time of its last progress, and
     ``places`` are the numbers of its slots.
@@ -42,16 +42,18 @@ class RunningSection:
 
     @property
     def attempt(self) -> Attempt:
-        """Bundle number and attempt number of the section."""
+        """Bundle number and attempt number of the section (a section is one bundle for the
+        scheduler).
+        """
         return Attempt.of_bundle(self.bundle)
 
 
 class SectionRunner:
-    """Submission of sections, each at once; Spark queues their tasks together with the tasks of other
-    jobs.
+    """Submits the sections of a job (stages that run as one Spark job) to Spark immediately. Spark
+    queues the sections' tasks together with the tasks of other jobs.
 
-    In the slots of the cluster, a section counts as many lanes as it can run tasks in parallel.
-    Other jobs make room for these slots, as for waiting lanes.
+    A section requests as many cluster slots as it can run tasks in parallel. Other jobs release
+    slots for the section, as they do for waiting lanes.
 
     Args:
         host: host that runs sections.
@@ -63,8 +65,9 @@ class SectionRunner:
         slots: slots of the cluster.
 
     Attributes:
-        tasks: combined progress at the last check.
-        begun: number of finished attempts in which user code ran, by stage.
+        tasks: numbers of finished, running and known Spark tasks of all sections, from the last
+            check.
+        begun: number of finished section attempts in which user code ran, by stage.
     """
 
     def __init__(
@@ -79,7 +82,7 @@ class SectionRunner:
     ) -> None:
         self._host = host
         self._plan = plan
-        self._sources = plan.source_stage_ids()
+        self._sources = plan.list_source_stage_ids()
         self._job_id = plan.context.job_id
         self._order = order
         self._work = work
@@ -94,20 +97,22 @@ class SectionRunner:
         self.begun: Counter[str] = Counter()
 
     def is_section(self, bundle: Bundle) -> bool:
-        """Returns True if a bundle is a section or a bundle of a Spark table, and not a lane's bundle."""
+        """Returns True if a bundle runs as a Spark job (a section or a bundle with a Spark table),
+        and not on a lane.
+        """
         return bool(bundle.parts) or self._plan.stages[bundle.stage].table is not None
 
     def start_sections(self, bundles: Iterable[Bundle]) -> None:
         """Starts bundles that are sections or bundles of Spark tables, each as a Spark job."""
         for bundle in bundles:
             now = time.monotonic()
-            # Use negative slot numbers for sections, because lanes have the numbers from 0 on.
+            # Use negative slot numbers for sections, because lanes use the numbers from 0 on.
             places = tuple(range(self._next_place, self._next_place - self._width, -1))
             self._next_place -= self._width
             section = RunningSection(bundle, now, now, places)
             self._running[section.attempt] = section
             for place in places:
-                self._slots.started(place)
+                self._slots.count_requested_slot(place)
             title = f"{self.format_title(bundle)}, attempt {bundle.attempt}"
             # Log micro-batches of streaming tables at DEBUG level, because they start every second.
             level = logging.DEBUG if bundle.stage in self._sources else logging.INFO
@@ -115,11 +120,13 @@ class SectionRunner:
             self._host.start_section(self._order(bundle), self._work(), title, self._on_end)
 
     def handle_end(self, end: SectionEnd) -> Entry:
-        """Called when an attempt at a section ends; returns its journal entry."""
+        """Handles the end of an attempt at a section (Spark job). Returns the journal entry about
+        the result.
+        """
         section = self._running.pop(end.attempt, None)
         if section is not None:
             for place in section.places:
-                self._slots.ended(place)
+                self._slots.count_ended_slot(place)
             if not isinstance(end, SectionRefusal) or end.ran:
                 self.begun.update(list_stage_ids(section.bundle))
         match end:
@@ -131,7 +138,7 @@ class SectionRunner:
                     "job %s: a section failed: %s", self._job_id, end.reason or "user code"
                 )
                 if end.failure is None and section is not None and section.bundle.parts:
-                    # Name the section in the reason, because the message would otherwise name only
+                    # Add the section's title to the reason, because the message itself names only
                     # the first stage of the section.
                     end = attrs.evolve(
                         end, reason=f"{self.format_title(section.bundle)}: {end.reason}"
@@ -143,31 +150,31 @@ class SectionRunner:
                 return SectionRefused(attempt.bundle, attempt.attempt, reason, ran)
 
     def record_commit(self, attempt: Attempt) -> bool:
-        """Called when an attempt is committed; returns whether it was a section or a bundle of a Spark table."""
+        """Called when an attempt is committed. Returns whether the attempt ran as a Spark job."""
         was_here = attempt in self._done
         self._done.discard(attempt)
         return was_here
 
     @property
     def has_sections(self) -> bool:
-        """Whether any section is running."""
+        """Whether any section (Spark job) of the job is running."""
         return bool(self._running)
 
     def is_running(self, attempt: Attempt) -> bool:
-        """Returns True if the attempt belongs to a running section."""
+        """Returns True if a running section (Spark job) executes this attempt."""
         return attempt in self._running
 
     def list_running(self) -> Iterator[RunningSection]:
-        """Yields the running sections."""
+        """Yields the records of the running sections (Spark jobs)."""
         return iter(self._running.values())
 
     def poll_progress(self) -> bool:
-        """Polls the progress if a check is due, and returns whether the progress changed since the last check."""
+        """Asks Spark for the progress if a check is due. Returns whether the progress changed since the last check."""
         now = time.monotonic()
         if not self._running or now < self._looked + LOOK_SECONDS:
             return False
         self._looked = now
-        before, self.tasks = self.tasks, self._host.section_tasks()
+        before, self.tasks = self.tasks, self._host.count_section_tasks()
         self._count_taken_slots()
         moved = self.tasks.done != before.done
         if moved:
@@ -176,12 +183,12 @@ class SectionRunner:
         return moved
 
     def _count_taken_slots(self) -> None:
-        """Counts slots as taken for the running tasks; Spark reports the number of running tasks, but
-        not their sections.
+        """Counts a slot as used for each running task. Spark reports the number of running tasks,
+        but not their sections.
         """
         places = [place for section in self._running.values() for place in section.places]
         for place in places[: self.tasks.running]:
-            self._slots.opened(place)
+            self._slots.count_received_slot(place)
 
     def format_title(self, bundle: Bundle) -> str:
         """Returns the title of a section, or of a Spark table's bundle."""

@@ -1,11 +1,12 @@
-"""Proof that no two tasks of a section read different versions of another task's output.
+"""Check that all tasks of a section (stages that run as one Spark job) read the same version of an
+earlier task's output.
 
 Spark retries a task when its output is lost, and user code can return a different result on the
 retry. So each task sends a digest of all its output, for all shards, to all tasks of the next
 level. Each task of the next level combines the digests that it received into one digest, and
 reports that digest to the server. If all tasks of a level report the same digest, all of them read
-the same bytes, whichever attempts wrote them. The proof holds for every version of Spark and every
-setting.
+the same bytes, whichever attempts wrote them. The check doesn't depend on Spark's version or
+settings.
 """
 
 from __future__ import annotations
@@ -23,18 +24,20 @@ _DIGEST = struct.Struct(">QQ")
 
 
 class ExchangeError(Exception):
-    """Error for data that Spark's shuffle lost, doubled or changed."""
+    """Raised if Spark's shuffle lost, duplicated or changed data."""
 
 
 @attrs.frozen
 class OutputDeclaration:
-    """Declaration of one task's output, sent to one shard.
+    """Closing record that a task sends to each of the next tasks: number and digest of the sent
+    rows.
 
     Attributes:
-        parcels: number of parcels (batches of rows) that the task sent to this shard before.
+        parcels: number of parcels (batches of rows) that the task sent to this shard before this
+            record.
         digest: digest of the rows for this shard.
-        of_all: digest of the rows for all shards, the same in each declaration of the task.
-        broken: whether output is missing because the section must end.
+        of_all: digest of the rows for all shards, the same in each closing record of the task.
+        broken: whether output is missing because the task stopped the section.
     """
 
     parcels: int
@@ -43,33 +46,35 @@ class OutputDeclaration:
     broken: bool
 
     def encode(self) -> bytes:
-        """Returns the declaration as bytes."""
+        """Returns the encoded closing record (count and digests of the sent rows), for the
+        receiving task.
+        """
         return _TOLD.pack(self.parcels, self.digest, self.of_all, self.broken)
 
     @classmethod
     def decode(cls, encoded: bytes) -> OutputDeclaration:
-        """Decodes a declaration from the bytes that `encode` returned."""
+        """Decodes a closing record from the bytes that `encode` returned."""
         return cls(*_TOLD.unpack(encoded))
 
 
 def combine_shard_digests(digests: Sequence[int]) -> int:
-    """Returns the digest of one task's output from the digests of its shards."""
+    """Computes the digest of one task's complete output from the digests of the data for each shard."""
     return xxhash.xxh3_64_intdigest(struct.pack(f">{len(digests)}Q", *digests))
 
 
 def combine_source_digests(declared: Mapping[int, OutputDeclaration]) -> int:
-    """Returns the digest of one task's input from the declarations of its sources."""
+    """Computes the digest of one task's input from the closing records of the sending tasks."""
     pairs = (_DIGEST.pack(source, one.of_all) for source, one in sorted(declared.items()))
     return xxhash.xxh3_64_intdigest(b"".join(pairs))
 
 
-def check_received_parcels(
+def check_received_blocks(
     level: str,
     sources: int,
     declared: Mapping[int, OutputDeclaration],
     found: Mapping[int, Sequence[bytes | None]],
 ) -> None:
-    """Checks that a task received exactly the data that was sent to it.
+    """Checks that a task received exactly the data that the sending tasks sent to this task.
 
     Args:
         level: names of the stages that sent the data.
@@ -113,7 +118,9 @@ def find_mixed_level(reply: SectionReply, tasks: Sequence[int]) -> int | None:
 
 
 def format_refusal(names: str) -> str:
-    """Returns the reason why a finished section isn't committed; ``names`` are the stages whose output differed."""
+    """Returns the reason why a finished section (Spark job) isn't committed. ``names`` are the
+    stages whose output differed between tasks.
+    """
     return (
         f"Spark mixed two versions of the output of {names}: an executor was lost, and"
         " user code returned a different result on the retry. Nothing of the section"

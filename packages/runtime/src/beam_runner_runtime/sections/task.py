@@ -1,4 +1,4 @@
-"""One Spark task of a section, which runs some of the section's stages on the data of one shard."""
+"""One Spark task of a section, which runs the stages of one level on the data of one key shard."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from beam_runner_runtime.sections.replies import InputDigestCount, SectionReply,
 from beam_runner_runtime.sections.task_bundles import TaskBundleRunner
 
 _WAITING_SHARE = 4
-"""Divisor of a bundle's memory budget; the quotient limits the output that waits for a full parcel."""
+"""Divisor: output that isn't sent yet uses at most a bundle's memory budget divided by this number."""
 
 
 @attrs.frozen
 class SectionOrder:
-    """Order to a Spark task: the bundle of the section, and the number of tasks.
+    """Order to one Spark task of a section (a Spark job for several stages): the bundle to run, and
+    the number of parallel tasks.
 
     Attributes:
         order: the bundle with its parts.
@@ -45,12 +46,13 @@ class SectionOrder:
 
 @attrs.frozen
 class PreparedSection:
-    """Data that all tasks of a section share, computed once per process.
+    """Plan and input distribution of a section. All Spark tasks of the section in a process share
+    this object.
 
     Attributes:
         order: the section.
         plan: stages of the section.
-        inputs: external inputs of each task, by the index of the stage.
+        inputs: inputs of each task from outside of the section, by the index of the stage.
     """
 
     order: SectionOrder
@@ -59,7 +61,9 @@ class PreparedSection:
 
     @classmethod
     def prepare_section(cls, plan: JobPlan, section: SectionOrder) -> PreparedSection:
-        """Returns the shared data for a section of a job."""
+        """Plans the levels (Spark stages) of a section, and distributes the section's external
+        input over the tasks.
+        """
         stages = SectionPlan.from_parts(plan, section.order.bundle.parts, section.shards)
         heads = [one for level in stages.levels for one in level if not one.inner]
         inputs = {one.place: distribute_input(plan, one, stages.tasks[one.level]) for one in heads}
@@ -72,7 +76,7 @@ _prepared: dict[str, PreparedSection] = {}
 def prepare_section_once(
     name: str, make: Callable[[], tuple[JobPlan, SectionOrder]]
 ) -> PreparedSection:
-    """Returns the shared data of the section with this name; caches only the latest section."""
+    """Returns the prepared section with this name. Calls `make` if the latest section has another name."""
     if name not in _prepared:
         made = PreparedSection.prepare_section(*make())
         _prepared.clear()
@@ -81,14 +85,14 @@ def prepare_section_once(
 
 
 class SectionTask:
-    """One attempt at one task of a section.
+    """One attempt at one Spark task of a section.
 
     Args:
         host: process of the task.
         prepared: shared data of the section.
-        level: level whose stages the task runs.
-        source: number of the task, from 0.
-        attempt: number that distinguishes attempts at this task.
+        level: index of the Spark stage whose Beam stages the task runs.
+        source: index of the task.
+        attempt: number that differs between Spark's attempts at this task.
     """
 
     def __init__(
@@ -111,7 +115,8 @@ class SectionTask:
         self._attempt = section.order.attempt
 
     def run_task(self, parcels: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Yields pairs of target shard and output parcel, computed from the parcels for this task.
+        """Runs the task on its input parcels (batches of rows), and yields pairs of target shard
+        and output parcel.
 
         Raises:
             ExchangeError: Spark's shuffle lost or changed data.
@@ -121,10 +126,10 @@ class SectionTask:
         try:
             with self._report_unavailable_neighbours():
                 for parcel in parcels:
-                    inbox.store_parcel(parcel)
+                    inbox.store_block(parcel)
                 if self._level:
                     before = self._level - 1
-                    inbox.check_parcels(self._plan.format_level(before), self._plan.tasks[before])
+                    inbox.check_blocks(self._plan.format_level(before), self._plan.tasks[before])
 
             def produce(push: Callable[[tuple[int, bytes]], None]) -> None:
                 with self._report_unavailable_neighbours():
@@ -137,7 +142,9 @@ class SectionTask:
 
     @contextmanager
     def _report_unavailable_neighbours(self) -> Iterator[None]:
-        """Reports an unavailable disk or store to the server, which ends the complete section and retries it later."""
+        """Reports an unavailable disk or store to the server. The server then ends the complete
+        section and retries the section later.
+        """
         try:
             yield
         except Exception as error:
@@ -146,12 +153,9 @@ class SectionTask:
                 self._host.report_end(broken)
             raise
 
-    @property
-    def _is_last_level(self) -> bool:
-        return self._level == len(self._plan.levels) - 1
-
     def _process_level(self, inbox: SectionInbox, send: Send) -> None:
-        shards = 1 if self._is_last_level else self._section.shards
+        is_last = self._level == len(self._plan.levels) - 1
+        shards = 1 if is_last else self._section.shards
         outbox = SectionOutbox(self._source, shards, send, self._budget // _WAITING_SHARE)
         seen = (InputDigestCount(self._level, inbox.input_digest, 1),) if self._level else ()
         own = SectionReply(((self._level, 1),), seen)

@@ -1,5 +1,5 @@
-"""The bundles of one task: the engine's driver opens them, and this host runs them one after the
-other.
+"""Bundles that one Spark task of a section runs. The task runs the engine's scheduler for its
+stages, and the bundles one after the other.
 
 The scheduler of a task contains the stages of the task's level, with the task's input for each
 stage. So deferred work and processing-time timers follow the same rules as on lanes and in loops:
@@ -41,7 +41,7 @@ from beam_runner_runtime.sections.push_iterator import ConsumerGoneError
 from beam_runner_runtime.sections.replies import SectionOutputs, SectionReply, merge_replies
 
 StageInputs = Sequence[tuple[SectionStage, Sequence[Input]]]
-"""Input of a task for each stage of its level."""
+"""Type of a task's input: pairs of a stage that the task runs and the input data of the stage."""
 
 _MOST_DELAY = 10_000
 """Maximum time (ms) that a task waits for its next alarm, because the task occupies its slot meanwhile."""
@@ -49,19 +49,22 @@ _LOOK_SECONDS = 0.2
 
 
 class TaskFailedError(Exception):
-    """Error for a task of a section that failed for an external reason; Spark must retry the task."""
+    """Raised if a Spark task of a section fails for a reason other than user code, so that Spark
+    retries the task.
+    """
 
 
 class TaskBundleRunner:
-    """Runner of all bundles of one Spark task of a section. It hosts the engine's driver. Not thread-safe.
+    """Runs all bundles of one Spark task of a section, as the engine's scheduler requires. Not
+    thread-safe.
 
     Args:
         host: process of the task.
         section: bundle of the section, which contains the task's bundles.
         name: name that is unique to this attempt at the task; the bundles' files have this prefix.
-        inputs: input of the task for each stage of its level.
+        inputs: input of the task for each Beam stage that the task runs.
         data: rows of the task.
-        is_wanted: function that returns whether a reader still consumes the task's output.
+        is_wanted: function that returns whether Spark still reads the task's output.
     """
 
     def __init__(
@@ -88,7 +91,8 @@ class TaskBundleRunner:
         self._end: BundleFailure | SectionRefusal | None = None
 
     def run_bundles(self) -> SectionReply:
-        """Runs bundles until none is left, or until a bundle ends the section.
+        """Runs the task's bundles until all bundles are processed, or until a bundle ends the
+        section.
 
         Raises:
             TaskFailedError: A bundle failed for an external reason, and Spark can retry the task.
@@ -123,12 +127,14 @@ class TaskBundleRunner:
         elif reason := self._explain_refusal(reply.done):
             self._refuse_section(f"{stage.plan.spec.name} {reason}")
         else:
-            if opened.shard is not None and stores.has_store(opened.stage, opened.shard):
+            if opened.shard is not None and stores.has_open_store(opened.stage, opened.shard):
                 self._retain_state(opened.stage, opened.shard, stores, reply.done)
             self._record_reply(stage, opened, reply)
 
     def _retain_state(self, stage: str, shard: int, stores: LoopStores, done: BundleDone) -> None:
-        """Retains the state of a shard that waits for processing time; no later bundle reads any other shard."""
+        """Retains the state of a key shard (hash partition of keys) whose timers wait for
+        processing time. Later bundles of the task don't read other shards.
+        """
         if done.summary != EMPTY_SUMMARY:
             stores.accept_changes(stage, shard)
             self._state[stage, shard] = stores
@@ -136,8 +142,8 @@ class TaskBundleRunner:
     def _record_reply(self, stage: SectionStage, opened: Bundle, reply: BundleReply) -> None:
         outputs = SectionOutputs(stage.place, self._data.source, reply.done.outputs)
         self._replies.append(SectionReply(outputs=(outputs,), metrics=reply.metrics))
-        # Remove the outputs from the event, because other tasks read them, and this task's
-        # scheduler must not.
+        # Remove the outputs from the event: other tasks read the outputs, so the scheduler inside
+        # this task must not schedule bundles for them.
         done = attrs.evolve(
             reply.done, bundle=opened.number, attempt=opened.attempt, outputs=(), finalize=False
         )
@@ -163,7 +169,9 @@ class TaskBundleRunner:
         )
 
     def _explain_refusal(self, done: BundleDone) -> str:
-        """Returns the reason why a bundle's result doesn't fit into a section; empty if the result fits."""
+        """Returns the reason why the bundle's stages can't run in a section (one Spark job); empty
+        if the stages can.
+        """
         if done.finalize:
             return "registered callbacks for the commit of its bundle"
         if self._data.outbox.overflows:
@@ -183,9 +191,10 @@ class TaskBundleRunner:
         self._host.report_end(broken)
 
     def _wait_for_alarm(self) -> None:
-        """Waits for the next alarm, and advances the scheduler to exactly the alarm's time.
+        """Waits for the scheduler's next alarm, and sets the processing time to exactly the alarm's
+        time.
 
-        The measured time would depend on the machine, and would make retries differ.
+        With the measured time, retries of the task could give other results.
         """
         now = self._host.clock.now()
         wait = self._driver.compute_wake_delay(now)
@@ -197,38 +206,42 @@ class TaskBundleRunner:
                 raise ConsumerGoneError
         self._driver.record_entries((), now + wait)
 
-    # Methods of the `Host` protocol, which the engine's driver calls.
+    # Methods of the engine's protocol `Host`. The engine's driver calls them to execute commands.
 
     @property
     def next_wake(self) -> int | None:
         """Processing time (ms) of the next required tick; None if no tick is required."""
         return self._scheduler.next_wake
 
-    def record(self, entries: Sequence[Event]) -> list[Command]:
-        """Applies entries to the scheduler; the reply of the section records the committed results."""
+    def record_entries(self, entries: Sequence[Event]) -> list[Command]:
+        """Applies entries to the task's own scheduler. The reply of the section contains the
+        results that the server commits.
+        """
         return [command for entry in entries for command in self._scheduler.handle_event(entry)]
 
-    def open(self, bundles: Sequence[Bundle]) -> None:
+    def open_bundles(self, bundles: Sequence[Bundle]) -> None:
         """Queues bundles, which `run_bundles` runs later."""
         self._waiting.extend(bundles)
 
-    def split(self, bundle: int, attempt: int, fraction: float) -> None:
-        """Does nothing: a task doesn't report running bundles, so the scheduler never splits them."""
+    def split_bundle(self, bundle: int, attempt: int, fraction: float) -> None:
+        """Does nothing: the scheduler doesn't split bundles of a task, because the task doesn't
+        report their progress.
+        """
 
-    def stop(self, bundles: Sequence[tuple[int, int]]) -> None:
+    def cancel_bundles(self, bundles: Sequence[tuple[int, int]]) -> None:
         """Discards the queued bundles, because the scheduler has failed."""
         self._waiting.clear()
 
-    def finalize(self, bundles: Sequence[int]) -> None:
-        """Does nothing: sections refuse bundles with callbacks."""
+    def finalize_bundles(self, bundles: Sequence[int]) -> None:
+        """Does nothing: a section with finalization callbacks is refused."""
 
 
 _KINDS = {BufferKind.GROUPED: StageKind.GROUPING, BufferKind.KEYED: StageKind.STATEFUL}
 
 
 def _make_graph(plan: JobPlan, inputs: StageInputs) -> GraphSpec:
-    """Returns a graph whose stages each have a root with the stage's name, because no stage of a task
-    reads another's output.
+    """Returns the scheduler's graph of the task's stages. Each stage has a separate root
+    collection, because stages of the same task don't read each other's output.
     """
     stages = []
     for stage, _ in inputs:

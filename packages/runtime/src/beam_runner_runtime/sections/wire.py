@@ -1,4 +1,5 @@
-"""Encoding of section replies, which travel with the rows; decoding runs no code.
+"""Encoding of section replies, which Spark's shuffle transports with the rows. The encoding isn't
+pickle, so decoding can't run code.
 
 Sender and receiver run the same version of this package. So a reply doesn't contain a description
 of its fields, unlike persisted records.

@@ -1,1 +1,3 @@
-"""Shutdown and failure detection as data: states, messages, limits, transitions, and which component detects which failure."""
+"""Tables about shutdown and failures: states of processes and jobs, transitions, time limits, and
+the component that detects each failure.
+"""

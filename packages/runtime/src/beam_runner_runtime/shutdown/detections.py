@@ -1,4 +1,4 @@
-"""The failures of processes: the component that detects each of them, the time limit, and the reaction."""
+"""Table of process failures: the component that detects the failure, the time limit, and the reaction."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @attrs.frozen
 class DetectionRule:
-    """Rule of failure detection: a failure, the component that detects the failure, and the time
-    limit.
+    """Row of the table: a failure, the component that detects it, and the time limit.
 
     Attributes:
         component: module that detects the failure.
@@ -39,58 +38,58 @@ class DetectionRule:
 
 
 class Detector(enum.Enum):
-    """Detectors of failed processes, each with its rule."""
+    """All detectors of failed processes. The value of each member is its rule."""
 
     CHANNEL = DetectionRule(
-        "channel.server",
-        "the connection of a worker process closes, because the process exits",
+        "runtime.channel.server",
+        "the connection of a worker process closes",
         (),
         "its bundle runs again in another process",
     )
     KEEPALIVE = DetectionRule(
-        "channel.server (gRPC)",
-        "a machine or its network vanishes, and no connection closes",
+        "runtime.channel.server (gRPC)",
+        "a machine or its network vanishes",
         ("keepalive_seconds", "keepalive_answer_seconds"),
         "the connection closes, see CHANNEL",
         is_logged=False,
     )
     SILENCE = DetectionRule(
-        "driver.processes (Beat)",
-        "a worker process sends no message",
+        "driver.lanes.processes (Beat)",
+        "a worker process stops sending messages",
         ("silent_seconds", "condition_look_seconds"),
-        "the job's page and messages report it; the process may be suspended, or C code may hold the GIL",
+        "the job's page and messages report it: the process is suspended, or C code holds the GIL",
         is_logged=False,
     )
     VITALS = DetectionRule(
-        "driver.processes (vitals)",
+        "driver.lanes.processes (vitals)",
         "a worker process works, but its channel is broken",
         ("silent_seconds", "mute_seconds", "condition_look_seconds"),
         "the server kills the process, see CHANNEL",
     )
     WATCHDOG = DetectionRule(
-        "driver.watch",
-        "the server has sent a bundle, but its process works on no bundle",
+        "driver.job.watch",
+        "a process doesn't work on the bundle that it got",
         ("watchdog_seconds", "watchdog_look_seconds"),
         "the process gets `ExitProcess`, and the bundle runs again",
     )
     ESSENTIAL_THREAD = DetectionRule(
         "model.threads",
-        "an essential thread of a process ends with an error",
+        "an essential thread ends with an error",
         (),
-        "a worker process exits, see CHANNEL; a job of the server fails; the server of a broken fork server stops",
+        "the worker process exits, the job fails, or the server stops",
         is_logged=False,
     )
     WORKER_EXIT = DetectionRule(
-        "processes.placement (report, or end, of the fork server)",
+        "runtime.processes.placement (report, or end, of the fork server)",
         "a worker process exits",
         (),
-        "its lane starts again in another process; a new process stands by",
+        "its lane starts again in another process",
     )
     FORK_SERVER = DetectionRule(
-        "processes.children (end of its output)",
+        "runtime.processes.children (end of its output)",
         "the fork server exits",
         (),
-        "the server starts another fork server; bundles of its workers run again",
+        "the server starts another one; bundles of its workers run again",
     )
     PARENT_DEATH = DetectionRule(
         "the kernel (PR_SET_PDEATHSIG)",
@@ -100,28 +99,28 @@ class Detector(enum.Enum):
         is_logged=False,
     )
     REAPER = DetectionRule(
-        "processes.reaper (pidfd)",
+        "runtime.processes.reaper (pidfd)",
         "the server or the fork server exits",
         ("orphan_seconds",),
-        "all descendants of the fork server exit, or the reaper kills them after this time",
+        "the reaper kills the remaining descendants of the fork server",
         is_logged=False,
     )
     ORPHANS = DetectionRule(
-        "processes.reaper (children)",
+        "runtime.processes.reaper (children)",
         "a process outlives the worker process that started it",
         ("reaper_look_seconds", "orphan_seconds", "reaper_look_seconds"),
         "the reaper kills the process",
         is_logged=False,
     )
     LOST_SERVER = DetectionRule(
-        "channel.client",
-        "the server exits, and its connection closes",
+        "runtime.channel.client",
+        "the server exits",
         (),
         "the worker process exits with code 1",
         is_logged=False,
     )
     STAND_BY_CALL = DetectionRule(
-        "channel.client (stand_by)",
+        "runtime.channel.client (stand_by)",
         "the server exits or doesn't respond while a process stands by",
         ("call_seconds",),
         "the process exits with code 1",
@@ -129,16 +128,16 @@ class Detector(enum.Enum):
     )
     HARNESS = DetectionRule(
         "worker.fnapi (connection)",
-        "an SDK harness, or the user's program over LOOPBACK, exits",
+        "an SDK harness, or a LOOPBACK program, exits",
         (),
-        "the attempt fails, and its next attempt starts another harness; over LOOPBACK the job fails",
+        "the next attempt starts another harness; over LOOPBACK the job fails",
         is_logged=False,
     )
     HARNESS_START = DetectionRule(
         "worker.fnapi (launcher)",
         "an SDK harness exits before it connects",
         (),
-        "the attempt fails, and its next attempt starts another harness",
+        "the next attempt starts another harness",
         is_logged=False,
     )
     HARNESS_GUARD = DetectionRule(
@@ -149,8 +148,8 @@ class Detector(enum.Enum):
         is_logged=False,
     )
     ABORT = DetectionRule(
-        "channel.server (timer)",
-        "a worker process on the server's machine does not exit after `ExitProcess`",
+        "runtime.channel.server (timer)",
+        "a process on the server's machine does not exit after `ExitProcess`",
         ("kill_seconds",),
         "the server kills the process",
     )
@@ -162,22 +161,22 @@ class Detector(enum.Enum):
     )
     CANCEL = DetectionRule(
         "driver.job",
-        "a cancelled job continues, because its loop doesn't respond",
+        "the loop of a cancelled job doesn't respond",
         ("cancel_seconds",),
         "the placement kills the lanes",
         is_logged=False,
     )
     PLACEMENT = DetectionRule(
         "server.cli",
-        "fork servers exit repeatedly before they are ready, or Spark's Java process exits",
+        "fork servers exit repeatedly at their start, or Spark's Java process exits",
         ("placement_look_seconds",),
-        "the server stops with exit code 1; with a state folder the next server continues the jobs",
+        "the server stops with exit code 1; the next server can continue the jobs",
     )
     OWNER = DetectionRule(
         "server.parent_watch",
         "the process that reads the server's output, or that `--parent-pid` names, exits",
         (),
-        "the server stops as after SIGTERM, and at once after `orphaned_hurry_seconds`",
+        "the server stops as after SIGTERM, and kills its processes after `orphaned_hurry_seconds`",
     )
 
 
@@ -187,5 +186,5 @@ def log_detection(detector: Detector, process: str) -> None:
 
 
 def format_detection(detector: Detector, process: str) -> str:
-    """Returns the text that `log_detection` logs."""
+    """Returns the log line about a detected failure, which `log_detection` writes."""
     return f"{detector.name} ({detector.value.component}) has detected the loss of {process}"

@@ -1,5 +1,5 @@
-"""The detectors that notice the kill of a process by the system, by the state of the process; tests
-kill each process.
+"""Table of kills: for each process and state, the detectors that notice if the process is killed.
+Tests kill a process in each state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from beam_runner_runtime.shutdown.states import (
 
 @attrs.frozen
 class KillRule:
-    """Kill of a process in one state, with the detectors that notice the kill.
+    """Row of the table: the kill of a process in one state, the detectors that notice the kill, and
+    the outcome.
 
     Attributes:
         state: the state of the process, or of the lane that the process serves, at the kill.

@@ -1,4 +1,4 @@
-"""The current state of one process or job; only the transition table changes the state."""
+"""State machine of one process or job, whose transitions are in a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam_runner_runtime.shutdown.causes import Cause
 from beam_runner_runtime.shutdown.transitions import TRANSITIONS
 
 VARIABLE = "BEAM_RUNNER_CHECK_SHUTDOWN"
-"""Environment variable of a server; if it is set, a transition that the table lacks raises an error."""
+"""Environment variable of a server. If it's set, a transition that isn't in the table raises an error; tests set it."""
 
 _AFTER = {(row.before, row.cause): row.after for row in TRANSITIONS}
 _LOGGER = logging.getLogger(__name__)
@@ -20,11 +20,12 @@ Kind = TypeVar("Kind", bound=enum.Enum)
 
 
 class UnexpectedTransition(AssertionError):
-    """Error for a state and a cause without a transition in the table; this is a defect of the runner."""
+    """Raised for a state change that isn't in the transition table, which is a defect of the runner."""
 
 
 class StateMachine(Generic[Kind]):
-    """State of one process or job that changes only by the transition table; thread-safe.
+    """Current state of one process or job, which changes only as the transition table permits.
+    Thread-safe.
 
     Args:
         state: initial state.
@@ -42,7 +43,8 @@ class StateMachine(Generic[Kind]):
         return self._state
 
     def apply_cause(self, cause: Cause) -> Kind:
-        """Changes to the state that the table gives for ``cause``, and returns the previous state.
+        """Changes the state as the transition table says for ``cause``, and returns the previous
+        state.
 
         Without a transition the state doesn't change, and the log gets an error.
 

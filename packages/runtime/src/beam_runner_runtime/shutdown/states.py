@@ -1,5 +1,5 @@
-"""The states of the server, of each kind of process, and of the units of work that a server runs in
-processes.
+"""States of the server, of each kind of process, of jobs, of lanes (worker slots) and of sections
+(Spark jobs).
 
 The value of each member is a description of the state.
 """
@@ -12,7 +12,7 @@ import enum
 class ServerState(enum.Enum):
     """States of the job server's process."""
 
-    STARTING = "imports Beam, opens the state folder, and starts the placement"
+    STARTING = "opens the state folder and starts the placement"
     SERVING = "runs jobs"
     STOPPING = "ends or suspends jobs, and then the placement"
     GONE = "exited"
@@ -23,10 +23,10 @@ class JobPhase(enum.Enum):
 
     WAITING = "waits for its start"
     RUNNING = "runs bundles"
-    CANCELLING = "has a cancel request that is not persisted yet"
-    SUSPENDING = "waits for running work before it is left to the next server"
-    TEARING_DOWN = "waits until all processes report `WorkerClosed` and exit"
-    ABORTING = "waits until all processes exit after `ExitProcess`"
+    CANCELLING = "persists a cancel request"
+    SUSPENDING = "waits for running work"
+    TEARING_DOWN = "waits for `WorkerClosed` and the exit of all processes"
+    ABORTING = "waits for the exit of all processes after `ExitProcess`"
     GONE = "ended, or left to the next server"
 
 
@@ -36,12 +36,12 @@ class LaneState(enum.Enum):
     STARTING = "waits for a worker process"
     IDLE = "waits for a bundle"
     BUNDLE = "runs a bundle"
-    LOOP = "runs the loop, which has the scheduler of the job"
+    LOOP = "runs the loop"
     GONE = "closed, or lost with its process"
 
 
 class SectionLifecycle(enum.Enum):
-    """States of a section, which consists of stages that the placement runs as tasks."""
+    """States of a section (several stages that run as one Spark job)."""
 
     RUNNING = "its tasks run"
     CANCELLED = "its tasks are cancelled"
@@ -53,9 +53,9 @@ class WorkerState(enum.Enum):
 
     STANDING_BY = "requests its first lane from the server"
     WORKING = "works for a job"
-    GIVING_UP = "ends its running bundle early, and starts no bundle in an SDK harness"
+    GIVING_UP = "ends its running bundle early"
     TEARING_DOWN = "tears down its DoFns"
-    ENDING = "tears down its DoFns if necessary, and then reports `WorkerClosed`"
+    ENDING = "tears down its DoFns and reports `WorkerClosed`"
     CLOSED = "waits for `ConfirmExit`"
     ABORTING = "exits at once"
     GONE = "exited, or can't be reached"
@@ -71,20 +71,20 @@ class HarnessState(enum.Enum):
 
 
 class ForkServerState(enum.Enum):
-    """States of the process that workers are forked from."""
+    """States of the fork server, the process from which workers are forked."""
 
     IMPORTING = "imports the modules that workers need"
     READY = "forks workers"
     STOPPING = "kills its workers and exits"
-    LOST = "exited and isn't replaced, because too many fork servers exited before they were ready"
+    LOST = "exited and isn't replaced after `fork_server_attempts`"
     GONE = "exited after a request"
 
 
 class ReaperState(enum.Enum):
-    """States of the process that outlives the fork server and kills its remaining descendants."""
+    """States of the reaper, the process that kills the descendants of the fork server that remain after its exit."""
 
     WATCHING = "kills orphans"
-    ENDING = "waits for its descendants, and kills the remaining ones"
+    ENDING = "waits for its descendants and kills the remaining ones"
     GONE = "exited"
 
 

@@ -1,4 +1,6 @@
-"""The transitions between states: a state, a cause, and the next state. Every other pair of state and cause is a defect."""
+"""Table of transitions: a state, a cause, and the next state. Any other pair of state and cause is
+a defect of the runner.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ class StateTransition:
 def _make_rows(
     before: enum.Enum, *targets: tuple[Cause | Iterable[Cause], enum.Enum]
 ) -> list[StateTransition]:
-    """Returns the transitions from one state; a target contains one or several causes, and the next state."""
+    """Returns the table's rows for one state. Each argument contains one or several causes and the next state."""
     rows = []
     for causes, after in targets:
         some = (causes,) if isinstance(causes, enum.Enum) else causes

@@ -23,8 +23,6 @@ class AbandonedBundleDetector:
     """Detector for one bundle, which fails the bundle if the SDK has abandoned it.
 
     Args:
-        connection: connection to the SDK.
-        bundle: bundle that the SDK processes.
         stage_name: name of the stage, for the error.
     """
 
@@ -42,7 +40,7 @@ class AbandonedBundleDetector:
         """Fails the bundle if the SDK has abandoned it. Called when the SDK rejects or doesn't answer
         a progress request.
         """
-        if isinstance(error, InstructionRefused) or self._answers_other_requests():
+        if isinstance(error, InstructionRefused) or self._does_sdk_answer_other_requests():
             self._bundle.wait_response(_RESPONSE_SECONDS)
             self._seen += 1
         if self._seen >= _TIMES and self._bundle.response is None:
@@ -53,7 +51,7 @@ class AbandonedBundleDetector:
             )
             self._bundle.fail(BundleError(self._stage_name, why, ""))
 
-    def _answers_other_requests(self) -> bool:
+    def _does_sdk_answer_other_requests(self) -> bool:
         try:
             self._connection.send_and_wait(create_progress_request(_NO_BUNDLE), _ANSWER_SECONDS)
         except InstructionRefused:

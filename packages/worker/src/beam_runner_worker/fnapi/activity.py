@@ -18,7 +18,8 @@ The times include exited children.
 
 
 class NamedProcess:
-    """Process of this machine that another program starts. It is found by a name in its command line.
+    """Process of this machine that another program starts. The process is found by a name in its
+    command line.
 
     Args:
         name: a unique text in the command line of the process.
@@ -63,10 +64,10 @@ def measure_process_activity(process: int) -> HarnessActivity | None:
     if not told:
         return None
     ran = sum(int(ticks) for fields in told for ticks in fields[_TIMES]) / os.sysconf("SC_CLK_TCK")
-    return HarnessActivity(ran, wants=any(map(_wants_resources, found)))
+    return HarnessActivity(ran, wants=any(map(_uses_or_awaits_cpu, found)))
 
 
-def _wants_resources(process: int) -> bool:
+def _uses_or_awaits_cpu(process: int) -> bool:
     stats = (
         _read_stat_fields(f"/proc/{process}/task/{thread}/stat") for thread in list_threads(process)
     )

@@ -2,10 +2,10 @@
 beam_runner_worker.fnapi.boot``.
 
 The program is a command for PROCESS environments, and implements the contract of Beam's boot
-programs. It gets a worker id and endpoints, requests all other settings from the provision service,
-and fetches the artifacts. If artifacts are packages, it installs them in a virtual environment of
-this interpreter (see :mod:`~beam_runner_worker.fnapi.virtual_environments`). Then the process runs
-the SDK harness.
+programs. The program gets a worker id and endpoints, requests all other settings from the provision
+service, and fetches the artifacts. If artifacts are packages, it installs them in a virtual
+environment of this interpreter (see :mod:`~beam_runner_worker.fnapi.virtual_environments`). Then
+the process runs the SDK harness.
 
     python -m my_pipeline --environment_type=PROCESS         --environment_config='{"command": "/path/to/beam-sdk-boot"}'
 
@@ -29,8 +29,8 @@ _MODULE = "beam_runner_worker.fnapi.boot"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prepares the process and runs the SDK harness until it ends. The exit code is 78 if packages
-    can't be installed.
+    """Prepares the process, and runs the SDK harness until the harness ends. The exit code is 78 if
+    packages can't be installed.
     """
     flags = _parse_arguments(arguments)
     # Set the environment before the import of Beam, which takes seconds and must not happen twice.
@@ -60,9 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run_harness() -> None:
     from apache_beam.runners.worker import sdk_worker_main
 
+    from beam_runner_worker.fnapi.sdk_prints import capture_prints
     from beam_runner_worker.fnapi.sdk_texts import patch_sdk_texts
 
     patch_sdk_texts()
+    capture_prints()
     sdk_worker_main.main([])
 
 
@@ -100,7 +102,7 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=os.environ.get("SEMI_PERSISTENT_DIRECTORY", ""),
         help="folder for artifacts (default: a temporary folder, which is removed at exit)",
     )
-    # The program passes this flag to itself when it continues in a virtual environment.
+    # The program passes this flag to itself when it restarts in a virtual environment.
     for flag in ("prepared", "temporary"):
         parser.add_argument(f"--{flag}", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)

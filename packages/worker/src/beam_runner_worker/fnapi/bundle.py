@@ -1,8 +1,8 @@
-"""State of one bundle in an SDK harness: its response, the received data, and the number of messages
-in flight.
+"""State of one bundle in an SDK harness: the bundle's response, the received data, and the number
+of messages in flight.
 
-The amount of data that the SDK has not read yet, and the amount of data that the host has not read
-yet, are both limited. So neither side can fill the memory of the other.
+The amount of data that the SDK has not read yet, and the amount of data that the runner has not
+read yet, are both limited. So neither side can fill the memory of the other.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ReceivedData:
 class SdkBundle:
     """Bundle that an SDK harness processes, from the request to the response.
 
-    One thread runs the bundle: it sends input, takes received data, and waits in
+    One thread runs the bundle. This thread sends input, takes received data, and waits in
     :meth:`wait_for_work`. The threads of the SDK's streams call the other methods.
     """
 
@@ -91,7 +91,7 @@ class SdkBundle:
                     or self._failure is not None
                     or self._lost is not None
                     or self.response is not seen
-                    or (for_room and (self.has_room() or self.is_input_complete()))
+                    or (for_room and (self.has_capacity() or self.is_input_complete()))
                 )
             )
             return self._take_received()
@@ -121,12 +121,14 @@ class SdkBundle:
         self.changed.notify_all()
         return taken
 
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Returns True if another message may be sent: fewer than 4 messages are in flight."""
         return self._in_flight < _MESSAGES_IN_FLIGHT
 
     def is_input_complete(self) -> bool:
-        """Returns True if a split shortened the bundle, and all its remaining elements were sent."""
+        """Returns True if a split shortened the bundle, and the runner has sent all remaining
+        elements to the SDK.
+        """
         return self.stop is not None and self.elements >= self.stop
 
     def record_stop(self, number: int) -> None:
@@ -181,7 +183,7 @@ class SdkBundle:
             )
 
     def fail(self, failure: Exception) -> None:
-        """Makes the bundle fail with an error of the host, regardless of the SDK's response."""
+        """Makes the bundle fail with an error of the runner, regardless of the SDK's response."""
         with self.changed:
             self._failure = self._failure or failure
             self.changed.notify_all()
@@ -193,7 +195,9 @@ class SdkBundle:
             self.changed.notify_all()
 
     def abandon(self) -> None:
-        """Drops all stored and later data of the bundle, because its results are no longer needed."""
+        """Drops all stored and later data of the bundle, because the runner no longer needs the
+        bundle's results.
+        """
         with self.changed:
             self.abandoned = True
             self._received.clear()

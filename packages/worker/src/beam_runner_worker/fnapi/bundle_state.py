@@ -1,8 +1,8 @@
 """State requests of one bundle, which are answered one at a time.
 
-If the host can't answer a request, the bundle fails with the host's error, regardless of the SDK.
-The reason is that user code isn't at fault, and that an SDK may ignore the answers to appends and
-clears. An unsupported request for a side input fails in the user code that reads it.
+If the runner can't answer a request, the bundle fails with the runner's error, regardless of the
+SDK. The reason is that user code isn't at fault, and that an SDK may ignore the answers to appends
+and clears. An unsupported request for a side input fails in the user code that reads it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ class BundleStateStores:
     groups and user state.
 
     Args:
-        side_inputs: the side inputs of the stage.
-        state: the host's state; None for a stage without state.
+        state: the runner's state; None for a stage without state.
         coders: the coders of the stage's user state.
 
     Attributes:
@@ -45,7 +44,7 @@ class BundleStateStores:
 
     @property
     def has_user_state(self) -> bool:
-        """Whether the host has passed user state for the bundle."""
+        """Whether the runner has passed user state for the bundle."""
         return self._state is not None
 
     def answer_request(
@@ -62,7 +61,7 @@ class BundleStateStores:
                 return self._serve_request(request)
         except (
             Exception
-        ) as error:  # The host may raise any exception, but the SDK must always get an answer.
+        ) as error:  # The runner may raise any exception, but the SDK must always get an answer.
             unsupported = isinstance(error, UnsupportedStateRequest)
             reason = str(error) if unsupported else f"{type(error).__name__}: {error}"
             if not unsupported:
@@ -110,10 +109,10 @@ class BundleStateStores:
         return self._cells
 
     def set_timer(self, timer: StageTimer) -> None:
-        """Sets or clears a timer in the host's state.
+        """Sets or clears a timer in the runner's state.
 
         Raises:
-            HarnessError: The host has passed no user state.
+            HarnessError: The runner has passed no user state.
             BundleError: User code must not set this timer.
         """
         if self._state is None:
@@ -125,14 +124,14 @@ class BundleStateStores:
             with self._turn:
                 self._state.set_timer(timer)
         except TimerRefused as error:
-            raise BundleError(timer.transform_id, f"TimerRefused: {error}", "") from None
+            raise BundleError(timer.transform_id, f"TimerRefused: {error}", trace="") from None
 
     def read_between_requests(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
         """Yields the input chunks of the bundle, and reads each chunk only while no state request is
         being answered.
 
-        The host reads its state to find due timers while it produces input, so both must not run at
-        the same time.
+        The runner reads its state to find due timers while it produces input, so both must not run
+        at the same time.
         """
         rest = iter(inputs)
         while True:

@@ -18,13 +18,13 @@ from beam_runner_model.windowed_values import (
     TIME_BYTES,
     HeaderReader,
     compute_hold_time,
-    find_earliest_time_in,
+    find_earliest_event_time_in,
     skip_windows,
 )
 from beam_runner_urns import coders as urns
 
 from beam_runner_worker._protos import beam_runner_api_pb2
-from beam_runner_worker.fnapi.skipping import UnknownCoder, compile_skip, is_delimited
+from beam_runner_worker.fnapi.skipping import UnknownCoder, compile_skip
 
 CHUNK_BYTES = 2 << 20
 
@@ -38,14 +38,12 @@ class EdgeCoder:
         window: function that skips one encoded window.
         key: function that skips the key of a key-value pair; None for other elements.
         value: function that skips the value of a key-value pair; None for other elements.
-        delimited: whether the key and the value (or the element) begin with their length.
     """
 
     element: Skip
     window: Skip
     key: Skip | None
     value: Skip | None
-    delimited: bool
 
 
 def compile_edge_coder(
@@ -54,12 +52,11 @@ def compile_edge_coder(
     """Compiles the windowed coder of an edge into functions that find the ends of encoded parts.
 
     Args:
-        coder_id: the edge's coder.
         coders: all coders of the descriptor.
         where: id of the edge's transform, for error messages.
 
     Raises:
-        UnknownCoder: The runner can't find the ends of elements with this coder. The message names
+        UnknownCoder: This coder doesn't show where an encoded element ends. The message names
             the transform and the URN.
     """
     coder = coders[coder_id]
@@ -73,10 +70,9 @@ def compile_edge_coder(
         window = compile_skip(window_id, coders)
         skip = compile_skip(element_id, coders)
         if element.spec.urn != urns.KV:
-            return EdgeCoder(skip, window, None, None, is_delimited(element))
+            return EdgeCoder(skip, window, None, None)
         key, value = (compile_skip(each, coders) for each in element.component_coder_ids)
-        delimited = all(is_delimited(coders[each]) for each in element.component_coder_ids)
-        return EdgeCoder(skip, window, key, value, delimited)
+        return EdgeCoder(skip, window, key, value)
     except UnknownCoder as error:
         raise UnknownCoder(
             f"Can't split the data of edge {where!r} into elements: {error}"
@@ -104,7 +100,9 @@ def skip_elements(coder: EdgeCoder, data: bytes, position: int, count: int) -> i
 
 
 class Chunker(abc.ABC):
-    """Splitter of an output's data stream into chunks of complete elements. It buffers an incomplete last element."""
+    """Splitter of an output's data stream into chunks of complete elements. The splitter buffers an
+    incomplete last element.
+    """
 
     def __init__(self, coder: EdgeCoder) -> None:
         self._coder = coder
@@ -195,7 +193,7 @@ class ElementChunker(Chunker):
 
     def _create_chunk(self, windows: set[bytes], data: bytes, ends: list[int]) -> ElementChunk:
         time = (
-            compute_hold_time(find_earliest_time_in(data, ends), windows)
+            compute_hold_time(find_earliest_event_time_in(data, ends), windows)
             if self._wants_time
             else None
         )

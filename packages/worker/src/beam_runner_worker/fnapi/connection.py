@@ -15,7 +15,7 @@ import queue
 import secrets
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
@@ -39,7 +39,7 @@ class SdkConnection:
     """Server side of the connection to one SDK harness.
 
     Args:
-        worker_id: the SDK's name on every stream. It must be hard to guess.
+        worker_id: the SDK's name on every stream. The name must be hard to guess.
         environment: the environment's id, for error messages.
         in_a_pool: whether the SDK is a worker of a pool, for advice in error messages.
     """
@@ -72,7 +72,7 @@ class SdkConnection:
         self._bundles: dict[str, SdkBundle] = {}
         self._answers: dict[str, Future[beam_fn_api_pb2.InstructionResponse]] = {}
 
-    # Methods for the threads that serve the SDK's streams.
+    # Methods that the threads of the SDK's gRPC streams call.
 
     def register_stream(self, name: str, peer: str, user_agent: str = "") -> bool:
         """Registers an opened stream. Returns False if the SDK already has a stream with this name, or
@@ -100,7 +100,8 @@ class SdkConnection:
             self.mark_lost(f"the SDK closed its {name} stream" + (f": {why}" if why else ""))
 
     def record_shutdown(self) -> None:
-        """Records that the SDK has ended its data stream or its log stream, which is its last action.
+        """Records that the SDK has ended its data stream or its log stream, which is the last
+        action of an SDK.
 
         The Java SDK in a pool's process never ends its data stream.
         """
@@ -109,7 +110,7 @@ class SdkConnection:
             self._changed.notify_all()
 
     def dispatch_response(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
-        """Passes a response to the bundle or the thread that waits for it."""
+        """Passes a response to the bundle or the thread that waits for this response."""
         with self._changed:
             bundle = self._bundles.get(response.instruction_id)
             self._has_worked |= bundle is not None
@@ -122,7 +123,9 @@ class SdkConnection:
             answer.set_result(response)
 
     def dispatch_elements(self, elements: beam_fn_api_pb2.Elements) -> None:
-        """Passes received data and timers to their bundles. Drops data of finished bundles."""
+        """Passes received data and timers to the bundles to which they belong. Drops data of
+        finished bundles.
+        """
         for each in elements.data:
             bundle = self._bundles.get(each.instruction_id)
             if bundle is not None:
@@ -158,11 +161,13 @@ class SdkConnection:
             answer.set_exception(HarnessError(lost))
         self.release_streams()
 
-    # Methods for the harness.
+    # Methods that run bundles in the SDK and send instructions to it.
 
     @property
     def is_usable(self) -> bool:
-        """Whether the SDK can run bundles, now or after its connection: it is neither lost nor closing."""
+        """Whether the SDK can run bundles now, or when it has connected: the SDK is neither lost
+        nor closing.
+        """
         return self._lost is None and not self._closing
 
     @property
@@ -187,8 +192,8 @@ class SdkConnection:
         """Waits until the SDK has opened its control stream.
 
         Args:
-            vain: called every 100 ms. It returns the reason to give up the wait, or None to
-                continue.
+            vain: called every 100 ms. The function returns the reason to give up the wait, or None
+                to continue.
 
         Raises:
             HarnessError: The SDK is lost, or ``vain`` returned a reason.
@@ -203,10 +208,14 @@ class SdkConnection:
                 raise HarnessError(self._lost or "the harness was closed")
 
     def open_bundle(
-        self, bundle_id: str, descriptor_id: str, state: BundleStateStores
+        self,
+        bundle_id: str,
+        descriptor_id: str,
+        state: BundleStateStores,
+        tokens: Iterable[beam_fn_api_pb2.ProcessBundleRequest.CacheToken] = (),
     ) -> SdkBundle:
         """Requests that the SDK processes a bundle. After this call, the caller may send the data of
-        the bundle.
+        the bundle. The SDK may keep data across bundles while its token stays the same.
 
         Raises:
             HarnessError: the SDK is lost.
@@ -223,14 +232,14 @@ class SdkConnection:
             beam_fn_api_pb2.InstructionRequest(
                 instruction_id=bundle.instruction_id,
                 process_bundle=beam_fn_api_pb2.ProcessBundleRequest(
-                    process_bundle_descriptor_id=descriptor_id
+                    process_bundle_descriptor_id=descriptor_id, cache_tokens=tokens
                 ),
             )
         )
         return bundle
 
     def send_elements(self, bundle: SdkBundle, data: beam_fn_api_pb2.Elements, count: int) -> None:
-        """Queues a message with ``count`` elements of a bundle for the data stream; see :meth:`SdkBundle.has_room`."""
+        """Queues a message with ``count`` elements of a bundle for the data stream; see :meth:`SdkBundle.has_capacity`."""
         bundle.record_queued_message(count)
         self.outgoing.put((data, bundle))
 
@@ -310,7 +319,7 @@ class SdkConnection:
             raise InstructionRefused(f"the SDK rejected {kind}: {response.error}")
         return response
 
-    # Methods for the shutdown.
+    # Methods that close the connection.
 
     def begin_closing(self) -> bool:
         """Ends the control stream, so that the SDK tears down its DoFns and exits. Running bundles

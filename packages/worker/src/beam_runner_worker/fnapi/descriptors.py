@@ -2,9 +2,9 @@
 coders of inputs and outputs.
 
 An SDK encodes residuals of the input and keys of user state with the coders of the PCollection.
-These can differ from the coders of the edge, which add length prefixes to data that the runner
-can't read. So this module sets the edge's coders on a PCollection with restrictions and on the
-input of a stateful transform.
+The PCollection's coders can differ from the coders at the stage's edge, which add length prefixes
+to data that the runner can't read. So this module sets the edge's coders on a PCollection with
+restrictions and on the input of a stateful transform.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from beam_runner_model.stages import HarnessStage, InputKind
 from beam_runner_urns import transforms as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, endpoints_pb2
+from beam_runner_worker.fnapi.cache_tokens import find_cacheable_side_inputs
 from beam_runner_worker.fnapi.chunking import EdgeCoder, compile_edge_coder
 from beam_runner_worker.fnapi.keyed_chunking import create_chunker
 from beam_runner_worker.fnapi.large_groups import enable_state_reads
@@ -33,14 +34,12 @@ class SdkStagePlan:
     """Stage with all data that the Fn API harness needs to run it.
 
     Attributes:
-        spec: the stage.
         descriptor: the complete descriptor for the SDK.
         input: the layout of the input's elements; None if the input consists of groups.
         large_groups: whether the SDK reads the values of large groups as state.
         heads: ids of the transforms that read the stage's input.
         edges: the layout of the elements of each output, by transform id.
-        side_inputs: the layout of the side inputs.
-        stateful: the layout of state and timers.
+        cacheable: the side inputs that the SDK keeps across bundles.
     """
 
     spec: HarnessStage
@@ -51,6 +50,7 @@ class SdkStagePlan:
     edges: Mapping[str, EdgeCoder]
     side_inputs: SideInputCoders
     stateful: StatefulLayout
+    cacheable: tuple[tuple[str, str], ...] = ()
 
     def find_writer(self, sink: str) -> str:
         """Returns the full name of the transform that writes to a data sink."""
@@ -58,17 +58,17 @@ class SdkStagePlan:
 
 
 def plan_stage(spec: HarnessStage, endpoint: str) -> SdkStagePlan:
-    """Completes the descriptor of a stage, and compiles the coders of its input and outputs.
+    """Completes the descriptor of a stage, and compiles the coders of the stage's input and
+    outputs.
 
     Args:
-        spec: the stage.
         endpoint: address of the data and state services.
 
     Raises:
         ValueError: The descriptor lacks a source or sink of the stage, or a stateful transform
             doesn't read the stage's input.
-        UnknownCoder: The runner can't find the ends of elements with an edge's coder. The message
-            names the transform and the coder.
+        UnknownCoder: The coder of an input or output doesn't show where an encoded element ends.
+            The message names the transform and the coder.
     """
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
     descriptor.id = spec.stage_id
@@ -108,6 +108,7 @@ def plan_stage(spec: HarnessStage, endpoint: str) -> SdkStagePlan:
         edges=edges,
         side_inputs=SideInputCoders(descriptor),
         stateful=stateful,
+        cacheable=find_cacheable_side_inputs(descriptor),
     )
 
 
@@ -129,7 +130,7 @@ def _use_edge_coders(
 def _set_data_endpoint(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, transform_id: str, urn: str, endpoint: str
 ) -> beam_fn_api_pb2.RemoteGrpcPort:
-    """Sets the data endpoint of a data source or sink, and returns its port."""
+    """Sets the data endpoint in the port of a data source or sink, and returns the port."""
     if transform_id not in descriptor.transforms:
         raise ValueError(f"the stage {descriptor.id!r} has no transform {transform_id!r}")
     spec = descriptor.transforms[transform_id].spec

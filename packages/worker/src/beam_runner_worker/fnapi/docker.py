@@ -11,10 +11,10 @@ import shlex
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable
 
 from beam_runner_worker._protos import beam_runner_api_pb2
 from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
+from beam_runner_worker.fnapi.guarded import OutputHandler
 from beam_runner_worker.fnapi.process import SeparateProcess, create_boot_flags
 
 _DOCKER = "docker"
@@ -43,7 +43,7 @@ class DockerWorker(SeparateProcess):
         environment_id: str,
         payload: bytes,
         worker_id: str,
-        on_output: Callable[[str], None],
+        on_output: OutputHandler,
     ) -> None:
         self._image = beam_runner_api_pb2.DockerPayload.FromString(payload).container_image
         self._worker_id = worker_id

@@ -86,7 +86,7 @@ class ExternalWorker:
             params=self._params,
         )
         self._on_external_worker(self._pool, self._worker_id)
-        # Keep the channel open to make the shutdown faster.
+        # Keep the gRPC channel to the worker pool open, so that the shutdown is faster.
         self._channel = grpc.insecure_channel(self._pool)
         self._watch = PoolHealthCheck(self._channel)
         pool = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(self._channel)
@@ -138,15 +138,15 @@ class ExternalWorker:
 
     @property
     def log_hint(self) -> str:
-        """Hint for messages that refers to the log of the pool."""
+        """Hint for error messages to look at the log of the worker pool."""
         return (
             f"the worker pool at {self._pool} started the worker, and the pool's log"
             " can contain the reason"
         )
 
     def inspect_harness(self, connection: SdkConnection) -> None:
-        """Determines whether the worker is a thread of the pool's process, because such a worker needs
-        another shutdown.
+        """Determines whether the worker is a thread of the pool's process, because such a worker must
+        be shut down differently.
         """
         with self._inspection_lock:
             if not self._is_inspected:
@@ -163,13 +163,13 @@ class ExternalWorker:
         return None if share is None else share < _WAITING_SHARE
 
     def wait_until_torn_down(self, limit: float, connection: SdkConnection) -> None:
-        """Waits until the worker has torn down its DoFns. For a separate process, all its streams have
-        ended then.
+        """Waits until the worker has torn down its DoFns. For a worker in a separate process, this is
+        the end of all its streams.
 
-        A worker that is a thread of the pool's process may leave streams open. It tears down its
-        DoFns immediately after the end of its data stream, even while it is stopped. The Go SDK
-        ends its data stream only when it is stopped. The Java SDK never ends its data stream, but
-        ends its log stream after the teardown.
+        A worker that is a thread of the pool's process may leave streams open. Such a worker tears
+        down its DoFns immediately after the end of its data stream, even while the pool stops the
+        worker. The Go SDK ends its data stream only when it is stopped. The Java SDK never ends its
+        data stream, but ends its log stream after the teardown.
         """
         if self._demand is None:
             if connection.wait_until_data_ended(limit):

@@ -22,7 +22,7 @@ class _PendingFinalization:
 
 
 class PendingFinalizations:
-    """Bundles of one stage that requested finalization, until their commit.
+    """Bundles of one stage that requested finalization and aren't committed yet.
 
     A bundle is removed when its SDK harness is lost, or after one hour. The SDK itself drops
     callbacks that expire earlier.
@@ -41,12 +41,11 @@ class PendingFinalizations:
     def add_bundle(
         self, bundle_id: str, connection: SdkConnection, instruction_ids: Iterable[str]
     ) -> None:
-        """Adds a finished bundle that requested finalization. It replaces an earlier bundle with the
-        same id.
+        """Adds a finished bundle that requested finalization. The bundle replaces an earlier bundle
+        with the same id.
 
         Args:
-            bundle_id: the host's id of the bundle.
-            connection: the connection to the SDK harness.
+            bundle_id: the runner's id of the bundle.
             instruction_ids: the SDK's ids of the bundle parts that requested finalization.
         """
         self._waiting.drop_lost_data(lambda waiting: not waiting.connection.is_usable)

@@ -23,14 +23,13 @@ _MOST_BYTES = 1 << 30
 def encode_groups(
     chunk: GroupChunk, size_wanted: int, large: LargeGroups | None = None
 ) -> Iterator[tuple[bytes, int]]:
-    """Encodes the groups of a chunk in order, in pieces of at least ``size_wanted`` bytes. The last
-    piece may be smaller.
+    """Encodes the groups of a chunk in order, in byte strings (pieces) of at least ``size_wanted``
+    bytes. The last piece may be smaller.
 
     Values that the SDK reads as state count towards the size of a piece, so that the SDK gets only
     groups that it processes soon.
 
     Args:
-        chunk: the groups.
         size_wanted: the minimum size of a piece in bytes.
         large: store for the values of large groups; None if the SDK can't read values as state.
 
@@ -38,7 +37,7 @@ def encode_groups(
         ValueError: The values of a group exceed the size limit of a message.
 
     Yields:
-        The bytes of a piece, and the number of groups in it.
+        The bytes of a piece, and the number of groups in the piece.
     """
     parts: list[bytes | memoryview] = []
     size = begin = 0

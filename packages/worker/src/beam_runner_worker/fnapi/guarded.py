@@ -15,12 +15,14 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import IO, TypeAlias
 
 from beam_runner_model.threads import start_essential_thread
 
-# The guard uses descriptor 3, because a background command has no standard input, and not every
-# shell supports descriptors of two digits. Only the command holds the output, so that the output
-# ends with the command.
+# The guard shell reads descriptor 3, because a background command has no standard input, and not
+# every shell supports descriptors of two digits. Only the command has the output pipe open, so that
+# the output ends when the command exits.
 _GUARDED = (
     'exec 3<&0 </dev/null; (read -r _ <&3; eval "$0"; kill -KILL 0) >/dev/null 2>&1 & '
     'exec "$@" 3<&-'
@@ -30,18 +32,23 @@ _KILL_SECONDS = 5.0
 _CHECK_SECONDS = 0.01
 
 
+OutputHandler: TypeAlias = Callable[[str, bool], None]
+"""A function that gets a line of output, and whether the line is from the standard error."""
+
+
 class GuardedProcess:
     """Command and its descendants, which run in one process group.
 
     Args:
-        on_output: called with every line of output, on a separate thread.
+        on_output: called with every line of output, and whether the line is from the standard error,
+            on a separate thread for each stream.
     """
 
-    def __init__(self, on_output: Callable[[str], None]) -> None:
+    def __init__(self, on_output: OutputHandler) -> None:
         self._on_output = on_output
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: int | None = None
-        self._reader: threading.Thread | None = None
+        self._readers: list[threading.Thread] = []
 
     def start(self, command: Sequence[str], env: Mapping[str, str], last_will: str) -> None:
         """Starts the command. Must be called only once.
@@ -61,16 +68,23 @@ class GuardedProcess:
                 ["/bin/sh", "-c", _GUARDED, last_will, *command],
                 stdin=guarded,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
+                stderr=subprocess.PIPE,
                 env=env,
                 process_group=0,
             )
         finally:
             os.close(guarded)
         # Always read the output, because a full pipe would block the command.
-        self._reader = start_essential_thread(
-            self._read_output, "fnapi-output", lambda _: self._drop_output()
-        )
+        for stream in (self._process.stdout, self._process.stderr):
+            assert stream is not None
+            is_error = stream is self._process.stderr
+            self._readers.append(
+                start_essential_thread(
+                    partial(self._read_output, stream, is_error),
+                    "fnapi-output",
+                    partial(_drop_output, stream),
+                )
+            )
 
     @property
     def pid(self) -> int | None:
@@ -78,8 +92,8 @@ class GuardedProcess:
         return None if self._process is None else self._process.pid
 
     def wait(self, limit: float = 0.0) -> int | None:
-        """Returns the exit code of the command after its output is read; None if the command doesn't
-        exit within the time limit.
+        """Returns the exit code of the command, after reading the command's output; None if the
+        command doesn't exit within the time limit.
 
         Args:
             limit: the time limit in seconds.
@@ -90,8 +104,7 @@ class GuardedProcess:
             code = self._process.wait(limit)
         except subprocess.TimeoutExpired:
             return None
-        if self._reader is not None:
-            self._reader.join(_KILL_SECONDS)
+        self._join_readers()
         return code
 
     def stop(self) -> None:
@@ -107,27 +120,29 @@ class GuardedProcess:
         if self._guard is not None:
             os.close(self._guard)
             self._guard = None
-        if self._reader is not None:
-            self._reader.join(_KILL_SECONDS)
-        if self._process is not None and self._process.stdout is not None:
-            self._process.stdout.close()
+        self._join_readers()
+        if self._process is not None:
+            for stream in (self._process.stdout, self._process.stderr):
+                if stream is not None:
+                    stream.close()
 
-    def _read_output(self) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._on_output(line.decode("utf-8", "replace").rstrip())
+    def _join_readers(self) -> None:
+        for reader in self._readers:
+            reader.join(_KILL_SECONDS)
 
-    def _drop_output(self) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        for _ in self._process.stdout:
-            continue
+    def _read_output(self, stream: IO[bytes], is_error: bool) -> None:
+        for line in stream:
+            self._on_output(line.decode("utf-8", "replace").rstrip(), is_error)
 
     def _signal_group(self, number: signal.Signals) -> None:
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
+
+
+def _drop_output(stream: IO[bytes], _: BaseException) -> None:
+    for _line in stream:
+        continue
 
 
 def _reap_orphans(group: int) -> None:

@@ -1,4 +1,6 @@
-"""Harness of one environment: starts its SDK harness, and runs its stages over the Fn API."""
+"""Harness of one environment: starts the environment's SDK harness, and runs the environment's
+stages over the Fn API.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,11 @@ class HarnessLimits:
             neither runs nor waits for a core or a disk.
         unseen: time limit for the start of a harness whose processes aren't visible, for example in
             a container or on macOS.
-        start: time limit for the start of any harness. It also replaces ``unseen`` for a pool's
-            worker while the pool answers. After this time the bundle fails without another attempt.
-        prepare: additional time for each of these limits if packages must be installed or an image
-            must be pulled.
+        start: time limit for the start of any harness. This limit also replaces ``unseen`` for a
+            pool's worker while the pool answers. After this time the bundle fails without another
+            attempt.
+        prepare: additional time for each of the other limits if packages must be installed or an
+            image must be pulled.
         teardown: time limit for a closed harness to tear down its DoFns and exit.
         interrupted: replaces ``teardown`` if a bundle was still running, because its user code may
             never return.
@@ -57,8 +60,8 @@ class HarnessLimits:
     interrupted: float = 2.0
 
     def for_launcher(self, launcher: Launcher, *, in_a_pool: bool) -> StartLimits:
-        """Returns the time limits for the start of a launcher's harness. They are longer for workers
-        of a pool, because the pool's health can be checked.
+        """Returns the time limits for the start of a launcher's harness. The limits are longer for
+        workers of a pool, because the runner can check the pool's health.
         """
         prepare = self.prepare if launcher.needs_preparation else 0.0
         unseen = self.start if in_a_pool else self.unseen
@@ -66,7 +69,7 @@ class HarnessLimits:
 
 
 class _RunningSdk:
-    """SDK harness with its connection, its launcher and the caches of its metadata."""
+    """SDK harness with its connection, its launcher, and caches of the SDK's metadata."""
 
     def __init__(
         self,
@@ -88,7 +91,7 @@ class _RunningSdk:
         self._is_inspected = False
 
     def inspect_in_background(self) -> None:
-        """Starts a thread in which the launcher inspects the harness; does so only once for each harness."""
+        """Starts a thread in which the launcher collects information about the harness; later calls do nothing."""
         if not self._is_inspected:
             self._is_inspected = True
             look, connection = self.launcher.inspect_harness, self.connection
@@ -126,7 +129,7 @@ class FnApiHarness:
 
         Raises:
             UnsupportedEnvironment: The environment can't run on this machine.
-            UnknownCoder: The runner can't find the ends of elements with an output's coder.
+            UnknownCoder: The coder of an output doesn't show where an encoded element ends.
             HarnessError: the SDK harness can't be started, or this harness is closed.
         """
         with self._lock:
@@ -154,7 +157,7 @@ class FnApiHarness:
             running = self._get_or_start_sdk()
         launcher, arrival = running.launcher, running.arrival
         try:
-            running.connection.wait_until_connected(arrival.explain_give_up)
+            running.connection.wait_until_connected(arrival.explain_abandoned_start)
         except HarnessError as error:
             hopeless = launcher.is_failure_permanent
             with self._lock:
@@ -212,6 +215,7 @@ class FnApiHarness:
             self._logs,
             connection.last_lines.append,
             self._on_external_worker,
+            lambda: connection.is_connected,
         )
         connection.explain = lambda: launcher.explain_failure(_GOING_SECONDS)
         connection.log_hint = launcher.log_hint

@@ -8,13 +8,12 @@ from __future__ import annotations
 from itertools import accumulate
 
 from beam_runner_model.chunks import KeyedChunk, OutputChunk
-from beam_runner_model.lengths import skip_length_prefixed
 from beam_runner_model.stages import OutputEdge, OutputKind
 from beam_runner_model.windowed_values import (
     TIME_BYTES,
     HeaderReader,
     copy_to_each_window,
-    decode_times,
+    decode_event_times,
 )
 
 from beam_runner_worker.fnapi.chunking import Chunker, EdgeCoder, ElementChunker
@@ -23,10 +22,10 @@ from beam_runner_worker.fnapi.window_chunking import WindowChunker
 
 
 def create_chunker(edge: OutputEdge, coder: EdgeCoder) -> Chunker:
-    """Returns a splitter of an output's data into the kind of chunks that the host requires.
+    """Returns a splitter of an output's data into the kind of chunks that the runner requires.
 
     Raises:
-        UnknownCoder: The host requires keys and values, but the elements of the output aren't
+        UnknownCoder: The runner requires keys and values, but the elements of the output aren't
             key-value pairs.
     """
     if edge.kind is not OutputKind.KEYED:
@@ -47,49 +46,9 @@ class KeyedChunker(Chunker):
         self._edge = edge
 
     def _split_elements(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
-        edge = self._edge
-        rows = _KeyedColumns(whole=edge.whole_elements and not edge.keyed_by_element)
-        if self._coder.delimited and not edge.whole_elements and not edge.keyed_by_element:
-            position = self._split_delimited(data, start, stop, rows)
-        else:
-            position = self._split_pairs(data, start, stop, rows)
-        return position, rows.create_chunk(edge.timestamps)
-
-    def _split_delimited(self, data: bytes, position: int, stop: int, rows: _KeyedColumns) -> int:
-        key, value, time, window = (
-            rows.keys.append,
-            rows.values.append,
-            rows.times.append,
-            rows.windows.append,
-        )
-        headers, size = self._headers, len(data)
-        known, header_size = headers.known, headers.size
-        try:
-            while position < stop:
-                header = position + TIME_BYTES
-                begin = header + header_size
-                windows = known.get(data[header:begin])
-                if windows is None:
-                    windows = headers.read(data, header)
-                    header_size = headers.size
-                    begin = header + header_size
-                length = data[begin]
-                middle = begin + 1 + length if length < 0x80 else skip_length_prefixed(data, begin)
-                length = data[middle]
-                end = middle + 1 + length if length < 0x80 else skip_length_prefixed(data, middle)
-                if end > size:
-                    break
-                key(data[begin:middle])
-                value(data[middle:end])
-                time(data[position:header])
-                window(windows)
-                position = end
-        except IndexError:
-            pass  # The data ends within an element. Its beginning is buffered until more data arrives.
-        return position
-
-    def _split_pairs(self, data: bytes, position: int, stop: int, rows: _KeyedColumns) -> int:
         by_element = self._edge.keyed_by_element
+        rows = _KeyedColumns(whole=self._edge.whole_elements and not by_element)
+        position = start
         skip_key = None if by_element else self._coder.key
         skip_value = self._coder.element if by_element else self._coder.value
         assert skip_value is not None
@@ -110,7 +69,7 @@ class KeyedChunker(Chunker):
                 position = end
         except IndexError:
             pass  # The data ends within an element. Its beginning is buffered until more data arrives.
-        return position
+        return position, rows.create_chunk(self._edge.timestamps)
 
 
 def _read_windows(headers: HeaderReader, data: bytes, header: int) -> tuple[bytes, ...]:
@@ -119,8 +78,8 @@ def _read_windows(headers: HeaderReader, data: bytes, header: int) -> tuple[byte
 
 
 class _KeyedColumns:
-    """Columns of a chunk that is being built. They have one entry for each element, also for an
-    element in several windows.
+    """Columns of a chunk that is being built. The columns have one entry for each element, also for
+    an element in several windows.
 
     Args:
         whole: whether values are complete windowed values.
@@ -136,7 +95,9 @@ class _KeyedColumns:
         self.windows: list[tuple[bytes, ...]] = []
 
     def create_chunk(self, timestamps: bool) -> KeyedChunk | None:
-        """Returns a chunk with one row for each window of each element; None if the columns are empty."""
+        """Returns a chunk with one row for each window of each element; None if the columns are
+        empty.
+        """
         if not self.windows:
             return None
         first = self.windows[0]
@@ -155,7 +116,7 @@ class _KeyedColumns:
             value_data=b"".join(self.values),
             value_ends=list(accumulate(map(len, self.values))),
             windows=windows,
-            timestamps=decode_times(self.times) if timestamps else None,
+            timestamps=decode_event_times(self.times) if timestamps else None,
         )
 
     def _repeat_for_windows(self) -> None:

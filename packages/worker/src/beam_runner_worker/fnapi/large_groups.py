@@ -8,7 +8,7 @@ with another ``-1`` and a token. The SDK reads the remaining values in pages, wi
 
 from __future__ import annotations
 
-from beam_runner_model.value_pieces import GroupValues, ValuePieces
+from beam_runner_model.value_pieces import GroupValues
 from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import environments as environment_urns
 
@@ -131,8 +131,4 @@ def join_values(values: GroupValues) -> bytes | memoryview:
     """Returns all values of a group as one block of bytes, for an SDK that can't read values as state."""
     if isinstance(values, (bytes, memoryview)):
         return values
-    return _join_pieces(values)
-
-
-def _join_pieces(values: ValuePieces) -> bytes:
     return b"".join(values.piece(number) for number in range(values.pieces))

@@ -23,10 +23,12 @@ from beam_runner_worker.errors import UnsupportedEnvironment
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.docker import DockerWorker
 from beam_runner_worker.fnapi.external import ExternalWorker
+from beam_runner_worker.fnapi.guarded import OutputHandler
 from beam_runner_worker.fnapi.process import ProcessWorker, parse_process_payload
 from beam_runner_worker.fnapi.starting import HarnessActivity
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink
+from beam_runner_worker.prints import LineBudget, describe_excess_lines, make_print_record
 
 _BOOT = (sys.executable, "-m", "beam_runner_worker.fnapi.boot")
 
@@ -40,7 +42,9 @@ class Launcher(Protocol):
 
     @property
     def needs_preparation(self) -> bool:
-        """Whether the harness may install packages or pull an image before it connects, which takes minutes."""
+        """Whether the harness may need minutes before it connects, to install packages or pull an
+        image.
+        """
 
     @property
     def is_failure_permanent(self) -> bool:
@@ -55,15 +59,17 @@ class Launcher(Protocol):
         """
 
     def explain_failure(self, limit: float = 0.0) -> str | None:
-        """Returns the reason if the harness has exited or will never connect; None while it may
-        connect or is running.
+        """Returns the reason if the harness has exited or will never connect; None while the
+        harness may connect or is running.
 
         Args:
             limit: maximum time to wait for the exit of the harness, in seconds.
         """
 
     def measure_activity(self) -> HarnessActivity | None:
-        """Returns the activity of the harness's processes; None if they aren't visible or have exited."""
+        """Returns the activity of the harness's processes; None if the processes aren't visible or
+        have exited.
+        """
 
     @property
     def log_hint(self) -> str:
@@ -80,14 +86,16 @@ class Launcher(Protocol):
         """
 
     def inspect_harness(self, connection: SdkConnection) -> None:
-        """Collects facts about the harness that are unavailable after its control stream has ended.
+        """Collects information that the shutdown of the harness needs, before the control stream
+        ends. Afterwards the information is unavailable.
 
         The control stream must be open. The first call takes milliseconds, and later calls do
         nothing.
         """
 
     def wait_until_torn_down(self, limit: float, connection: SdkConnection) -> None:
-        """Waits until the harness has torn down its DoFns, after its control stream has ended.
+        """Waits until the harness has torn down its DoFns. Called after the control stream has
+        ended.
 
         Args:
             limit: the time limit in seconds.
@@ -105,6 +113,7 @@ def create_launcher(
     logs: LogSink,
     on_output: Callable[[str], None],
     on_external_worker: Callable[[str, str], None],
+    is_connected: Callable[[], bool],
 ) -> Launcher:
     """Returns a launcher for the kind of an environment.
 
@@ -116,11 +125,13 @@ def create_launcher(
         on_output: called with every line of output, which failure messages quote.
         on_external_worker: called with endpoint and worker id before the request for an external
             worker.
+        is_connected: returns whether the harness has connected. Standard output before that time is
+            from the installation of packages, and not from user code.
 
     Raises:
         UnsupportedEnvironment: Harnesses of this kind can't run on this machine.
     """
-    prints = _create_output_handler(environment_id, logs, on_output)
+    prints = _create_output_handler(environment_id, logs, on_output, is_connected)
     needs_preparation = has_packages(environment.artifacts)
     match environment.urn:
         case urns.EXTERNAL:
@@ -145,14 +156,26 @@ def create_launcher(
 
 
 def _create_output_handler(
-    environment_id: str, logs: LogSink, on_output: Callable[[str], None]
-) -> Callable[[str], None]:
-    """Returns a function that passes each line of output to the log and to ``on_output``."""
+    environment_id: str,
+    logs: LogSink,
+    on_output: Callable[[str], None],
+    is_connected: Callable[[], bool],
+) -> OutputHandler:
+    """Returns a function that passes each line of output to the log and to ``on_output``.
 
-    def handle_line(line: str) -> None:
+    A line that a connected harness writes to its standard output is a print of user code.
+    """
+    budget = LineBudget()
+
+    def handle_line(line: str, is_error: bool) -> None:
         on_output(line)
-        where = f"output of the process of environment {environment_id}"
-        now = time.time_ns() // 1_000_000
-        logs.log([LogRecord(Severity.INFO, now, line, location=where)])
+        excess = None if is_error or not is_connected() else budget.count_printed_line()
+        if excess is None:
+            where = f"output of the process of environment {environment_id}"
+            now = time.time_ns() // 1_000_000
+            logs.log([LogRecord(Severity.INFO, now, line, location=where)])
+            return
+        notes = [describe_excess_lines(excess)] if excess else []
+        logs.log([make_print_record(text) for text in (*notes, line)])
 
     return handle_line

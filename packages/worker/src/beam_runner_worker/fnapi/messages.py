@@ -1,7 +1,7 @@
 """Conversion of input chunks to messages for an SDK, of about 1 MiB each.
 
-A message contains only complete elements. It has the number of elements, because splits refer to
-element indexes.
+A message contains only complete elements. Each message has the number of elements, because splits
+refer to element indexes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Piece = tuple[bytes | memoryview, int]
 
 @attrs.frozen
 class InputMessage:
-    """Encoded elements of the input, with their number."""
+    """Encoded elements of the input, with the number of elements."""
 
     data: bytes
     count: int
@@ -59,7 +59,7 @@ def create_input_messages(
     Small chunks are joined, and large chunks are split.
 
     Args:
-        chunks: the input, which is read only as far as the next message needs it.
+        chunks: the input. The function reads only the chunks that the next message needs.
         coder: the coder of the input's elements; None if the input is groups.
         large: store for the values of large groups; None if the SDK can't read values as state.
 
@@ -98,7 +98,7 @@ def _encode_chunk(
         yield chunk.data, chunk.count
     elif chunk.selected_count > 0:
         if coder is None:
-            raise ValueError("an input of groups received a chunk of elements")
+            raise ValueError("the stage reads groups, but a chunk of elements arrived")
         data = bytes(chunk.data)
         begin = skip_elements(coder, data, 0, chunk.first)
         end = skip_elements(coder, data, begin, chunk.selected_count)
@@ -106,7 +106,9 @@ def _encode_chunk(
 
 
 def _split_elements(chunk: ElementChunk, ends: Sequence[int]) -> Iterator[_Piece]:
-    """Yields the selected elements of a chunk. Elements of more than 2 MiB are split into pieces of about 1 MiB."""
+    """Yields the selected elements of a chunk. If the elements have more than 2 MiB in total, the
+    function yields parts of about 1 MiB.
+    """
     if chunk.selected_count <= 0:
         return
     data = memoryview(chunk.data)
@@ -114,7 +116,7 @@ def _split_elements(chunk: ElementChunk, ends: Sequence[int]) -> Iterator[_Piece
     first, stop = chunk.first, chunk.first + chunk.selected_count
     if ends[stop - 1] - begin > 2 * PIECE_BYTES:
         while ends[stop - 1] - begin > PIECE_BYTES and first + 1 < stop:
-            # Take all elements that fit into a piece, but at least one element.
+            # Take all elements that fit into a part, but at least one element.
             cut = max(bisect_right(ends, begin + PIECE_BYTES, first, stop), first + 1)
             yield data[begin : ends[cut - 1]], cut - first
             begin, first = ends[cut - 1], cut

@@ -1,4 +1,4 @@
-"""Conversion of an SDK's metrics, which it sends with short ids, to full monitoring infos.
+"""Conversion of an SDK's metrics to full monitoring infos. The SDK sends metrics with short ids.
 
 An SDK assigns a short id to every metric. The runner requests the meaning of a short id once and
 caches it, because an SDK harness never reuses a short id.
@@ -44,8 +44,8 @@ class ShortIds:
 
         Args:
             by_short_id: payloads by short id.
-            in_full: full monitoring infos. If an SDK sends any, the function returns only these,
-                without a request for short ids.
+            in_full: full monitoring infos. If an SDK sends full monitoring infos, the function
+                returns only these infos, and doesn't request short ids.
 
         Raises:
             HarnessError: The SDK doesn't return the meaning of a short id.
@@ -84,7 +84,7 @@ class TotalMetricsFilter:
     """Filter for the metrics that can be added to the totals of a job.
 
     The filter drops metrics of a bundle's progress, empty distributions, and metrics of types that
-    the runner can't add. It warns once for each such type.
+    the runner can't add. The function warns once for each type that it can't add.
 
     Args:
         warn: function that shows a warning to the user.

@@ -36,8 +36,8 @@ class Pager:
             token: the token that came with the previous page; empty for the first page.
             read: returns the complete current value. Later pages use the cached value of the first
                 page, if it is still in the cache.
-            skip: returns a function that skips one element; None if the ends of elements are
-                unknown.
+            skip: returns a function that skips one encoded element; None if the coder doesn't show
+                where an element ends.
         """
         begin = int(token) if token else 0
         data = self._kept.pop(name, None)

@@ -20,7 +20,7 @@ _LISTENING, _ESTABLISHED = "0A", "01"
 
 def find_common_process(listening: str, peer: str) -> int | None:
     """Returns the local process that both listens at one address and holds the other end of a
-    connection; None if no process does both, or if it is unknown.
+    connection; None if no process does both, or if the process is unknown.
 
     Args:
         listening: host and port of the listening process. A remote host never matches.
@@ -86,7 +86,9 @@ def _find_sockets(port: int, state: str) -> set[str]:
 
 
 def _list_process_sockets() -> Iterator[tuple[int, set[str]]]:
-    """Yields each visible process with the links of its open files, the youngest process first."""
+    """Yields each visible process with its open files, as the targets of the links in
+    ``/proc/PID/fd``; the youngest process comes first.
+    """
     for process in list_processes():
         folder = f"{_PROC}/{process}/fd/"
         try:

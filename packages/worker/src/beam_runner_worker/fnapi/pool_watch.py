@@ -15,11 +15,7 @@ _NO_ANSWERS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 class PoolHealthCheck:
-    """Check that sends a request to a pool at most every 5 s. Thread-safe.
-
-    Args:
-        channel: the channel to the pool.
-    """
+    """Check that sends a request to a pool at most every 5 s. Thread-safe."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._check = channel.unary_unary(_HEALTH)
@@ -50,7 +46,7 @@ class PoolHealthCheck:
         return None
 
     def _get_or_start_request(self) -> grpc.Future | None:
-        """Returns the pending request, and starts a request if it is due."""
+        """Returns the pending request; starts a new request if the next request is due."""
         if self._call is None and time.monotonic() >= self._next:
             try:
                 self._call = self._check.future(b"", timeout=_ANSWER_SECONDS)

@@ -7,14 +7,18 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+
+import attrs
+from beam_runner_model.process_exits import ProcessExit
 
 from beam_runner_worker._protos import beam_runner_api_pb2
 from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
 from beam_runner_worker.fnapi.activity import measure_process_activity
 from beam_runner_worker.fnapi.connection import SdkConnection
-from beam_runner_worker.fnapi.guarded import GuardedProcess
+from beam_runner_worker.fnapi.guarded import GuardedProcess, OutputHandler
 from beam_runner_worker.fnapi.starting import HarnessActivity
+from beam_runner_worker.out_of_memory import OutOfMemoryDetector
 
 CANNOT_PREPARE = os.EX_CONFIG
 """Exit code of a boot program that can't install the packages of the environment."""
@@ -31,22 +35,28 @@ class SeparateProcess:
 
     log_hint = ""
 
-    def __init__(self, called: str, on_output: Callable[[str], None]) -> None:
+    def __init__(self, called: str, on_output: OutputHandler) -> None:
         self.description = called
         self._process = GuardedProcess(on_output)
+        self._kills = OutOfMemoryDetector()
 
     def explain_failure(self, limit: float = 0.0) -> str | None:
-        """Returns a message with the exit code if the process has exited, or exits within the time
+        """Returns a message with the exit code or signal if the process has exited, or exits within the time
         limit; otherwise None.
         """
         code = self._process.wait(limit)
-        return None if code is None else f"its {self.description} exited with code {code}"
+        if code is None:
+            return None
+        end = ProcessExit(code)
+        if end.is_kill:
+            end = attrs.evolve(end, lacked_memory=self._kills.has_recent_kill())
+        return f"its {self.description} {end.text}"
 
     def has_idle_interpreter(self, connection: SdkConnection) -> None:
         """Returns None, because a separate process shares no interpreter with other harnesses."""
 
     def inspect_harness(self, connection: SdkConnection) -> None:
-        """Does nothing, because no facts are needed for the shutdown."""
+        """Does nothing, because stopping a separate process needs no information about the harness."""
 
     def wait_until_torn_down(self, limit: float, connection: SdkConnection) -> None:
         """Waits at most ``limit`` seconds until the process has exited."""
@@ -72,7 +82,7 @@ class ProcessWorker(SeparateProcess):
         command: Sequence[str],
         env: Mapping[str, str],
         worker_id: str,
-        on_output: Callable[[str], None],
+        on_output: OutputHandler,
         *,
         needs_preparation: bool = False,
     ) -> None:
@@ -95,7 +105,7 @@ class ProcessWorker(SeparateProcess):
         return self._process.wait() == CANNOT_PREPARE
 
     def start(self, endpoint: str) -> None:
-        """Starts the command.
+        """Starts the command that runs the SDK harness.
 
         Raises:
             HarnessError: the command doesn't exist, or can't be executed.

@@ -84,7 +84,7 @@ class ArtifactService(beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceService
     def GetArtifact(
         self, request: beam_artifact_api_pb2.GetArtifactRequest, context: grpc.ServicerContext
     ) -> Iterator[beam_artifact_api_pb2.GetArtifactResponse]:
-        """Yields the content of an artifact in pieces."""
+        """Yields the content of an artifact in chunks."""
         self._workers.find_caller(context)
         wanted = request.artifact
         sha256 = self._by_type.get((wanted.type_urn, wanted.type_payload))

@@ -48,7 +48,7 @@ class SdkRegistry:
             self._descriptors[descriptor.id] = descriptor
 
     def find_descriptor(self, descriptor_id: str) -> beam_fn_api_pb2.ProcessBundleDescriptor | None:
-        """Returns the descriptor with an id; None if it is unknown."""
+        """Returns the descriptor with an id; None if the id is unknown."""
         with self._lock:
             return self._descriptors.get(descriptor_id)
 
@@ -88,7 +88,7 @@ class SdkRegistry:
 def abort_call(context: grpc.ServicerContext, code: grpc.StatusCode, reason: str) -> NoReturn:
     """Aborts a gRPC call with an error."""
     context.abort(code, reason)
-    raise AssertionError("abort returned")
+    raise AssertionError("gRPC's abort returned instead of raising an error")
 
 
 def _open_stream(workers: SdkRegistry, context: grpc.ServicerContext, name: str) -> SdkConnection:
@@ -271,7 +271,7 @@ def _is_irrelevant(entry: beam_fn_api_pb2.LogEntry) -> bool:
 def _is_echoed_message(entry: beam_fn_api_pb2.LogEntry) -> bool:
     """Returns True if a log entry repeats a job message that the client's program printed.
 
-    This happens with Go programs that host the SDK harness.
+    Go programs that host the SDK harness echo messages.
 
     With LOOPBACK, the SDK harness runs in the client's program and sends the program's whole log,
     including messages from this server. If the server passed such a message on, the program would

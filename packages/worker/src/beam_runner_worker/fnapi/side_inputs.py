@@ -117,7 +117,7 @@ class SideInputPages:
         begin: int,
         skip: Callable[[], Skip | None],
     ) -> tuple[bytes, bytes]:
-        """Returns the page of a value in pieces that begins at a position of a piece. A piece above 2
+        """Returns the page of a `ValuePieces` that begins at a position of a piece. A piece above 2
         MiB is split into several pages.
         """
         if number >= values.pieces:

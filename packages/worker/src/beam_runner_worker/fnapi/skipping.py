@@ -1,4 +1,5 @@
-"""Compiler of coders into skip functions, which find the end of an encoded value without decoding it.
+"""Compiler of coders into skip functions. A skip function finds the end of an encoded value without
+decoding the value.
 
 Only coders of the Beam model are supported, because their encoding is the same in every SDK. All
 values are in Beam's *nested* context, as on the data and state channels.
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from beam_runner_model.lengths import COUNT_BYTES, Skip, decode_count, skip_length_prefixed
 from beam_runner_model.varints import decode_varint, skip_varint
-from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder, make_skip_after_instant
+from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder, create_skip_after_instant
 from beam_runner_urns import coders as urns
 
 from beam_runner_worker._protos import beam_runner_api_pb2
@@ -20,11 +21,6 @@ _DELIMITED_URNS = frozenset({urns.LENGTH_PREFIX, urns.BYTES, urns.STRING_UTF8})
 
 class UnknownCoder(ValueError):
     """Error for a coder for whose values the runner can't find the end. The message names the URN of the coder."""
-
-
-def is_delimited(coder: beam_runner_api_pb2.Coder) -> bool:
-    """Returns True if the coder encodes each value as its length (a variable-length integer) and the bytes."""
-    return coder.spec.urn in _DELIMITED_URNS
 
 
 def compile_skip(coder_id: str, coders: Mapping[str, beam_runner_api_pb2.Coder]) -> Skip:
@@ -58,7 +54,7 @@ def make_counted_skip(item: Skip) -> Skip:
 
 
 def make_sequence_skip(parts: Sequence[Skip]) -> Skip:
-    """Returns a function that skips several values in sequence."""
+    """Returns a function that skips several consecutive encoded values."""
     if len(parts) == 2:
         first, second = parts
         return lambda data, position: second(data, first(data, position))
@@ -78,7 +74,7 @@ def _make_fixed_skip(size: int) -> Skip:
 def _make_custom_window_skip(parts: list[Skip]) -> Skip:
     """Returns a function that skips a custom window: its maximum timestamp, and then the encoding of its own coder."""
     (inner,) = parts
-    return make_skip_after_instant(inner)
+    return create_skip_after_instant(inner)
 
 
 def _make_nullable_skip(parts: list[Skip]) -> Skip:

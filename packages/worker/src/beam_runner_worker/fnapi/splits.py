@@ -59,9 +59,8 @@ def convert_split_response(
 
     Args:
         response: the SDK's response.
-        plan: the stage.
         end: index after the last element that the split could remove from the bundle.
-        points: the allowed split points. If it is empty, any point is allowed.
+        points: the allowed split points. If the collection is empty, any point is allowed.
 
     Returns:
         The split; None if it removed neither a part of an element nor an element before ``end``.
@@ -84,7 +83,7 @@ def convert_split_response(
         return None
     if points and (response.residual_roots or channel.first_residual_element not in points):
         raise HarnessError(
-            f"the SDK split a bundle of the stage {plan.spec.title!r} at a forbidden point"
+            f"the SDK split a bundle of the stage {plan.spec.title!r} at a point that the runner doesn't allow"
         )
     return BundleSplit(
         last_primary=channel.last_primary_element,
@@ -99,15 +98,12 @@ class BundleSplitter:
 
     The SDK can't undo a split, so no split may be lost. Only one split request is pending at a
     time. If a response arrives after its call has returned, the next call returns the split. If the
-    SDK split a bundle and the host never got the split, the bundle fails at its end.
+    SDK split a bundle and the runner never got the split, the bundle fails at its end.
 
         idle --split--> asked --answer--> idle
         idle, asked --close--> closed
 
     Args:
-        plan: the stage.
-        connection: the connection to the SDK harness.
-        bundle: the running bundle in the SDK harness.
         warn: function that shows a warning to the user; called at most once.
     """
 
@@ -149,7 +145,7 @@ class BundleSplitter:
         """Prevents further splits after the end of the bundle, and waits for a pending split.
 
         Raises:
-            HarnessError: The SDK split the bundle, and the host never got the split.
+            HarnessError: The SDK split the bundle, and the runner never got the split.
         """
         with self._lock:
             self._closed = True
@@ -177,8 +173,8 @@ class BundleSplitter:
         )
 
     def _wait_for_answer(self) -> BundleSplit | None:
-        """Waits for the response to the pending split request. If it doesn't arrive in time, the
-        request stays pending.
+        """Waits for the response to the pending split request. If the response doesn't arrive in
+        time, the request stays pending.
         """
         assert self._answer is not None
         try:

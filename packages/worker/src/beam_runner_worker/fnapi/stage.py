@@ -20,6 +20,7 @@ from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.abandoned_bundles import AbandonedBundleDetector
 from beam_runner_worker.fnapi.bundle import SdkBundle
 from beam_runner_worker.fnapi.bundle_state import BundleStateStores
+from beam_runner_worker.fnapi.cache_tokens import SideInputTokens
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.descriptors import SdkStagePlan
 from beam_runner_worker.fnapi.failures import create_bundle_error, describe_possible_elements
@@ -39,7 +40,7 @@ _PROGRESS_SECONDS = 5.0
 
 
 class ConnectedSdk(Protocol):
-    """Connected SDK harness with its metadata."""
+    """SDK harness that is connected, with its metric ids and samples."""
 
     connection: SdkConnection
     short_ids: ShortIds
@@ -64,13 +65,12 @@ class SdkProvider(Protocol):
         """
 
 
-class _FinishedResults:
-    """Combined results of the finished SDK bundles that belong to one bundle of the host.
+class _SdkBundleResults:
+    """Combined results of the finished SDK bundles that belong to one bundle of the runner. Each flush
+    barrier begins a new SDK bundle.
 
     Attributes:
         elements: number of input elements of the SDK bundles.
-        metrics: combined metrics of the SDK bundles.
-        residuals: residuals in order.
         to_finalize: instruction IDs of the SDK bundles that requested finalization.
     """
 
@@ -86,7 +86,7 @@ class _FinishedResults:
 
 @attrs.frozen
 class _RunningBundle:
-    """Running SDK bundle, with the results of earlier SDK bundles that belong to the same bundle of the host."""
+    """Running SDK bundle, with the results of earlier SDK bundles that belong to the same bundle of the runner."""
 
     sdk: ConnectedSdk
     bundle: SdkBundle
@@ -103,12 +103,6 @@ class FnApiStage:
     An SDK may report the timers of user code only at the end of its bundle. So at each flush
     barrier the stage ends the SDK bundle, and starts another SDK bundle for the following input.
     Large groups are stored only until the end of an SDK bundle.
-
-    Args:
-        plan: the stage.
-        side_inputs: reader of the side inputs.
-        source: source of SDK harnesses.
-        logs: log sink for warnings to the user.
     """
 
     def __init__(
@@ -118,6 +112,7 @@ class FnApiStage:
         self._side_inputs = side_inputs
         self._source = source
         self._logs = logs
+        self._tokens = SideInputTokens(plan.cacheable, side_inputs)
         self._finalizations = PendingFinalizations(self._log_warning)
         self._lasting = TotalMetricsFilter(self._log_warning)
         self._running: _RunningBundle | None = None
@@ -140,7 +135,7 @@ class FnApiStage:
         """
         sdk = self._source.get_connected_sdk()
         bundle_state = self._create_state_stores(state)
-        done = _FinishedResults()
+        done = _SdkBundleResults()
         for segment in split_at_flushes(bundle_state.read_between_requests(inputs)):
             if not self._process_segment(sdk, bundle_id, bundle_state, segment, outputs, done):
                 break
@@ -160,7 +155,7 @@ class FnApiStage:
         state: BundleStateStores,
         inputs: Iterator[DataChunk],
         outputs: Mapping[str, OutputPort],
-        done: _FinishedResults,
+        done: _SdkBundleResults,
     ) -> bool:
         """Processes one segment of the input in an SDK bundle, and adds the results to ``done``.
 
@@ -169,7 +164,8 @@ class FnApiStage:
             residual.
         """
         connection = sdk.connection
-        bundle = connection.open_bundle(bundle_id, self._plan.spec.stage_id, state)
+        tokens = self._tokens.list_tokens()
+        bundle = connection.open_bundle(bundle_id, self._plan.spec.stage_id, state, tokens)
         splitter = BundleSplitter(self._plan, sdk.connection, bundle, self._log_warning)
         vanished = AbandonedBundleDetector(connection, bundle, self._plan.spec.title)
         self._running = _RunningBundle(

@@ -1,4 +1,6 @@
-"""Supervision of a starting SDK harness: it warns about a slow start, and decides when to give up the harness."""
+"""Supervision of a starting SDK harness: warns about a slow start, and decides when to give up the
+harness.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,10 @@ class ConnectionWait:
     account.
 
     Args:
-        launcher: the launcher of the started harness.
-        limits: the time limits.
         tell: function that shows a warning about a slow start to the user: after 30 s, 60 s, 120 s
             and so on.
 
     Attributes:
-        verdict: current verdict on the starting harness.
         reason: why the harness was given up; empty while it may still connect.
     """
 
@@ -39,9 +38,10 @@ class ConnectionWait:
         self.verdict = StartVerdict.MAY_COME
         self.reason = ""
 
-    def explain_give_up(self) -> str | None:
-        """Returns the reason if the harness will not connect or is given up; None while it may
-        connect. A call is cheap, because the activity is measured only every 0.5 s.
+    def explain_abandoned_start(self) -> str | None:
+        """Returns the reason if the harness will not connect or the runner has given it up; None
+        while the harness may connect. A call is cheap, because the activity is measured only every
+        0.5 s.
         """
         failure = self._launcher.explain_failure()
         if failure is not None:
@@ -55,14 +55,14 @@ class ConnectionWait:
         self._look_at = now + _LOOK_SECONDS
         self.verdict = self._start.judge_activity(now, self._launcher.measure_activity())
         if self.verdict is not StartVerdict.MAY_COME:
-            self.reason = self._describe_give_up(self._start)
+            self.reason = self._describe_abandoned_start(self._start)
             return self.reason
         if self._start.elapsed >= self._tell_after:
             self._tell_after *= 2
             self._tell(self._describe_slow_start(self._start))
         return None
 
-    def _describe_give_up(self, start: HarnessStart) -> str:
+    def _describe_abandoned_start(self, start: HarnessStart) -> str:
         called, limits = self._launcher.description, self._limits
         match self.verdict:
             case StartVerdict.STOOD_STILL:
@@ -70,7 +70,7 @@ class ConnectionWait:
                     f"the SDK did not connect: its {called} has not connected within"
                     f" {start.elapsed:.0f} s, and for {start.stood:.0f} s of that time"
                     " it neither ran nor waited for a core or a disk (limit:"
-                    f" {limits.still:g} s)"
+                    f" {limits.idle_seconds:g} s)"
                 )
             case StartVerdict.ENDLESS:
                 did = f"its {called} was active" if start.seen else f"a {called} may exist"

@@ -40,19 +40,19 @@ class StartLimits:
     """The time limits for a harness to connect, in seconds.
 
     Attributes:
-        still: maximum total idle time of the starting harness.
+        idle_seconds: maximum total idle time of the starting harness.
         unseen: maximum duration of the start if the harness's activity isn't visible.
         most: maximum duration of the start in any case.
     """
 
-    still: float
+    idle_seconds: float
     unseen: float
     most: float
 
 
 class HarnessStart:
-    """Start of one harness, with its duration and idle time. The caller passes the current time in
-    seconds of any monotonic clock.
+    """Start of one harness, with the elapsed time and the idle time. The caller passes the current
+    time in seconds of any monotonic clock.
 
     Attributes:
         elapsed: duration of the start at the last update, in seconds.
@@ -71,8 +71,7 @@ class HarnessStart:
         """Updates the idle time, and returns the current verdict. Must be called about every second.
 
         Args:
-            now: the current time.
-            activity: the activity of the harness's processes; None if it isn't visible.
+            activity: the activity of the harness's processes; None if the activity isn't visible.
         """
         since, self._looked = now - self._looked, now
         self.elapsed = now - self._began
@@ -86,6 +85,6 @@ class HarnessStart:
             return StartVerdict.ENDLESS
         if not self.seen and self.elapsed >= self._limits.unseen:
             return StartVerdict.UNSEEN
-        if self.stood >= self._limits.still:
+        if self.stood >= self._limits.idle_seconds:
             return StartVerdict.STOOD_STILL
         return StartVerdict.MAY_COME

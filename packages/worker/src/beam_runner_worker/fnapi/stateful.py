@@ -45,8 +45,8 @@ def prepare_stateful_transforms(
     heads: Container[str],
     edge_coder_id: str,
 ) -> StatefulLayout:
-    """Sets the input's coders in the stateful transforms of a stage, and returns the layout of their
-    state and timers.
+    """Sets the input's coders in the stateful transforms of a stage, and returns the layout of the
+    transforms' state and timers.
 
     Args:
         descriptor: the stage's descriptor, which this function changes.
@@ -149,7 +149,7 @@ def _find_families_without_end(
     """Returns the timer families for which the runner must not send the end of input, although the
     descriptor names them.
 
-    The Go SDK expects one end for each transform with timers, not for each family. It waits forever
-    if more ends arrive before it starts to count them.
+    The Go SDK expects one end for each transform with timers, not for each family. The Go SDK waits
+    forever if more ends arrive before it starts to count them.
     """
     return set(sorted(families)[1:]) if payload.do_fn.urn == _GO_DOFN else set()

@@ -1,4 +1,4 @@
-"""Status reports of SDK harnesses, which mainly contain the stacks of their threads.
+"""Status reports of SDK harnesses. A report mainly contains the stacks of the harness's threads.
 
 Harnesses that got the status endpoint at their start (in containers and processes) keep a stream
 open for status requests. For Python harnesses without this endpoint (in worker pools and in the

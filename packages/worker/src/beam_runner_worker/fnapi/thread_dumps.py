@@ -23,8 +23,8 @@ from beam_runner_worker.fnapi.connection import SdkConnection
 
 _ID = "beam-runner-thread-dump"
 _MARK = b"--- Thread #"
-# The function is sent as source text, because bytecode works only in one version of Python. Old
-# SDKs lack the metric, and return nothing.
+# Send the function that dumps the stacks as source text, because bytecode works only in one version
+# of Python. SDKs without this metric return nothing.
 _SOURCE = """
 def tell(_):
     from apache_beam.metrics import Metrics
@@ -42,7 +42,6 @@ def request_thread_dump(connection: SdkConnection, endpoint: str, limit: float) 
     if the harness returns none.
 
     Args:
-        connection: the connection to the harness.
         endpoint: address of the state service. The stage uses no state, but an SDK opens a state
             stream for each stage.
         limit: the time limit in seconds.

@@ -1,7 +1,7 @@
-"""Transfer of the elements and timers of one SDK bundle: input to the SDK, and output to the host.
+"""Transfer of the elements and timers of one SDK bundle: input to the SDK, and output to the runner.
 
 The bundle's thread does both: it sends input while the SDK accepts messages, and otherwise writes
-the SDK's output to the host. So a deadlock between the two directions is impossible.
+the SDK's output to the runner. So a deadlock between the two directions is impossible.
 """
 
 from __future__ import annotations
@@ -29,9 +29,6 @@ class BundleTransfer:
     The transfer ends when all outputs and all timer families have ended, and the SDK has responded.
 
     Args:
-        plan: the stage.
-        connection: the connection to the SDK harness.
-        bundle: the open bundle in the SDK harness.
         outputs: ports of all outputs, by transform id.
     """
 
@@ -55,7 +52,7 @@ class BundleTransfer:
         self._cut_short = False
 
     def transfer_bundle(self, inputs: Iterable[DataChunk]) -> beam_fn_api_pb2.InstructionResponse:
-        """Sends all input, writes all output to the host, sets all timers, and returns the SDK's
+        """Sends all input, writes all output to the runner, sets all timers, and returns the SDK's
         response.
 
         The method doesn't read input that a split removed from the bundle, or input after the
@@ -77,10 +74,10 @@ class BundleTransfer:
         """Returns True if the following input can be sent in another SDK bundle; False if a split
         removed the following input.
 
-        Must be called after the end of the bundle, when no split is pending.
+        Call this method only after the end of the bundle, when no split is pending.
 
         Raises:
-            HarnessError: The SDK responded before it had received all its input.
+            HarnessError: The SDK responded before the runner had sent the complete input.
         """
         stop = self._bundle.stop
         if self._cut_short and (stop is None or self._bundle.elements < stop):
@@ -108,10 +105,10 @@ class BundleTransfer:
 
     def _send_message(self, elements: beam_fn_api_pb2.Elements, count: int) -> None:
         """Sends a message to the SDK. Until the SDK accepts the message, the method writes the SDK's
-        output to the host.
+        output to the runner.
         """
         self._write_received(self._bundle.poll_received())
-        while not self._bundle.has_room() and not self._is_input_complete():
+        while not self._bundle.has_capacity() and not self._is_input_complete():
             self._write_received(self._bundle.wait_for_work(None, for_room=True))
         if not self._is_input_complete():
             self._connection.send_elements(self._bundle, elements, count)
@@ -125,8 +122,8 @@ class BundleTransfer:
         return self._bundle.response is not None or self._bundle.is_input_complete()
 
     def _finish_outputs(self) -> beam_fn_api_pb2.InstructionResponse:
-        """Writes the remaining output until all outputs have ended and the SDK has responded, or until
-        it responds with an error.
+        """Writes the remaining output until all outputs have ended and the SDK has responded, or
+        until the SDK responds with an error.
         """
         while True:
             response = self._bundle.response
@@ -170,7 +167,7 @@ class BundleTransfer:
 def create_end_of_input(plan: SdkStagePlan, bundle: SdkBundle) -> beam_fn_api_pb2.Elements:
     """Returns one message that ends the input and all timer families of a bundle.
 
-    One message is necessary, because the Go SDK must have all data before the first end arrives.
+    Sending all ends in one message is necessary, because the Go SDK must have all data before the first end arrives.
     """
     timers = [
         beam_fn_api_pb2.Elements.Timers(

@@ -1,7 +1,8 @@
 """Answers to an SDK's requests for user state (get, append and clear).
 
-The runner doesn't decode the values, and an SDK reads them page by page. Some SDKs read a set as a
-bag, others as the keys of a multimap. A map is a multimap with one value for each key.
+The runner doesn't decode the values, and an SDK reads them page by page. Some SDKs read set state
+as a bag, and other SDKs read set state as the keys of a multimap. A map is a multimap with one
+value for each key.
 """
 
 from __future__ import annotations

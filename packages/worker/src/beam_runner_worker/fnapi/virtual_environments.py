@@ -33,9 +33,7 @@ from pathlib import Path
 from beam_runner_worker.packages import StagedPackages
 
 CACHE_VARIABLE = "BEAM_RUNNER_CACHE_DIR"
-"""Environment variable of workers with the folder for virtual environments with staged packages; the
-default is ``~/.cache``.
-"""
+"""Folder of workers for virtual environments with staged packages; the default is ``~/.cache``."""
 
 _FOLDER = Path("beam-runner", "python-environments")
 _READY = "ready"
@@ -55,7 +53,6 @@ def get_python_with_packages(
     environment if necessary.
 
     Args:
-        packages: packages to install.
         folder: folder of the environments, see :func:`find_cache_folder`.
         say: function that receives lines about the installation, including pip's output.
 
@@ -110,7 +107,8 @@ def _list_base_folders() -> Iterator[Path]:
     shared = Path(tempfile.gettempdir()) / f"beam-runner-{os.getuid()}"
     with contextlib.suppress(OSError):
         shared.mkdir(mode=0o700, exist_ok=True)
-        # Refuse a link or a foreign folder, whose owner would control its content.
+        # Refuse a symbolic link or another user's folder, because the owner would control the
+        # content of the folder.
         found = shared.lstat()
         if stat.S_ISDIR(found.st_mode) and _is_owned_by_user(found):
             yield shared
@@ -154,7 +152,7 @@ def _create_environment(place: Path, packages: StagedPackages, say: Callable[[st
     # with the unfinished environment.
     temporary = place / "tmp"
     temporary.mkdir()
-    for arguments in packages.pip_arguments():
+    for arguments in packages.make_pip_arguments():
         _install_packages(_get_interpreter_path(place), arguments, temporary, say)
     shutil.rmtree(temporary, ignore_errors=True)
     (place / _READY).touch()

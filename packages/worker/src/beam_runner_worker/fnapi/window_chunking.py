@@ -14,7 +14,7 @@ from beam_runner_model.windowed_values import (
     TIME_BYTES,
     compute_hold_time,
     copy_to_each_window,
-    find_earliest_time,
+    find_earliest_event_time,
 )
 
 from beam_runner_worker.fnapi.chunking import Chunker, EdgeCoder
@@ -62,7 +62,9 @@ class WindowChunker(Chunker):
 
     def _create_chunk(self, window: bytes, elements: list[bytes]) -> ElementChunk:
         time = (
-            compute_hold_time(find_earliest_time(elements), (window,)) if self._wants_time else None
+            compute_hold_time(find_earliest_event_time(elements), (window,))
+            if self._wants_time
+            else None
         )
         ends = list(accumulate(map(len, elements)))
         return ElementChunk(len(elements), b"".join(elements), ends, time, window)

@@ -1,0 +1,1 @@
+"""Quarantine of elements that always fail: its limits, its files, summaries of the files, and replays."""

@@ -1,0 +1,1 @@
+"""Reports on a job: metrics, wait reasons, failures, and the history of a bundle."""

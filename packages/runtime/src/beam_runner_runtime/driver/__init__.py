@@ -1,1 +1,0 @@
-"""Server side of a running job. The driver runs bundles on lanes and commits their results."""
