@@ -44,8 +44,8 @@ def values(rows: Any) -> list[Any]:
     return sorted(row.value for row in rows)
 
 
-def test_side_input_elements_are_matched_by_window() -> None:
-    """Checks elements and side inputs of two windows in one piece of data, which bundles must
+def test_side_input_of_an_element_contains_only_values_of_its_window() -> None:
+    """Checks elements and side inputs of two windows in one stored output, which bundles must
     separate by window.
     """
     ten = FixedWindows(10)
@@ -65,7 +65,7 @@ def test_side_input_elements_are_matched_by_window() -> None:
     assert values(result["joined"]) == [("a", [1, 10]), ("b", [20, 30]), ("c", [20, 30])]
 
 
-def test_side_input_piece_with_several_windows_is_split() -> None:
+def test_side_input_data_with_several_windows_is_split_by_window() -> None:
     ten = FixedWindows(10)
     both = [(1, 1), (12, 2)]
     result = runner.run(
@@ -96,7 +96,7 @@ def test_failing_stage_is_named_with_its_exception() -> None:
         runner.run(runner.flat_map("broken", "impulse", lambda value: [1 // 0]))
 
 
-def test_processing_time_advances_when_no_work_is_left() -> None:
+def test_processing_time_of_the_in_memory_runner_advances_when_no_work_is_left() -> None:
     """Uses a source that takes one step per second."""
     soon, late = (
         WindowingStrategy(trigger=Repeatedly(AfterProcessingTime((Delay(delay),))))
@@ -120,7 +120,7 @@ def test_processing_time_advances_when_no_work_is_left() -> None:
     ),
     st.sampled_from((FixedWindows(10), GlobalWindows(), SlidingWindows(20, 10))),
 )
-def test_grouping_equals_a_dictionary(
+def test_grouping_of_random_input_equals_a_dictionary(
     steps: list[list[tuple[int, str]]], window_fn: WindowFn
 ) -> None:
     """Uses steps with exact watermarks, so no element is late."""

@@ -14,7 +14,7 @@ from beam_runner_model.varints import TruncatedData
 
 
 @given(st.integers(-(1 << 31), (1 << 31) - 1))
-def test_count_is_encoded_as_32_signed_bits(count: int) -> None:
+def test_value_count_is_encoded_as_a_signed_32_bit_integer(count: int) -> None:
     data = encode_count(count)
     assert data == struct.pack(">i", count)
     assert decode_count(b"?" + data + b"?", 1) == count

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 from apache_beam.coders.coder_impl import PaneInfoCoderImpl, create_InputStream, create_OutputStream
+from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.utils.windowed_value import PaneInfo as BeamPaneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_model.panes import (
+    METADATA_BIT,
     NO_FIRING,
     PaneInfo,
     PaneTiming,
@@ -16,6 +18,7 @@ from beam_runner_model.panes import (
     encode_pane,
     skip_pane,
 )
+from beam_runner_model.varints import encode_varint
 
 
 @st.composite
@@ -60,3 +63,19 @@ def test_unfired_pane_is_encoded_as_0x0f() -> None:
 def test_invalid_pane_bytes_raise_value_error(data: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         decode_pane(data)
+
+
+@given(panes(), st.integers(0, 300))
+def test_pane_ends_after_the_metadata_of_the_element(pane: PaneInfo, size: int) -> None:
+    metadata = beam_fn_api_pb2.Elements.ElementMetadata(
+        drain=beam_fn_api_pb2.Elements.DrainMode.Enum.DRAINING,
+        traceparent="t" * size,
+        value_kind=beam_fn_api_pb2.Elements.ValueKind.DELETE,
+    ).SerializeToString()
+    first, *rest = encode_pane(pane)
+    data = bytes((first | METADATA_BIT, *rest)) + encode_varint(len(metadata)) + metadata
+    assert decode_pane(data + b"?") == (pane, len(data))
+    assert skip_pane(data + b"?", 0) == len(data)
+    for read in (lambda: decode_pane(data[:-1]), lambda: skip_pane(data[:-1], 0)):
+        with pytest.raises(IndexError):
+            read()

@@ -22,7 +22,7 @@ def test_wait_of_each_kind_has_a_text(kind: WaitKind) -> None:
     )
 
 
-def test_unknown_kind_becomes_other() -> None:
+def test_unknown_wait_kind_of_another_version_becomes_other() -> None:
     assert Wait("tomorrow's kind").kind is WaitKind.OTHER
     assert attrs.evolve(FAILED, kind="tomorrow's kind").kind is FailureCause.OUTSIDE
     assert Ending("tomorrow's kind").kind is EndingKind.OTHER
@@ -45,11 +45,11 @@ def test_wait_text_names_the_argument_the_steps_or_the_stage() -> None:
         (7, "7 ms"),
     ],
 )
-def test_time_bounds_are_rendered_in_words(time: int, text: str) -> None:
+def test_minimum_and_maximum_timestamps_are_rendered_in_words(time: int, text: str) -> None:
     assert render_record(Wait(WaitKind.TIMER, "s", shard=0, until=time)).endswith(f"for {text}")
 
 
-def test_several_waits_are_rendered_without_consequences() -> None:
+def test_text_of_several_waits_omits_waits_that_follow_from_others() -> None:
     upstream = Wait(WaitKind.UPSTREAM, "t", collection="c", watermark=3)
     causes = [Wait(WaitKind.BUNDLES, "s", count=number) for number in range(10)]
     text = render_waits([upstream, *causes])
@@ -75,12 +75,12 @@ def test_unavailable_failure_text_counts_no_attempt() -> None:
     assert "without counting an attempt" in render_record(away)
 
 
-def test_neighbour_wait_text_has_the_next_attempt_if_known() -> None:
+def test_text_of_a_wait_for_an_unavailable_service_has_the_next_attempt_if_known() -> None:
     wait = Wait(WaitKind.NEIGHBOUR, neighbour="the disk", reason="full", seconds=61.4, until=9_000)
     told = "the job waits for the disk, which has been unavailable for 61 s: full"
     assert render_record(wait, now=1_000) == f"{told}; the next attempt starts in 8 s"
     assert render_record(wait) == told
 
 
-def test_ending_text_is_its_reason() -> None:
+def test_text_of_a_job_failure_is_its_reason() -> None:
     assert render_record(Ending(EndingKind.STUCK, "nothing can move")) == "nothing can move"

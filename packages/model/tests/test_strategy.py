@@ -25,11 +25,14 @@ def test_window_function_determines_the_default_coder() -> None:
 
 
 def test_window_expires_after_the_allowed_lateness() -> None:
-    assert WindowingStrategy(allowed_lateness=5).expiry(IntervalWindow(0, 10)) == 14
-    assert WindowingStrategy(allowed_lateness=MAX_TIMESTAMP).expiry(GLOBAL_WINDOW) < MAX_TIMESTAMP
+    assert WindowingStrategy(allowed_lateness=5).get_expiry_time(IntervalWindow(0, 10)) == 14
+    assert (
+        WindowingStrategy(allowed_lateness=MAX_TIMESTAMP).get_expiry_time(GLOBAL_WINDOW)
+        < MAX_TIMESTAMP
+    )
 
 
-def test_only_needs_merge_strategy_merges() -> None:
+def test_strategy_needs_merge_only_with_the_merge_status_needs_merge() -> None:
     assert WindowingStrategy(merge_status=MergeStatus.NEEDS_MERGE).needs_merge
     assert not WindowingStrategy(merge_status=MergeStatus.ALREADY_MERGED).needs_merge
 

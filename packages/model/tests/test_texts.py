@@ -23,7 +23,7 @@ def test_lone_surrogate_is_escaped() -> None:
 
 
 @given(ANY_TEXT, st.integers(1, 3))
-def test_long_text_keeps_both_ends(text: str, times: int) -> None:
+def test_truncated_text_contains_the_start_and_the_end(text: str, times: int) -> None:
     made = sanitize_text(f"begin{'x' * times * MOST_CHARACTERS}{text}end")
     assert made.startswith("beginx") and made.endswith(sanitize_text(f"{text}end"))
     assert "characters left out" in made

@@ -37,14 +37,14 @@ time.sleep(3 if sys.argv[1] == "ends" else 600)
 @pytest.mark.parametrize(
     ("what", "code"), [("breaks", 1), ("exits", 1), ("handler breaks", 1), ("ends", 0)]
 )
-def test_essential_thread_raises_process_exits(what: str, code: int) -> None:
+def test_process_exits_if_an_essential_thread_raises(what: str, code: int) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", CODE, what], env=environment, timeout=60)
     assert done.returncode == code
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), SystemExit(0), KeyboardInterrupt()])
-def test_essential_thread_raises_handler_gets_the_error(error: BaseException) -> None:
+def test_error_handler_gets_the_error_that_an_essential_thread_raises(error: BaseException) -> None:
     heard: list[BaseException] = []
 
     def work() -> None:
@@ -54,7 +54,7 @@ def test_essential_thread_raises_handler_gets_the_error(error: BaseException) ->
     assert heard == [error]
 
 
-def test_helper_thread_raises_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_error_that_a_helper_thread_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def work() -> None:
         raise SystemExit(3)
 
@@ -65,7 +65,7 @@ def test_helper_thread_raises_error_is_logged(caplog: pytest.LogCaptureFixture) 
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 100])
-def test_run_together_many_items_results_are_in_order(at_once: int) -> None:
+def test_run_concurrently_with_many_items_returns_results_in_order(at_once: int) -> None:
     def work(item: int) -> int:
         time.sleep(0.001 * (10 - item))
         return 2 * item
@@ -74,13 +74,13 @@ def test_run_together_many_items_results_are_in_order(at_once: int) -> None:
     assert run_concurrently(work, [], at_once, "w") == []
 
 
-def test_run_together_calls_overlap() -> None:
+def test_run_concurrently_makes_calls_at_the_same_time() -> None:
     together = threading.Barrier(4)
     assert run_concurrently(lambda _: together.wait(SECONDS) >= 0, range(8), 4, "w") == [True] * 8
 
 
 @pytest.mark.parametrize("error", [OSError("full"), SystemExit(1)])
-def test_run_together_call_raises_caller_gets_the_error(error: BaseException) -> None:
+def test_run_concurrently_with_a_failing_call_raises_its_error(error: BaseException) -> None:
     begun: list[int] = []
 
     def work(item: int) -> None:

@@ -17,7 +17,7 @@ from beam_runner_model.times import (
 )
 
 
-def test_time_bounds_equal_beam() -> None:
+def test_minimum_and_maximum_timestamps_equal_beam() -> None:
     assert beam_timestamp.MIN_TIMESTAMP.micros // 1000 == MIN_TIMESTAMP
     assert beam_timestamp.MAX_TIMESTAMP.micros // 1000 == MAX_TIMESTAMP
     constant = common_urns.constants.GLOBAL_WINDOW_MAX_TIMESTAMP_MILLIS.constant
@@ -35,7 +35,7 @@ def test_time_arithmetic_is_clamped_at_the_bounds() -> None:
     "time", [MIN_TIMESTAMP, -11, -10, 0, 4, 13, MAX_TIMESTAMP - 3, MAX_TIMESTAMP]
 )
 @pytest.mark.parametrize("offset", [0, 4, -3])
-def test_aligned_times_enclose_any_time(time: int, offset: int) -> None:
+def test_aligned_times_before_and_after_enclose_a_time(time: int, offset: int) -> None:
     last, following = align_time_down(time, 10, offset), align_time_after(time, 10, offset)
     assert last <= time < following
     assert following - last == 10

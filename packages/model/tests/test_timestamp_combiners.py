@@ -12,7 +12,7 @@ WINDOW = IntervalWindow(0, 100)
 TIMES = st.lists(st.integers(0, 99), min_size=1)
 
 
-def test_combiner_returns_earliest_latest_or_end() -> None:
+def test_timestamp_combiner_returns_the_earliest_the_latest_or_the_window_end() -> None:
     times = [5, 3, 8]
     assert combine_timestamps(TimestampCombiner.EARLIEST, WINDOW, times) == 3
     assert combine_timestamps(TimestampCombiner.LATEST, WINDOW, times) == 8
@@ -20,7 +20,7 @@ def test_combiner_returns_earliest_latest_or_end() -> None:
 
 
 @given(st.sampled_from(TimestampCombiner), TIMES, TIMES)
-def test_combiner_is_associative(
+def test_timestamp_combiner_is_associative(
     combiner: TimestampCombiner, left: list[int], right: list[int]
 ) -> None:
     halves = [combine_timestamps(combiner, WINDOW, times) for times in (left, right)]
@@ -30,5 +30,7 @@ def test_combiner_is_associative(
 
 
 @given(st.sampled_from(TimestampCombiner))
-def test_combiner_without_timestamps_returns_the_window_end(combiner: TimestampCombiner) -> None:
+def test_timestamp_combiner_without_timestamps_returns_the_window_end(
+    combiner: TimestampCombiner,
+) -> None:
     assert combine_timestamps(combiner, WINDOW, []) == 99

@@ -18,7 +18,7 @@ def test_encoded_varint_equals_beam(value: int) -> None:
     assert skip_varint(b"?" + data + b"?", 1) == 1 + len(data)
 
 
-def test_too_large_number_raises_value_error() -> None:
+def test_varint_encoding_of_a_too_large_number_raises_value_error() -> None:
     with pytest.raises(ValueError, match="64 signed bits"):
         encode_varint(1 << 63)
 

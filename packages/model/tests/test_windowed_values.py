@@ -21,11 +21,11 @@ from beam_runner_model.windowed_values import (
     HeaderReader,
     compute_hold_time,
     copy_to_each_window,
-    decode_times,
+    decode_event_times,
     encode_header,
-    find_earliest_time,
-    find_earliest_time_in,
-    read_time,
+    find_earliest_event_time,
+    find_earliest_event_time_in,
+    read_event_time,
     read_windows,
     replace_window,
     skip_windows,
@@ -55,7 +55,7 @@ def encode(value: WindowedValue) -> bytes:
 
 
 @given(windowed())
-def test_header_is_read_and_skipped_like_beam(value: WindowedValue) -> None:
+def test_windowed_value_header_is_read_and_skipped_like_beam(value: WindowedValue) -> None:
     data = b"?" * TIME_BYTES + encode(value)
     at = 2 * TIME_BYTES
     windows, pane_at = read_windows(data, at, SKIP)
@@ -76,7 +76,7 @@ def test_header_is_read_and_skipped_like_beam(value: WindowedValue) -> None:
 
 
 @given(windowed())
-def test_element_in_several_windows_is_copied_to_each(value: WindowedValue) -> None:
+def test_element_in_several_windows_is_copied_to_each_window(value: WindowedValue) -> None:
     data = encode(value)
     windows, _ = read_windows(data, TIME_BYTES, SKIP)
     expected = [
@@ -93,11 +93,11 @@ def test_element_in_several_windows_is_copied_to_each(value: WindowedValue) -> N
 def test_event_times_are_read_without_decoding(values: list[WindowedValue]) -> None:
     elements = [encode(value) for value in values]
     times = [value.timestamp.micros // 1000 for value in values]
-    assert [read_time(element) for element in elements] == times
-    assert decode_times([element[:TIME_BYTES] for element in elements]) == times
-    assert find_earliest_time(elements) == min(times)
+    assert [read_event_time(element) for element in elements] == times
+    assert decode_event_times([element[:TIME_BYTES] for element in elements]) == times
+    assert find_earliest_event_time(elements) == min(times)
     ends = list(accumulate(map(len, elements)))
-    assert find_earliest_time_in(b"".join(elements), ends) == min(times)
+    assert find_earliest_event_time_in(b"".join(elements), ends) == min(times)
 
 
 @given(
@@ -113,7 +113,7 @@ def test_element_holds_the_watermark_at_most_at_its_first_window_end(
     assert compute_hold_time(MAX_TIMESTAMP, [b""]) == END_OF_GLOBAL_WINDOW
 
 
-def test_header_cache_is_bounded() -> None:
+def test_header_reader_cache_is_bounded() -> None:
     headers = HeaderReader(SKIP)
     for number in range(headers._MOST + 5):
         place = (IntervalWindow(number, number + 1),)

@@ -10,7 +10,7 @@ from beam_runner_model.times import END_OF_GLOBAL_WINDOW
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, OpaqueWindow
 
 
-def test_window_max_timestamp_is_its_last_time() -> None:
+def test_max_timestamp_of_a_window_is_the_last_time_in_the_window() -> None:
     assert GLOBAL_WINDOW.max_timestamp() == END_OF_GLOBAL_WINDOW
     assert IntervalWindow(0, 10).max_timestamp() == 9
     assert OpaqueWindow(b"x", 7).max_timestamp() == 7

@@ -24,7 +24,7 @@ def test_jobs_start_in_order_as_running_jobs_end() -> None:
     assert turns.try_start_job("e", 0.0)
 
 
-def test_long_job_blocks_no_other_job() -> None:
+def test_job_start_limit_with_a_long_running_job_starts_other_jobs() -> None:
     turns = JobAdmission(1, SECONDS)
     assert turns.try_start_job("stream", 0.0)
     assert not turns.try_start_job("other", 9.9)
@@ -34,13 +34,15 @@ def test_long_job_blocks_no_other_job() -> None:
     assert turns.try_start_job("third", 10.0)
 
 
-def test_jobs_without_a_limit_all_start() -> None:
+def test_jobs_without_a_start_limit_start_immediately() -> None:
     turns = JobAdmission(float("inf"), SECONDS)
     assert all(turns.try_start_job(str(number), 0.0) for number in range(1000))
 
 
 @given(st.integers(1, 3), st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=60))
-def test_started_jobs_keep_order_and_limit(most: int, steps: list[tuple[bool, int]]) -> None:
+def test_started_jobs_stay_in_order_and_within_the_limit(
+    most: int, steps: list[tuple[bool, int]]
+) -> None:
     """Simulates one step per second: a job asks to start, or ends. Jobs start in order of their
     first request.
     """

@@ -1,4 +1,4 @@
-"""Tests of the driver: executed commands and their order."""
+"""Tests of the job driver: it executes the scheduler's commands in the right order."""
 
 from __future__ import annotations
 
@@ -29,31 +29,33 @@ from .bundles import bundle
 
 @attrs.define
 class RecordingHost:
-    """Host that records all calls; `answers` holds the commands of the next rounds."""
+    """Host (program that embeds the engine) that records all calls; `answers` holds the commands of
+    the next rounds.
+    """
 
     answers: list[list[Command]] = attrs.field(factory=list)
     next_wake: int | None = None
     told: list[Any] = attrs.field(factory=list)
     done: list[Any] = attrs.field(factory=list)
 
-    def record(self, entries: Sequence[str | Tick]) -> list[Command]:
+    def record_entries(self, entries: Sequence[str | Tick]) -> list[Command]:
         self.told.append(list(entries))
         return self.answers.pop(0) if self.answers else []
 
-    def open(self, bundles: Sequence[Bundle]) -> None:
+    def open_bundles(self, bundles: Sequence[Bundle]) -> None:
         self.done.append(("open", [(one.number, one.attempt) for one in bundles]))
 
-    def split(self, bundle: int, attempt: int, fraction: float) -> None:
+    def split_bundle(self, bundle: int, attempt: int, fraction: float) -> None:
         self.done.append(("split", bundle, attempt, fraction))
 
-    def stop(self, bundles: Sequence[tuple[int, int]]) -> None:
+    def cancel_bundles(self, bundles: Sequence[tuple[int, int]]) -> None:
         self.done.append(("stop", list(bundles)))
 
-    def finalize(self, bundles: Sequence[int]) -> None:
+    def finalize_bundles(self, bundles: Sequence[int]) -> None:
         self.done.append(("finalize", list(bundles)))
 
 
-def test_tick_precedes_entries_once_per_time() -> None:
+def test_job_driver_records_one_clock_tick_per_time_before_its_entries() -> None:
     host = RecordingHost()
     driver: JobDriver[str] = JobDriver(host)
     driver.record_entries(["a", "b"], 10)
@@ -63,7 +65,7 @@ def test_tick_precedes_entries_once_per_time() -> None:
     assert host.told == [[Tick(10), "a", "b"], ["c"], ["d"], [Tick(11), "e"]]
 
 
-def test_tick_without_entries_is_recorded_when_due() -> None:
+def test_job_driver_without_entries_records_a_due_clock_tick() -> None:
     host = RecordingHost()
     driver: JobDriver[str] = JobDriver(host)
     assert driver.compute_wake_delay(10) is None
@@ -77,7 +79,7 @@ def test_tick_without_entries_is_recorded_when_due() -> None:
     assert host.told == [[Tick(16)]]
 
 
-def test_commands_are_executed_with_bundles_opened_last() -> None:
+def test_job_driver_opens_bundles_after_other_commands() -> None:
     commands: list[Command] = [
         OpenBundles("stage", (bundle(1), bundle(2))),
         SplitBundle(7, 1, 0.5),
@@ -98,7 +100,7 @@ def test_commands_are_executed_with_bundles_opened_last() -> None:
 
 
 @pytest.mark.parametrize("end", [FinishJob(Outcome.CANCELLED), FailJob("why")])
-def test_bundle_cancelled_in_the_same_round_is_not_opened(end: Command) -> None:
+def test_job_driver_does_not_open_a_bundle_cancelled_in_the_same_round(end: Command) -> None:
     opened = OpenBundles("stage", (bundle(1, attempt=2), bundle(2)))
     host = RecordingHost([[opened, CancelBundles(((1, 2), (2, 1), (3, 1))), end]])
     driver: JobDriver[str] = JobDriver(host)

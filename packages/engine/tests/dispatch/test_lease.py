@@ -1,4 +1,6 @@
-"""Tests of the lease: the times at which a new loop can start."""
+"""Tests of the lease on a job's scheduler: the times at which a new scheduler loop can start in a
+worker process.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ def lent(now: float) -> SchedulerLease:
     return lease
 
 
-def test_lease_after_a_short_loop_pauses() -> None:
+def test_scheduler_loop_restarts_after_a_short_run_only_after_a_pause() -> None:
     lease = lent(100.0)
     lease.end_outgrown_loop(100.25)
     assert not lease.is_out
@@ -20,7 +22,7 @@ def test_lease_after_a_short_loop_pauses() -> None:
     assert lease.can_start_loop(100.75)
 
 
-def test_lease_after_a_long_loop_has_no_pause() -> None:
+def test_scheduler_loop_restarts_after_a_long_run_immediately() -> None:
     """Checks that a loop that lasted long enough causes no pause: one slow bundle says nothing
     about later bundles.
     """
@@ -29,14 +31,14 @@ def test_lease_after_a_long_loop_has_no_pause() -> None:
     assert lease.can_start_loop(100.5)
 
 
-def test_lease_after_a_lost_loop_pauses() -> None:
+def test_scheduler_loop_restarts_after_a_lost_process_only_after_a_pause() -> None:
     lease = lent(100.0)
     lease.end_lost_loop(101.0)
     assert not lease.can_start_loop(130.9)
     assert lease.can_start_loop(131.0)
 
 
-def test_lease_covers_only_the_latest_loop() -> None:
+def test_scheduler_lease_is_held_only_by_the_latest_loop() -> None:
     lease = lent(100.0)
     assert lease.is_held_by(1)
     lease.end_lease()

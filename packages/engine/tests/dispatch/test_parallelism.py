@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.dispatch.parallelism import ParallelismRules
-from beam_runner_engine.dispatch.places import BlockedTimeLimits, Slot
+from beam_runner_engine.dispatch.slots import BlockedTimeLimits, Slot
 
 from .bundles import bundle
 
@@ -64,7 +64,9 @@ def test_requested_slots_never_exceed_limit_and_demand(
 
 
 @given(places(), parallelisms, st.integers(1, 20))
-def test_unused_core_gets_a_slot(some: list[Slot], at_work: ParallelismRules, wanted: int) -> None:
+def test_job_requests_a_slot_for_each_unused_core(
+    some: list[Slot], at_work: ParallelismRules, wanted: int
+) -> None:
     """Checks that a job requests all usual slots, and one more for each blocked bundle, if the
     cluster has room.
     """
@@ -75,7 +77,7 @@ def test_unused_core_gets_a_slot(some: list[Slot], at_work: ParallelismRules, wa
 
 
 @given(places(), parallelisms, st.integers(1, 20), st.integers(0, 20))
-def test_slots_for_blocked_bundles_leave_free_slots_to_other_jobs(
+def test_job_with_blocked_bundles_leaves_free_slots_to_other_jobs(
     some: list[Slot], at_work: ParallelismRules, wanted: int, spare: int
 ) -> None:
     more = at_work.count_missing_slots(some, wanted, spare, NOW)
@@ -84,7 +86,7 @@ def test_slots_for_blocked_bundles_leave_free_slots_to_other_jobs(
 
 
 @given(places(), st.integers(1, 4), st.integers(0, 20))
-def test_bundles_in_a_shared_interpreter_run_one_at_a_time_unless_all_wait(
+def test_bundles_in_a_shared_interpreter_run_one_at_a_time_unless_all_busy_slots_wait(
     some: list[Slot], cores: int, waiting: int
 ) -> None:
     one_by_one = ParallelismRules(cores, 4 * cores, PATIENCE, takes_turns=True)
@@ -96,7 +98,7 @@ def test_bundles_in_a_shared_interpreter_run_one_at_a_time_unless_all_wait(
     assert side_by_side.count_startable_bundles(some, waiting, NOW) == waiting
 
 
-def test_starting_slot_is_not_requested_again() -> None:
+def test_job_with_a_starting_slot_requests_no_second_slot() -> None:
     at_work = ParallelismRules(2, 8, PATIENCE)
     assert at_work.count_missing_slots([Starting()], 2, math.inf, NOW) == 1
     assert at_work.count_missing_slots([Starting(), Starting()], 2, math.inf, NOW) == 0

@@ -47,14 +47,16 @@ def told(sources: list[Source], turn: float = 0.0) -> list[tuple[int, Source]]:
 
 
 @given(st.lists(SOURCES, max_size=LOOKS), TURNS)
-def test_only_lingering_bundle_reports_early(sources: list[Source], turn: float) -> None:
+def test_progress_report_is_early_only_for_a_waiting_bundle_with_output(
+    sources: list[Source], turn: float
+) -> None:
     for ran, source in told(sources, turn):
         assert ran >= max(SOONEST, turn)
         assert source.lingers or ran >= max(LATEST, turn)
 
 
 @given(st.lists(SOURCES, max_size=LOOKS), TURNS)
-def test_unsplittable_bundle_reports_at_growing_intervals(
+def test_progress_reports_of_an_unsplittable_bundle_have_growing_intervals(
     sources: list[Source], turn: float
 ) -> None:
     pauses = [later - before for (before, _), (later, _) in pairwise(told(sources, turn))]
@@ -63,20 +65,20 @@ def test_unsplittable_bundle_reports_at_growing_intervals(
 
 
 @given(st.lists(SOURCES, min_size=LOOKS, max_size=LOOKS), TURNS)
-def test_report_interval_is_bounded(sources: list[Source], turn: float) -> None:
+def test_progress_report_interval_has_a_maximum(sources: list[Source], turn: float) -> None:
     moments = [0.0, *(ran for ran, _ in told(sources, turn)), LOOKS * LOOK]
     longest = max(later - before for before, later in pairwise(moments))
     assert longest <= max(LATEST, turn) + LATEST + LOOK
 
 
-def test_busy_bundle_reports_later_than_a_waiting_bundle() -> None:
+def test_progress_report_of_a_busy_bundle_is_later_than_of_a_waiting_bundle() -> None:
     assert told([Source()] * LOOKS)[0][0] == SOONEST
     assert told([Source(busy=True)] * LOOKS)[0][0] == LATEST
     assert told([Source(output=False)] * LOOKS)[0][0] == LATEST
     assert told([Source()] * LOOKS, turn=200.0)[0][0] == 200
 
 
-def test_is_busy_is_called_only_when_due() -> None:
+def test_progress_check_calls_is_busy_only_when_a_report_is_due() -> None:
     def is_busy() -> bool:
         raise AssertionError("to ask costs time")
 

@@ -1,12 +1,12 @@
-"""Tests of the selection of sources that yield their slot."""
+"""Tests of the selection of sources that must release their slot to waiting bundles."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.dispatch.places import Slot
-from beam_runner_engine.dispatch.waiting import BundleQueue
+from beam_runner_engine.dispatch.bundle_queue import BundleQueue
+from beam_runner_engine.dispatch.slots import Slot
 from beam_runner_engine.dispatch.yielding import compute_yield_time, select_yielding_slots
 
 from .bundles import bundle, is_source
@@ -30,17 +30,17 @@ def none() -> int:
     return 0
 
 
-def test_longest_running_source_yields() -> None:
+def test_longest_running_source_releases_its_slot() -> None:
     places = at_work(100, 1, 101)
     assert select_yielding_slots(places, waiting(2), none) == [places[0]]
     assert select_yielding_slots(places, waiting(2, 3, 4), none) == [places[0], places[2]]
 
 
-def test_source_does_not_yield_to_a_source() -> None:
+def test_source_does_not_release_its_slot_to_another_source() -> None:
     assert select_yielding_slots(at_work(100, 1), waiting(102), none) == []
 
 
-def test_yielding_source_counts_as_a_free_slot() -> None:
+def test_slot_of_a_source_that_is_stopping_counts_as_free() -> None:
     places = at_work(100, 101)
     places[0].giving_way = True
     assert select_yielding_slots(places, waiting(1), none) == []
@@ -52,7 +52,7 @@ def test_yielding_source_counts_as_a_free_slot() -> None:
     st.integers(0, 8),
     st.integers(-3, 8),
 )
-def test_yielding_sources_never_exceed_waiting_bundles(
+def test_number_of_stopping_sources_never_exceeds_number_of_waiting_bundles(
     running: list[int | None], others: int, may_begin: int
 ) -> None:
     places = [Slot() if number is None else at_work(number)[0] for number in running]
@@ -61,7 +61,7 @@ def test_yielding_sources_never_exceed_waiting_bundles(
     assert len(asked) == min(running.count(100), max(0, others - free))
 
 
-def test_turn_starts_at_the_last_yield_request() -> None:
+def test_time_slice_of_a_source_restarts_after_a_request_to_release_its_slot() -> None:
     (place,) = at_work(100)
     assert compute_yield_time(place, 0.1) == 0.1
     place.asked = 7.0

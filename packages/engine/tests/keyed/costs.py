@@ -32,5 +32,7 @@ def cost_ratio(run: Callable[[], object], baseline: Callable[[], object], rounds
 
 
 def read(groups: Iterable[WindowPane]) -> int:
-    """Reads all panes, as a host does, and returns the number of elements in them."""
+    """Reads all panes, as a caller of the engine does, and returns the number of elements in the
+    panes.
+    """
     return sum(map(len, map(attrgetter("values"), groups)))

@@ -1,7 +1,6 @@
 """Measurement of the cost of grouping, compared with a dict loop: `python measure_costs.py`.
 
-The script prints the table of `docs/engine/cost.md` (ratios of CPU time), and fails if a ratio
-exceeds its limit. The input has 1,000 keys with 100 encoded elements each in one window. One bundle
+The script prints ratios of CPU time, and fails if a ratio exceeds its limit. The input has 1,000 keys with 100 encoded elements each in one window. One bundle
 processes the input up to the maximum timestamp: triggers get ten calls with ten elements of each
 key, and sessions get one call.
 """
@@ -94,7 +93,7 @@ def sessions(trigger: Trigger) -> Any:
 def grouped(
     strategy: WindowingStrategy, windows: list[bytes], times: list[int], calls: list[slice]
 ) -> int:
-    """Groups the elements in these windows, in calls."""
+    """Groups the elements in these windows, in several calls."""
     grouper = TriggeredGrouper(strategy, MemoryCellStore())
     groups = WindowPanes()
     for some in calls:
@@ -107,7 +106,9 @@ def grouped(
 
 
 def read(groups: Iterable[WindowPane]) -> int:
-    """Takes each pane in its turn, as a host does, and returns how many elements are in them."""
+    """Reads each pane, as a caller of the engine does, and returns the number of elements in all
+    panes.
+    """
     return sum(map(len, map(attrgetter("values"), groups)))
 
 
@@ -119,7 +120,9 @@ def seconds(code: Callable[[], Any]) -> float:
 
 
 def measured() -> dict[str, tuple[Callable[[], Any], float]]:
-    """Returns the measured functions with their maximum cost in dict loops."""
+    """Returns the measured functions with their maximum cost, as a multiple of the cost of a Python
+    loop over a dict.
+    """
     codes: dict[str, tuple[Callable[[], Any], float]] = {
         "a dict loop": (dict_loop, 1),
     }
@@ -140,11 +143,9 @@ def main(rounds: int) -> int:
         for name, (code, _) in codes.items():
             best[name] = min(best[name], seconds(code))
     ratios = {name: took / best["a dict loop"] for name, took in best.items()}
-    print("<!-- table: grouping -->")
     print("| grouping | times a dict loop | at most | ns per element |\n|---|---|---|---|")
     for name, ratio in ratios.items():
         print(f"| {name} | {ratio:.1f} | {codes[name][1]} | {best[name] / COUNT * 1e9:.0f} |")
-    print("<!-- end -->")
     dear = [name for name, ratio in ratios.items() if ratio > codes[name][1]]
     for name in dear:
         print(f"Too dear: {name}, {ratios[name]:.2f} times a dict loop.")

@@ -1,4 +1,4 @@
-"""Test host of stateful shards, whose user code is a function that gets the due work."""
+"""Caller of stateful shards for tests. Its user code is a function that gets the due work."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def timer(
 
 
 class Host:
-    """Host that runs bundles of a stateful stage. The user code is a function that gets the due
-    work.
+    """Caller of the engine that runs bundles of a stateful stage. The user code is a function that
+    gets the due work.
     """
 
     def __init__(self, spec: StatefulSpec, merger: Any = None) -> None:
@@ -49,8 +49,8 @@ class Host:
         self.shard = StatefulShard(spec, self.store, merger)
 
     def admit(self, *timestamps: int, now: CurrentTimes, window: bytes = DATA) -> list[int]:
-        """Admits elements of one key whose values equal their timestamps, and returns the admitted
-        values.
+        """Passes elements of one key to the shard, with values equal to their timestamps, and
+        returns the values that aren't late.
         """
         many = len(timestamps)
         admitted = self.shard.admit_elements(
@@ -78,7 +78,7 @@ class Host:
 
 
 def started(strategy: WindowingStrategy, window: bytes, *timers: Timer, **spec: Any) -> Host:
-    """Returns a host with an element at time 0 and these timers."""
+    """Returns a caller with an element at time 0 and these timers."""
     host = Host(StatefulSpec(strategy, **spec))
     host.admit(0, now=CurrentTimes(0), window=window)
     for each in timers:

@@ -1,4 +1,6 @@
-"""Tests that an agenda is a sorted set within and across bundles, and reads only its first entries."""
+"""Tests that an agenda (queue of due times) is a sorted set within and across bundles, and reads
+only the first entries.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.agenda import Agenda
-from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 from beam_runner_engine.testing.stores import MemoryCellStore
 
 TIMES = st.integers(-3, 3)
@@ -26,9 +28,9 @@ OPERATIONS = st.lists(
 
 
 @given(OPERATIONS)
-def test_agenda_behaves_like_a_sorted_set(operations: list[tuple[Any, ...]]) -> None:
+def test_queue_of_due_times_behaves_like_a_sorted_set(operations: list[tuple[Any, ...]]) -> None:
     store = MemoryCellStore()
-    cells = TentativeCells(store)
+    cells = UncommittedCells(store)
     agenda = Agenda(cells, "~a")
     model: set[tuple[int, tuple[bytes, ...]]] = set()
     for operation in operations:
@@ -56,32 +58,32 @@ def test_agenda_behaves_like_a_sorted_set(operations: list[tuple[Any, ...]]) -> 
             case _:
                 agenda.save_changes()
                 store.commit_deltas(cells.list_deltas())
-                cells = TentativeCells(store)
+                cells = UncommittedCells(store)
                 agenda = Agenda(cells, "~a")
         assert agenda.get_earliest_entry() == min(model, default=None)
 
 
-def test_agenda_reads_only_its_first_entries() -> None:
+def test_queue_of_due_times_reads_only_its_first_entries() -> None:
     store = MemoryCellStore()
-    cells = TentativeCells(store)
+    cells = UncommittedCells(store)
     agenda = Agenda(cells, "~a")
     for time in range(1000):
         agenda.add_entry(time, (b"%d" % time,))
     agenda.save_changes()
     store.commit_deltas(cells.list_deltas())
     store.reads = 0
-    agenda = Agenda(TentativeCells(store), "~a")
+    agenda = Agenda(UncommittedCells(store), "~a")
     assert [agenda.pop_due_entry(4) for _ in range(6)] == [(t, (b"%d" % t,)) for t in range(5)] + [
         None
     ]
     assert store.reads <= 6
 
 
-def test_agenda_entry_added_and_removed_in_a_bundle_is_not_written() -> None:
-    cells = TentativeCells(MemoryCellStore())
+def test_due_time_added_and_removed_in_one_bundle_is_not_stored() -> None:
+    cells = UncommittedCells(MemoryCellStore())
     agenda = Agenda(cells, "~a")
-    agenda.move_entry(None, 5, (b"x",))
-    agenda.move_entry(5, 6, (b"x",))
-    agenda.move_entry(6, None, (b"x",))
+    agenda.reschedule_entry(None, 5, (b"x",))
+    agenda.reschedule_entry(5, 6, (b"x",))
+    agenda.reschedule_entry(6, None, (b"x",))
     agenda.save_changes()
     assert cells.list_deltas() == {}

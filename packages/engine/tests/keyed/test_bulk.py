@@ -13,11 +13,13 @@ from beam_runner_engine.testing.triggered_bulk import TriggeredBulkGrouper
 
 
 @pytest.mark.parametrize("case", create_bulk_cases(), ids=lambda case: case.name)
-def test_triggered_grouper_with_all_input_keeps_the_contract(case: BulkGrouperCase) -> None:
+def test_bulk_grouper_with_triggers_passes_the_contract_tests(
+    case: BulkGrouperCase,
+) -> None:
     check_bulk_grouper(TriggeredBulkGrouper, case)
 
 
-def test_contract_with_missing_input_raises() -> None:
+def test_contract_tests_of_bulk_groupers_detect_missing_input() -> None:
     case = next(case for case in create_bulk_cases() if case.expected)
     with pytest.raises(AssertionError, match="groups missing"):
         check_bulk_grouper(

@@ -1,4 +1,4 @@
-"""Tests that deltas compose, and that tentative cells read like a store after the commit."""
+"""Tests that deltas compose, and that uncommitted cells read like a store after the commit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.cells import CellDelta, CellId, apply_delta
-from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 from beam_runner_engine.testing.stores import MemoryCellStore
 
 SUBKEYS = st.sampled_from([b"", b"a", b"ab", b"b", b"c"])
@@ -36,7 +36,7 @@ OPERATIONS = st.lists(
 
 
 @given(st.dictionaries(SUBKEYS, VALUES), DELTAS, DELTAS)
-def test_composed_delta_equals_both_deltas(
+def test_combination_of_two_state_changes_has_the_effect_of_both(
     before: dict[bytes, tuple[int, ...]], first: CellDelta, second: CellDelta
 ) -> None:
     one_by_one = {subkey: list(values) for subkey, values in before.items()}
@@ -64,11 +64,11 @@ def _change(model: dict[bytes, list[int]], operation: tuple[Any, ...]) -> None:
 
 
 @given(OPERATIONS, RANGES)
-def test_tentative_cells_read_like_a_committed_store(
+def test_uncommitted_state_changes_read_like_committed_state(
     operations: list[tuple[Any, ...]], bounds: tuple[bytes, bytes | None]
 ) -> None:
     store = MemoryCellStore()
-    cells = TentativeCells(store)
+    cells = UncommittedCells(store)
     model: dict[bytes, list[int]] = {}
     for operation in operations:
         match operation:
@@ -84,7 +84,7 @@ def test_tentative_cells_read_like_a_committed_store(
                 cells.clear_cell(CELL)
             case _:
                 store.commit_deltas(cells.list_deltas())
-                cells = TentativeCells(store)
+                cells = UncommittedCells(store)
         _change(model, operation)
         for subkey in (b"", b"a", b"ab", b"b", b"c"):
             values = cells.read_values(CELL, subkey)
@@ -94,10 +94,10 @@ def test_tentative_cells_read_like_a_committed_store(
         assert [(s, list(v)) for s, v in cells.scan_subkeys(CELL, start, end)] == expected
 
 
-def test_deltas_contain_only_changed_cells() -> None:
+def test_listed_state_changes_contain_only_changed_cells() -> None:
     store = MemoryCellStore()
     store.commit_deltas({CELL: CellDelta(added={b"": (1,)})})
-    cells = TentativeCells(store)
+    cells = UncommittedCells(store)
     other = CellId("s", b"k", b"other")
     assert cells.read_values(CELL) == (1,)
     cells.append_values(other, [2])
@@ -105,9 +105,9 @@ def test_deltas_contain_only_changed_cells() -> None:
     assert list(cells.list_deltas()) == [other]
 
 
-def test_cell_is_read_from_the_store_once() -> None:
+def test_state_cell_is_read_from_the_store_once() -> None:
     store = MemoryCellStore()
-    cells = TentativeCells(store)
+    cells = UncommittedCells(store)
     for _ in range(3):
         cells.read_values(CELL)
     assert store.reads == 1

@@ -11,7 +11,7 @@ DOCS = Path(__file__).resolve().parents[4] / "docs" / "engine"
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
-def test_documented_keyed_tables_equal_the_code() -> None:
+def test_documented_tables_of_keyed_state_equal_the_code() -> None:
     script = runpy.run_path(str(DOCS / "draw_keyed_tables.py"))
     page = (DOCS / "keyed.md").read_text(encoding="utf-8")
     assert page.count("<!-- table: ") == 2
@@ -27,7 +27,7 @@ def _run_examples(page: str) -> int:
     return len(blocks)
 
 
-def test_documented_examples_run() -> None:
+def test_documented_engine_examples_run_without_an_error() -> None:
     assert _run_examples((DOCS / "keyed.md").read_text(encoding="utf-8")) == 2
 
 

@@ -1,4 +1,6 @@
-"""Tests of timers past the end of their window: firing before the expiry, and the end of loops."""
+"""Tests of timers past the end of their window: the timers fire before the expiry, and chains of
+timers that set themselves end.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ one_bundle_or_many = pytest.mark.parametrize("commits", [False, True], ids=["one
         (MAX_TIMESTAMP, EXPIRY + 1, EXPIRY),
     ],
 )
-def test_event_timer_after_the_expiry_fires_at_the_expiry(
+def test_event_time_timer_after_the_window_expiry_fires_at_the_expiry(
     strategy: WindowingStrategy, calls_back: bool, fire_time: int, rings_at: int, hold: int
 ) -> None:
     """Checks that the timer keeps its firing time and that its hold is limited to the expiry."""
@@ -76,7 +78,9 @@ def test_event_timer_after_the_expiry_fires_at_the_expiry(
 
 
 @pytest.mark.parametrize("calls_back", [False, True], ids=["no-callback", "callback"])
-def test_event_timer_after_the_global_window_fires_at_the_end(calls_back: bool) -> None:
+def test_event_time_timer_after_the_global_window_fires_at_the_end_of_input(
+    calls_back: bool,
+) -> None:
     times = (END_OF_GLOBAL_WINDOW + 1, MAX_TIMESTAMP)
     timers = [timer(time, str(time), hold=time) for time in times]
     host = started(GLOBAL, b"", *timers, on_window_expiration=calls_back)
@@ -90,7 +94,7 @@ def test_event_timer_after_the_global_window_fires_at_the_end(calls_back: bool) 
 
 
 @one_bundle_or_many
-def test_timers_past_the_end_fire_by_domain_and_time(commits: bool) -> None:
+def test_timers_past_the_window_end_fire_ordered_by_domain_and_time(commits: bool) -> None:
     host = started(
         FIXED,
         DATA,
@@ -110,7 +114,9 @@ def test_timers_past_the_end_fire_by_domain_and_time(commits: bool) -> None:
     assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
 
-def test_timers_past_the_end_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timers_past_the_window_end_are_read_once_per_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Checks that the lookup isn't repeated for each timer, because a window can have many timers."""
     asked: list[bytes] = []
     of_window = TimerTable.list_window_timers
@@ -125,7 +131,7 @@ def test_timers_past_the_end_are_looked_up_once(monkeypatch: pytest.MonkeyPatch)
     assert asked == [KEY] * 2, "once for all of them, and once when the window is released"
 
 
-def test_timer_past_the_end_of_a_growing_session_waits() -> None:
+def test_timer_past_the_end_of_a_growing_session_waits_for_the_new_end() -> None:
     host = started(SESSIONS, DATA, timer(150, hold=0))
     longer = encode_window(IntervalWindow(0, 190))
     host.admit(90, now=CurrentTimes(50), window=encode_window(IntervalWindow(90, 190)))
@@ -152,7 +158,7 @@ def test_expiring_window_fires_its_processing_timers() -> None:
 
 
 @one_bundle_or_many
-def test_pending_timer_set_again_in_a_drain_fires_once(
+def test_pending_timer_set_again_during_a_drain_fires_once(
     commits: bool,
 ) -> None:
     host = started(FIXED, DATA, *(timer(500, tag, processing=True) for tag in "ab"))
@@ -260,7 +266,7 @@ def _strategy(window_fn: WindowFn | None, lateness: int) -> WindowingStrategy:
     draining=st.booleans(),
     commits=st.booleans(),
 )
-def test_bag_is_output_completely_with_and_without_a_drain(
+def test_buffered_bag_is_emitted_completely_with_and_without_a_drain(
     window_fn: WindowFn | None,
     lateness: int,
     hops: list[tuple[bool, int]],
@@ -284,7 +290,7 @@ def test_bag_is_output_completely_with_and_without_a_drain(
 
 @in_any_window
 @pytest.mark.parametrize("draining", [False, True])
-def test_timers_past_the_end_fire_one_at_a_time(
+def test_timers_past_the_window_end_fire_one_at_a_time(
     strategy: WindowingStrategy, data: bytes, draining: bool
 ) -> None:
     """Checks that timers fire one at a time, so that the chain of each new timer is known."""

@@ -112,7 +112,7 @@ def test_late_element_timing_ignores_the_output_watermark(
     assert (group.pane.timing.name, group.timestamp) == ("LATE", 9)
 
 
-def test_on_time_pane_holds_the_window_end_until_it_fires() -> None:
+def test_pending_on_time_pane_holds_the_watermark_at_the_window_end() -> None:
     """Uses an element whose timestamp is after its window. The next step must still get an on-time
     pane.
     """

@@ -111,7 +111,7 @@ def test_panes_at_the_window_end_do_not_depend_on_call_boundaries(
 
 
 @given(STRATEGIES, schedules())
-def test_store_is_empty_at_the_maximum_watermark(
+def test_state_store_is_empty_at_the_maximum_watermark(
     strategy: WindowingStrategy, schedule: list[Step]
 ) -> None:
     _, run = run_ours(strategy, schedule)
@@ -185,7 +185,7 @@ def test_on_time_pane_is_not_behind_the_output_watermark(
         run.now = attrs.evolve(run.now, output_watermark=output_watermark)
 
 
-def test_unfinished_window_fires_at_closing() -> None:
+def test_window_with_an_unfinished_trigger_fires_when_it_closes() -> None:
     strategy = attrs.evolve(FIXED, trigger=t.AfterCount(5), allowed_lateness=7)
     run = OurRun(strategy)
     run.element(1, 3)
@@ -196,7 +196,7 @@ def test_unfinished_window_fires_at_closing() -> None:
     assert (group.timestamp, list(group.values)) == (9, [1])
 
 
-def test_pending_late_data_holds_the_window_expiry() -> None:
+def test_pending_late_data_holds_the_watermark_at_the_window_expiry() -> None:
     trigger = t.AfterEndOfWindow(late=t.AfterCount(3))
     run = OurRun(attrs.evolve(FIXED, trigger=trigger, allowed_lateness=7))
     run.time(watermark=12)
@@ -209,7 +209,7 @@ def test_pending_late_data_holds_the_window_expiry() -> None:
 
 
 @pytest.mark.parametrize("combiner", TimestampCombiner)
-def test_element_after_its_window_holds_the_window_end(
+def test_element_with_a_timestamp_after_its_window_holds_the_window_end(
     combiner: TimestampCombiner,
 ) -> None:
     run = OurRun(attrs.evolve(FIXED, timestamp_combiner=combiner))
@@ -226,7 +226,7 @@ def test_window_without_new_elements_closes_without_a_pane(trigger: Trigger) -> 
     assert run.time(watermark=100) == []
 
 
-def test_emit_always_window_without_new_elements_fires_at_closing() -> None:
+def test_window_with_emit_always_and_no_new_elements_fires_when_it_closes() -> None:
     strategy = attrs.evolve(FIXED, closing_behavior=ClosingBehavior.EMIT_ALWAYS, allowed_lateness=5)
     run = OurRun(strategy)
     run.element(1, 3)
@@ -243,7 +243,7 @@ def test_emit_always_window_without_new_elements_fires_at_closing() -> None:
     ("behavior", "fires"), [(OnTimeBehavior.FIRE_ALWAYS, 1), (OnTimeBehavior.FIRE_IF_NONEMPTY, 0)]
 )
 @pytest.mark.parametrize("lateness", [0, 5])
-def test_on_time_pane_without_new_elements_depends_on_the_behavior(
+def test_on_time_pane_without_new_elements_fires_only_if_the_strategy_requests_it(
     behavior: OnTimeBehavior, fires: int, lateness: int
 ) -> None:
     trigger = t.AfterEndOfWindow(early=t.AfterCount(1), late=t.AfterCount(1))
@@ -289,7 +289,7 @@ def test_element_of_a_closed_window_is_dropped() -> None:
     assert run.dropped == 1
 
 
-def test_bundle_accesses_only_keys_with_elements() -> None:
+def test_grouping_bundle_reads_only_keys_with_elements() -> None:
     strategy = attrs.evolve(FIXED, trigger=t.Repeatedly(t.AfterCount(100)))
     store = MemoryCellStore()
     many = 5_000
@@ -316,7 +316,7 @@ def test_missing_stored_window_raises_value_error() -> None:
 
 
 @given(STRATEGIES, schedules(), st.integers(0, 10), st.integers(0, 10))
-def test_grouper_pickled_within_a_bundle_continues(
+def test_grouper_unpickled_within_a_bundle_continues_the_bundle(
     strategy: WindowingStrategy, schedule: list[Step], bundles: int, more: int
 ) -> None:
     run, steps = OurRun(strategy), list(enumerate(schedule))

@@ -28,7 +28,7 @@ def both() -> WindowPanes:
     return groups
 
 
-def test_groups_behave_like_a_sequence() -> None:
+def test_window_panes_behave_like_a_sequence() -> None:
     groups = both()
     assert list(groups) == [ONE, TWO] == groups[:]
     assert groups == both() == [ONE, TWO] != [TWO, ONE]
@@ -40,19 +40,19 @@ def test_groups_behave_like_a_sequence() -> None:
         groups[2]
 
 
-def test_groups_expose_columns() -> None:
+def test_window_panes_expose_their_columns() -> None:
     groups = both()
     assert groups.windows == [b"w", b"v"]
     assert groups.values == [(b"1",), (b"2", b"3")]
 
 
-def test_groups_have_a_repr_and_can_be_pickled() -> None:
+def test_window_panes_have_a_repr_and_can_be_pickled() -> None:
     groups = both()
     assert repr(groups) == f"Groups([{ONE}, {TWO}])"
     assert list(pickle.loads(pickle.dumps(groups))) == [ONE, TWO]
 
 
-def test_groups_create_few_objects_for_the_garbage_collector() -> None:
+def test_window_panes_create_few_objects_for_the_garbage_collector() -> None:
     count = 4_000
     window = encode_window(GLOBAL_WINDOW)
 

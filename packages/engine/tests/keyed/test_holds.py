@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from beam_runner_engine.keyed.holds import REPORTED_HOLDS, WatermarkHolds
-from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 from beam_runner_engine.testing.stores import MemoryCellStore
 
 
 def _bundle(
     store: MemoryCellStore, *moves: tuple[int | None, int | None]
 ) -> tuple[tuple[int, int], ...]:
-    cells = TentativeCells(store)
+    cells = UncommittedCells(store)
     holds = WatermarkHolds(cells)
     for old, new in moves:
         holds.move_hold(old, new)
@@ -21,7 +21,7 @@ def _bundle(
     return holds.list_earliest_holds()
 
 
-def test_holds_are_counted_across_bundles() -> None:
+def test_watermark_holds_are_counted_across_bundles() -> None:
     store = MemoryCellStore()
     assert _bundle(store, (None, 5), (None, 5), (None, -7)) == ((-7, 1), (5, 2))
     assert _bundle(store, (5, None), (-7, 8), (9, 9)) == ((5, 1), (8, 1))
@@ -30,12 +30,12 @@ def test_holds_are_counted_across_bundles() -> None:
     assert store.copy_cells() == {}
 
 
-def test_summary_contains_only_the_earliest_holds() -> None:
+def test_shard_summary_contains_only_the_earliest_holds() -> None:
     moves = [(None, time) for time in range(REPORTED_HOLDS + 10)]
     told = _bundle(MemoryCellStore(), *moves)
     assert told == tuple((time, 1) for time in range(REPORTED_HOLDS))
 
 
-def test_releasing_a_missing_hold_raises_value_error() -> None:
+def test_release_of_a_missing_watermark_hold_raises_value_error() -> None:
     with pytest.raises(ValueError, match="the watermark hold at 5 ms"):
         _bundle(MemoryCellStore(), (5, None))

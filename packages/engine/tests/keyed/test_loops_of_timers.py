@@ -1,4 +1,4 @@
-"""Tests of timer loops past the end of their window."""
+"""Tests of timers that set themselves again (loops) past the end of their window."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ one_bundle_or_many = pytest.mark.parametrize("commits", [False, True], ids=["one
 
 @one_bundle_or_many
 @pytest.mark.parametrize("draining", [False, True], ids=["no-drain", "drain"])
-def test_event_timer_loop_ends_after_its_window(draining: bool, commits: bool) -> None:
+def test_event_time_timer_loop_ends_after_its_window(draining: bool, commits: bool) -> None:
     host = started(FIXED, DATA, timer(10))
 
     def user(rung: Timer) -> None:
@@ -81,7 +81,7 @@ def test_processing_timer_loop_continues_until_no_timer_is_set(
     "event_timers", [set(), {"b"}, {"a", "c"}], ids=lambda one: " and ".join(sorted(one))
 )
 @pytest.mark.parametrize("past", [True, False], ids=["for-the-past", "for-later"])
-def test_timer_loop_ends_after_each_family_fired(
+def test_timer_loop_in_an_expired_window_ends_after_each_timer_family_fired(
     strategy: WindowingStrategy,
     data: bytes,
     now: CurrentTimes,
@@ -111,7 +111,7 @@ def test_timer_loop_ends_after_each_family_fired(
 
 @one_bundle_or_many
 @pytest.mark.parametrize("calls_back", [False, True], ids=["no-callback", "callback"])
-def test_event_timer_loop_in_the_global_window_ends_in_a_drain(
+def test_event_time_timer_loop_in_the_global_window_ends_in_a_drain(
     calls_back: bool, commits: bool
 ) -> None:
     """Checks that the loop runs in event time before the end, and once for each pending timer after
@@ -149,7 +149,7 @@ def test_event_timer_loop_in_the_global_window_ends_in_a_drain(
 
 
 @one_bundle_or_many
-def test_event_timer_loop_in_the_global_window_continues_after_the_input(
+def test_event_time_timer_loop_in_the_global_window_continues_after_the_input(
     commits: bool,
 ) -> None:
     host = started(GLOBAL, b"", timer(10))

@@ -1,4 +1,4 @@
-"""Tests of custom windows, which the host merges."""
+"""Tests of custom windows, which the caller of the engine merges."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _JoinAll:
         return answers
 
 
-def test_custom_windows_merge_with_the_host_merger() -> None:
+def test_custom_windows_are_merged_by_the_merger_of_the_caller() -> None:
     strategy = WindowingStrategy(
         OpaqueWindows("some:windows"),
         merge_status=MergeStatus.NEEDS_MERGE,
@@ -57,7 +57,7 @@ def test_custom_windows_merge_with_the_host_merger() -> None:
     assert [sorted(group.values) for group in out] == [[0, 1, 2], [3]]
 
 
-def test_single_custom_window_can_be_renamed_by_the_merger() -> None:
+def test_single_custom_window_can_be_replaced_by_the_merger() -> None:
     grouper = TriggeredGrouper(MERGING, MemoryCellStore(), _JoinAll())
     for value, latest in enumerate((5, 9)):
         data = encode_window(OpaqueWindow(b"w", latest))

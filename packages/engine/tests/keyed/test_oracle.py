@@ -152,7 +152,10 @@ def _has_late_end_of_window_part(strategy: WindowingStrategy, schedule: list[Ste
     Beam waits for the end of a window only if an element reached the trigger that does. A later
     part of `AfterEach` or a late trigger misses the end.
     """
-    return any(create_machine(part).watches_end for part in _within(strategy.trigger, t.AfterEach))
+    return any(
+        create_machine(part).depends_on_window_end
+        for part in _within(strategy.trigger, t.AfterEach)
+    )
 
 
 def _has_element_at_the_expiry(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
@@ -168,7 +171,7 @@ def _has_element_at_the_expiry(strategy: WindowingStrategy, schedule: list[Step]
                 watermark = time
             case Element(timestamp):
                 for window in assign_windows(strategy.window_fn, timestamp):
-                    if watermark == strategy.expiry(window) + 1:
+                    if watermark == strategy.get_expiry_time(window) + 1:
                         return True
     return False
 
@@ -238,7 +241,7 @@ def _has_element_in_a_closed_session(strategy: WindowingStrategy, schedule: list
     match strategy.window_fn:
         case Sessions(gap):
             return any(
-                watermark > strategy.expiry(session)
+                watermark > strategy.get_expiry_time(session)
                 for watermark, sessions, _ in _session_joins(schedule, gap)
                 for session in sessions
             )
@@ -319,7 +322,7 @@ def _remove_closing_panes(
         watermark = max(
             (s.time for s in schedule[: pane.step + 1] if isinstance(s, Watermark)), default=0
         )
-        return watermark <= strategy.expiry(IntervalWindow(*pane.window))
+        return watermark <= strategy.get_expiry_time(IntervalWindow(*pane.window))
 
     said_by_both = [attrs.evolve(pane, is_last=False) for pane in theirs if not is_open(pane)]
     for pane in ours:

@@ -1,4 +1,6 @@
-"""Tests of due times at a time and after the time, for timers and panes in one table."""
+"""Tests of timers and panes: whether they fire when a clock or watermark is at a time, or only
+after the time.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ EXPECTED = {
 }
 
 
-def test_documented_table_has_the_expected_rows() -> None:
+def test_documented_due_time_table_has_the_expected_rows() -> None:
     assert set(runpy.run_path(str(SCRIPT))["MOMENTS"]) == set(EXPECTED)
 
 
 @pytest.mark.parametrize("row", EXPECTED)
-def test_due_time_matches_the_documented_row(row: str) -> None:
+def test_due_time_matches_the_row_of_the_documented_table(row: str) -> None:
     moment = runpy.run_path(str(SCRIPT))["MOMENTS"][row]
     assert (moment(-1), moment(0), moment(1)) == EXPECTED[row]
 
@@ -40,5 +42,5 @@ def test_due_time_matches_the_documented_row(row: str) -> None:
         (MAX_TIMESTAMP, MAX_TIMESTAMP),
     ],
 )
-def test_passing_watermark_is_one_millisecond_later_and_clamped(time: int, watermark: int) -> None:
+def test_watermark_that_passes_a_time_is_one_millisecond_later(time: int, watermark: int) -> None:
     assert get_passing_watermark(time) == watermark

@@ -171,7 +171,7 @@ def test_session_with_a_finished_trigger_does_not_merge(
     assert (run.dropped, run.store.copy_cells(), run.summary) == (dropped, {}, EMPTY_SUMMARY)
 
 
-def test_extended_ended_session_waits_for_its_new_end() -> None:
+def test_ended_session_that_is_extended_fires_at_its_new_end() -> None:
     run = OurRun(
         WindowingStrategy(
             Sessions(7),

@@ -17,7 +17,7 @@ from beam_runner_engine.keyed.state import (
     ValueState,
     merge_state,
 )
-from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 from beam_runner_engine.testing.stores import MemoryCellStore
 
 CELL = CellId("state", b"key", b"window")
@@ -28,7 +28,7 @@ class Bundles:
 
     def __init__(self) -> None:
         self.store = MemoryCellStore()
-        self.cells = TentativeCells(self.store)
+        self.cells = UncommittedCells(self.store)
 
     def state(self, kind: type[State], window: bytes = b"window") -> Any:
         """Returns a view of the cell."""
@@ -37,7 +37,7 @@ class Bundles:
     def commit(self) -> None:
         """Commits, and starts the next bundle."""
         self.store.commit_deltas(self.cells.list_deltas())
-        self.cells = TentativeCells(self.store)
+        self.cells = UncommittedCells(self.store)
         self.store.reads = 0
 
 
@@ -138,7 +138,7 @@ def test_state_reads_are_lazy() -> None:
     assert bundles.store.reads == 2
 
 
-def test_state_of_merged_windows_is_concatenated() -> None:
+def test_state_of_merged_windows_contains_the_values_of_all_windows() -> None:
     bundles = Bundles()
     bundles.state(MultimapState, b"1").add(b"a", b"1")
     bundles.state(MultimapState, b"2").add(b"a", b"2")

@@ -54,7 +54,7 @@ def test_timers_fire_in_order_of_time(commits: bool) -> None:
     assert host.summary.next_event_timer == 81
 
 
-def test_setting_a_timer_replaces_and_clearing_removes() -> None:
+def test_timer_set_again_is_replaced_and_cleared_timer_is_removed() -> None:
     host = Host(StatefulSpec(FIXED))
     host.admit(0, now=CurrentTimes(0))
     host.shard.set_timer(timer(10, "a", hold=5))
@@ -85,7 +85,7 @@ def test_timer_can_change_its_time_domain() -> None:
     assert _tags(host.run(CurrentTimes(50, 20))) == [""]
 
 
-def test_due_work_remains_for_the_next_bundle() -> None:
+def test_due_work_not_taken_in_a_bundle_remains_for_the_next_bundle() -> None:
     host = Host(StatefulSpec(FIXED))
     host.admit(0, now=CurrentTimes(0))
     for tag, time in (("a", 10), ("b", 20)):
@@ -96,7 +96,7 @@ def test_due_work_remains_for_the_next_bundle() -> None:
     assert _tags(host.run(CurrentTimes(50))) == ["b"]
 
 
-def test_expiry_runs_user_code_and_releases_state() -> None:
+def test_window_expiry_runs_user_code_and_releases_state() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     host.admit(0, now=CurrentTimes(0))
     host.shard.get_state(BagState, "seen", KEY, DATA).add(b"1")
@@ -121,7 +121,7 @@ def test_expiry_runs_user_code_and_releases_state() -> None:
     assert (host.summary.holds, host.summary.next_event_timer) == ((), None)
 
 
-def test_expiry_at_the_end_of_a_bundle_releases_state() -> None:
+def test_window_expiry_at_the_end_of_a_bundle_releases_state() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     host.admit(0, now=CurrentTimes(0))
     host.shard.get_state(ValueState, "last", KEY, DATA).write(b"1")
@@ -130,14 +130,14 @@ def test_expiry_at_the_end_of_a_bundle_releases_state() -> None:
     assert host.store.copy_cells() == {}
 
 
-def test_late_key_holds_its_expiry() -> None:
+def test_key_with_a_late_element_holds_the_watermark_until_its_window_expires() -> None:
     host = Host(StatefulSpec(FIXED, on_window_expiration=True))
     host.admit(5, now=CurrentTimes(105))
     host.commit()
     assert host.summary.holds == ((109, 1),)
 
 
-def test_global_window_expires_only_with_a_callback() -> None:
+def test_global_window_expires_only_if_user_code_has_an_expiry_callback() -> None:
     data = b""
     for calls_back in (False, True):
         host = Host(StatefulSpec(WindowingStrategy(), on_window_expiration=calls_back))
@@ -149,7 +149,7 @@ def test_global_window_expires_only_with_a_callback() -> None:
         assert len(host.run(CurrentTimes(MAX_TIMESTAMP))) == calls_back
 
 
-def test_shard_pickled_within_a_bundle_continues() -> None:
+def test_stateful_shard_unpickled_within_a_bundle_continues_the_bundle() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     host.admit(0, now=CurrentTimes(0))
     for time in (10, 20, 30):
@@ -218,7 +218,7 @@ def test_sorted_input_after_its_window_is_due_at_the_expiry() -> None:
     assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
 
-def test_stateful_bundle_accesses_only_keys_with_elements() -> None:
+def test_stateful_bundle_reads_only_keys_with_elements() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     many = 5_000
     keys = [b"%d" % number for number in range(many)]

@@ -71,7 +71,7 @@ def test_merging_windows_moves_state_timers_and_elements(commits: bool) -> None:
     assert host.store.copy_cells() == {}
 
 
-def test_admitted_rows_have_their_merged_window() -> None:
+def test_elements_that_are_not_late_get_their_merged_window() -> None:
     host = Host(StatefulSpec(SESSIONS))
     windows = [_session(0), _session(30), _session(8)]
     admitted = host.shard.admit_elements(
@@ -91,7 +91,7 @@ class _OnceEach(SessionMerger):
         return super().merge_windows(windows_of_keys)
 
 
-def test_stateful_merger_gets_each_window_once() -> None:
+def test_window_merger_of_a_stateful_stage_gets_each_window_once() -> None:
     host = Host(StatefulSpec(CUSTOM), _OnceEach())
     for starts in ([20], [20, 12, 20]):
         windows = [_session(start) for start in starts]
@@ -116,7 +116,7 @@ class _JoinAs:
         return [dict.fromkeys(windows, name)]
 
 
-def test_stateful_window_returned_by_a_later_merge_is_current() -> None:
+def test_window_removed_by_a_merge_and_returned_by_a_later_merge_is_current() -> None:
     """Uses a second merge whose result is a window that the first merge removed."""
     a, b, c = (IntervalWindow(start, 100) for start in (0, 10, 20))
     host = Host(StatefulSpec(CUSTOM, {"seen": BagState}), _JoinAs(a, b, a))

@@ -91,7 +91,7 @@ def test_take_due_work_returns_at_most_the_limit() -> None:
     assert found == [2, 1, 0]
 
 
-def test_windows_expiring_together_still_have_their_state() -> None:
+def test_windows_that_expire_together_still_have_their_state() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     keys = [b"a", b"b"]
     host.shard.admit_elements(keys, [DATA] * 2, [0, 0], [0, 0], CurrentTimes(0))

@@ -74,7 +74,7 @@ def test_timer_fired_in_its_bundle_is_not_written() -> None:
     assert len(written.added) == 1 and b"waits" in next(iter(written.added))
 
 
-def test_timer_without_a_chain_has_the_old_record_format() -> None:
+def test_timer_without_a_chain_is_stored_in_the_older_record_format() -> None:
     """Checks the format without a chain, because stores can contain records from before chains
     existed.
     """

@@ -37,7 +37,7 @@ def _transcripts() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("spec", _transcripts(), ids=lambda spec: spec["name"])
-def test_transcript_has_the_expected_result(spec: dict[str, Any]) -> None:
+def test_beam_trigger_transcript_has_the_expected_result(spec: dict[str, Any]) -> None:
     if "error" in spec:
         with pytest.raises(AssertionError, match=spec["error"]):
             _run(spec)
@@ -45,7 +45,7 @@ def test_transcript_has_the_expected_result(spec: dict[str, Any]) -> None:
         _run(spec)
 
 
-def test_transcript_file_is_complete() -> None:
+def test_beam_trigger_transcripts_are_complete() -> None:
     assert len(_transcripts()) >= 16
 
 

@@ -123,10 +123,10 @@ def test_processing_time_delay_starts_at_the_first_element(
     transforms: tuple[t.Delay | t.AlignTo, ...], fires_at: int
 ) -> None:
     of_trigger = create_machine(t.AfterProcessingTime(transforms))
-    assert of_trigger.get_next_wake(of_trigger.initial) is None
+    assert of_trigger.get_next_wake_up_time(of_trigger.initial) is None
     state = of_trigger.add_elements(of_trigger.initial, 1, TriggerTime(False, 103))
     assert of_trigger.add_elements(state, 1, TriggerTime(False, 150)) == state
-    assert of_trigger.get_next_wake(state) == fires_at
+    assert of_trigger.get_next_wake_up_time(state) == fires_at
     assert not of_trigger.is_ready(state, TriggerTime(False, fires_at - 1))
     assert of_trigger.is_ready(state, TriggerTime(False, fires_at))
 
@@ -137,10 +137,10 @@ def test_trigger_firing_time_is_clamped_at_the_maximum(before_the_end: int) -> N
     state = of_trigger.add_elements(
         of_trigger.initial, 1, TriggerTime(False, MAX_TIMESTAMP - before_the_end)
     )
-    assert of_trigger.get_next_wake(state) == MAX_TIMESTAMP
+    assert of_trigger.get_next_wake_up_time(state) == MAX_TIMESTAMP
 
 
-def test_composite_trigger_wakes_with_its_earliest_subtrigger() -> None:
+def test_composite_trigger_wake_time_is_that_of_its_earliest_subtrigger() -> None:
     soon, later = t.AfterProcessingTime((t.Delay(5),)), t.AfterProcessingTime((t.Delay(9),))
     for trigger in (
         t.AfterAll((later, soon)),
@@ -149,15 +149,18 @@ def test_composite_trigger_wakes_with_its_earliest_subtrigger() -> None:
         t.AfterEndOfWindow(early=soon, late=later),
     ):
         of_trigger = create_machine(trigger)
-        assert of_trigger.get_next_wake(of_trigger.add_elements(of_trigger.initial, 1, BEFORE)) == 5
+        assert (
+            of_trigger.get_next_wake_up_time(of_trigger.add_elements(of_trigger.initial, 1, BEFORE))
+            == 5
+        )
     of_trigger = create_machine(t.AfterEndOfWindow(late=soon))
     state, _ = of_trigger.fire_trigger(of_trigger.initial, AFTER)
-    assert of_trigger.get_next_wake(state) is None
-    assert of_trigger.get_next_wake(of_trigger.add_elements(state, 1, AFTER)) == 5
+    assert of_trigger.get_next_wake_up_time(state) is None
+    assert of_trigger.get_next_wake_up_time(of_trigger.add_elements(state, 1, AFTER)) == 5
     finished, _ = create_machine(t.AfterEndOfWindow()).fire_trigger(
         create_machine(t.AfterEndOfWindow()).initial, AFTER
     )
-    assert create_machine(t.AfterEndOfWindow()).get_next_wake(finished) is None
+    assert create_machine(t.AfterEndOfWindow()).get_next_wake_up_time(finished) is None
 
 
 def test_merged_trigger_states_are_combined() -> None:
@@ -166,7 +169,7 @@ def test_merged_trigger_states_are_combined() -> None:
     each = create_machine(t.AfterEach((t.AfterCount(1), t.AfterCount(5))))
     assert each.merge_states([(0, 0), (1, 2), (1, 1)], BEFORE) == (1, 3)
     assert each.merge_states([(0, 0), (2, None)], BEFORE) == (2, None)
-    assert each.get_next_wake((2, None)) is None
+    assert each.get_next_wake_up_time((2, None)) is None
     end = create_machine(t.AfterEndOfWindow(late=t.AfterCount(3)))
     fired = end.add_elements(end.fire_trigger(end.initial, AFTER)[0], 2, AFTER)
     assert end.merge_states([fired, end.initial], AFTER) == fired
@@ -190,7 +193,7 @@ END = t.AfterEndOfWindow()
         t.AfterEach((END, t.AfterCount(1))),
     ],
 )
-def test_after_each_reopens_a_part_if_the_end_is_ahead(
+def test_after_each_reopens_a_finished_subtrigger_if_the_merged_window_has_not_ended(
     first: Trigger,
 ) -> None:
     each = create_machine(t.AfterEach((first, EACH)))
@@ -203,7 +206,7 @@ def test_after_each_reopens_a_part_if_the_end_is_ahead(
     assert each.merge_states([each.initial, state], BEFORE) == each.initial
 
 
-def test_after_each_reopens_the_first_open_part() -> None:
+def test_after_each_reopens_the_first_unfinished_subtrigger() -> None:
     for counted_then_ended in (
         t.AfterEach((t.AfterCount(1), END, EACH)),
         t.AfterEach((t.AfterEach((t.AfterCount(1), END)), EACH)),
@@ -242,7 +245,7 @@ def test_trigger_machine_and_state_can_be_pickled(trigger: Trigger) -> None:
 
 
 @given(TRIGGERS, st.lists(st.integers(0, 5)), st.integers(0, 1_000))
-def test_only_early_triggers_fire_before_the_end(
+def test_trigger_fires_before_the_window_end_only_if_may_fire_early(
     trigger: Trigger, merged: list[int], time: int
 ) -> None:
     """Uses any number and order of elements and merges."""

@@ -36,7 +36,7 @@ WINDOW_FNS: tuple[WindowFn, ...] = (GlobalWindows(), FixedWindows(10), SlidingWi
 
 @attrs.frozen
 class Job:
-    """Host with a job that has not started, and the input of the job."""
+    """Simulated caller with a job that has not started, and the input of the job."""
 
     host: SimulatedHost
     roots: dict[str, list[Element]]

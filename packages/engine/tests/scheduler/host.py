@@ -1,4 +1,5 @@
-"""Simulated host, which executes commands in memory and creates events from the results.
+"""Simulated caller of the scheduler (host), which executes commands in memory and creates events
+from the results.
 
 The host records committed data, processed elements and the state of each shard. After every event,
 `promises` compares the scheduler's commands and watermarks with these records.
@@ -33,6 +34,7 @@ from beam_runner_engine.scheduler.events import (
     FailureKind,
     Output,
     Progress,
+    Redeliver,
     Residual,
     SectionRefused,
     SplitDone,
@@ -50,11 +52,13 @@ from beam_runner_engine.scheduler.specs import (
 
 from .failing import Failed, Paused
 from .sections import SectionRunner
-from .usercode import Behaviour, Element, Keep
+from .usercode import SHARDS, Behaviour, Element, Keep
 
 
 class SimulatedHost(SectionRunner):
-    """Host that executes commands and creates events from the results."""
+    """Simulated caller that executes the scheduler's commands, and creates events from the
+    results.
+    """
 
     def __init__(
         self,
@@ -87,12 +91,13 @@ class SimulatedHost(SectionRunner):
         self.next_ident = 0
         self.next_ref = 0
         self.committed: dict[str, dict[int, Element]] = {}
+        self.redelivered: dict[str, list[Element]] = {}
         self.side_data: dict[str, list[Data]] = {}
         self.processed: dict[str, Counter[Any]] = {name: Counter() for name in self.stages}
         self.keeps: dict[tuple[str, int], Keep] = {}
         self.made: dict[int, Data] = {}
         self.released: set[int] = set()
-        self.origins: dict[int, set[int]] = {}
+        self.pieces: dict[int, set[int]] = {}
         """Data that was split off other data, whose storage the data shares."""
         self.done: list[int] = []
         self.finalized: list[int] = []
@@ -132,6 +137,13 @@ class SimulatedHost(SectionRunner):
         for element in output.data.ref.elements:
             assert element.ident not in known
             known[element.ident] = element
+
+    def redeliver(self, name: str, like: Element) -> None:
+        """Gives one stage an element with the time and the windows of another element."""
+        element = self.element(like.time, like.windows)
+        self.redelivered.setdefault(name, []).append(element)
+        shard = element.ident % SHARDS if self.stages[name].is_keyed else None
+        self.handle(Redeliver(name, (self.data((element,), shard),)))
 
     # All events pass through this method.
 
@@ -222,8 +234,8 @@ class SimulatedHost(SectionRunner):
         self.handle(result.event)
 
     def complete_section(self, bundle: Bundle, most: int) -> None:
-        """Commits a section, or refuses the section if it turns out not to be runnable as one
-        bundle.
+        """Commits a section (stages that run as one bundle), or refuses the section if its stages
+        can't run as one bundle.
         """
         result = self.run_section(bundle, most)
         del self.open[bundle.number]
@@ -287,7 +299,8 @@ class SimulatedHost(SectionRunner):
             parts: tuple[Input | Residual, ...] = (*primary, *residuals)
             for part in parts:
                 if part.data.ref.number not in before:
-                    self.origins[part.data.ref.number] = before
+                    for origin in before:
+                        self.pieces.setdefault(origin, set()).add(part.data.ref.number)
         self.handle(event)
 
     def cut_between_shards(self, bundle: Bundle, keep: int) -> int:

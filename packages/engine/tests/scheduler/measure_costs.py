@@ -1,8 +1,7 @@
 """Measurement of the scheduler's cost per event: `python
 packages/engine/tests/scheduler/measure_costs.py`.
 
-The script prints the tables of `docs/engine/cost.md` for 10 to 1,000 stages and 10 to 10,000 key
-shards. The script fails if an event costs more than twice the cost in the smallest job. Only ratios
+The script prints the costs for 10 to 1,000 stages and 10 to 10,000 key shards. The script fails if an event costs more than twice the cost in the smallest job. Only ratios
 are compared, because absolute costs depend on the machine. The jobs run alternately, so that a slow
 period of the machine affects all of them.
 """
@@ -124,7 +123,7 @@ def seconds(snapshot: bytes, events: list[Event]) -> float:
 
 
 def in_full_swing(stages: int, shards: int) -> tuple[bytes, list[Event]]:
-    """Returns a stream that has reached a steady state, and its next events."""
+    """Returns a streaming job that has reached a steady state, and the next events of the job."""
     stream = Stream(stages, shards)
     stream.run(12 * max(stages, shards))
     snapshot = pickle.dumps(stream.scheduler)
@@ -157,17 +156,15 @@ def microseconds(jobs: dict[Job, tuple[bytes, list[Event]]]) -> dict[Job, float]
 def main() -> int:
     """Prints the tables. Returns 1 if an event of a large job costs too much, otherwise 0."""
     costs = microseconds({size: in_full_swing(*size) for size in SIZES})
-    print("<!-- table: stream -->")
     print("| stages | shards | microseconds an event | events a second | times the smallest |")
     print("|---|---|---|---|---|")
     for (stages, shards), cost in costs.items():
         ratio = cost / costs[SIZES[0]]
         print(f"| {stages:,} | {shards:,} | {cost:.1f} | {1e6 / cost:,.0f} | {ratio:.2f} |")
-    print("<!-- end -->\n\n<!-- table: idle -->")
+    print()
     print("| idle stages | microseconds an event | per stage |\n|---|---|---|")
     for stages, cost in microseconds({stages: idle(stages) for stages in IDLE}).items():
         print(f"| {stages:,} | {cost:.1f} | {cost / stages:.2f} |")
-    print("<!-- end -->")
     worst = max(costs.values()) / costs[SIZES[0]]
     print(f"The dearest event costs {worst:.2f} times the smallest job's, {MOST} is allowed.")
     return int(worst > MOST)

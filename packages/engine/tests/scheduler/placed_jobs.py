@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
+from beam_runner_engine.dispatch.bundle_queue import BundleQueue
 from beam_runner_engine.dispatch.parallelism import ParallelismRules
-from beam_runner_engine.dispatch.places import BlockedTimeLimits, Slot, select_slot
-from beam_runner_engine.dispatch.waiting import BundleQueue
+from beam_runner_engine.dispatch.slots import BlockedTimeLimits, Slot, select_slot
 from beam_runner_engine.dispatch.yielding import compute_yield_time, select_yielding_slots
 from beam_runner_engine.scheduler.commands import OpenBundles
 from beam_runner_engine.scheduler.events import GiveWay
@@ -65,7 +65,9 @@ class PlacedJob:
         return asked
 
     def ask_sources(self, keep: int) -> None:
-        """Asks sources to yield, and answers for them immediately."""
+        """Requests that sources release their slots, and sends the answers of the sources
+        immediately.
+        """
         for place in select_yielding_slots(self.places, self.waiting, self._may_begin):
             if compute_yield_time(place, TURN) <= self.now:
                 assert place.running is not None

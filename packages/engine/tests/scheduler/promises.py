@@ -1,4 +1,4 @@
-"""Checks of the scheduler's guarantees against the records of the simulated host."""
+"""Checks of the scheduler's guarantees against the records of the simulated caller."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import (
     BundleDone,
     Event,
+    Redeliver,
     SplitDone,
     Start,
 )
@@ -30,6 +31,7 @@ from beam_runner_engine.scheduler.specs import (
     GraphSpec,
     Limits,
     SideInputReadiness,
+    SideInputSpec,
     StageSpec,
 )
 from beam_runner_engine.scheduler.transitions import Phase
@@ -59,9 +61,10 @@ class Promises(UserCode):
     watermarks: dict[str, tuple[int, int, int]]
     committed: dict[str, dict[int, Element]]
     processed: dict[str, Counter[Any]]
+    redelivered: dict[str, list[Element]]
     side_data: dict[str, list[Data]]
     released: set[int]
-    origins: dict[int, set[int]]
+    pieces: dict[int, set[int]]
     finalized: list[int]
     finalizable: set[int]
 
@@ -106,15 +109,24 @@ class Promises(UserCode):
                 assert not any(item.ref.number in self.released for item in given)
                 if not makers:
                     continue
-                watermark = min(self.watermarks[name][2] for name in makers)
+                watermark = self.watermark_of(side.collection)
                 early = side.readiness is SideInputReadiness.FIRST_PANE and given
                 assert early or watermark > window.max_timestamp(), "side input read too early"
                 if not self.late_sources and not side.replaces:
                     assert given == tuple(
                         data
-                        for data in self.side_data.get(side.collection, ())
+                        for data in self.side_data_of(spec.name, side)
                         if window in (data.facts.windows or ())
                     )
+
+    def watermark_of(self, collection: str) -> int:
+        """Returns the watermark of a collection that stages write."""
+        makers = [name for name, stage in self.stages.items() if collection in stage.outputs]
+        return min(self.watermarks[name][2] for name in makers)
+
+    def side_data_of(self, stage: str, side: SideInputSpec) -> list[Data]:
+        """Returns all data that a side input of a stage received."""
+        return self.side_data.get(side.collection, [])
 
     def check_release(self, data: Data) -> None:
         number = data.ref.number
@@ -127,8 +139,7 @@ class Promises(UserCode):
             parts = (part.side_inputs for part in bundle.parts)
             for side in (*bundle.side_inputs, *chain.from_iterable(parts)):
                 assert all(one.ref.number != number for one in side.data)
-        for other, origins in self.origins.items():
-            assert number not in origins or other in self.released, "its storage is still in use"
+        assert self.pieces.get(number, set()) <= self.released, "its storage is still in use"
         self.released.add(number)
 
     @property
@@ -142,7 +153,9 @@ class Promises(UserCode):
         assert bundle.attempt == paused.bundle.attempt + 1
         assert bundle.parts == paused.bundle.parts
         if not draining:
-            assert bundle.inputs == paused.bundle.inputs
+            # An attempt never mixes whole inputs with other inputs, which then get another bundle.
+            whole = tuple(one for one in paused.bundle.inputs if one.whole)
+            assert bundle.inputs in (paused.bundle.inputs, whole)
 
     def check_paused(self) -> None:
         """Checks that the due time of each paused bundle is known and not later than the rules
@@ -166,7 +179,7 @@ class Promises(UserCode):
         }
 
     def check_open(self) -> None:
-        """Checks that a restarted host would run the same bundles and request the same splits."""
+        """Checks that a restarted caller would run the same bundles and request the same splits."""
         self.check_paused()
         assert {bundle.number: bundle for bundle in self.scheduler.open_bundles} == self.open
         assert {split.bundle: split for split in self.scheduler.open_splits} == self.asked
@@ -209,6 +222,8 @@ class Promises(UserCode):
             match event:
                 case Start(_, roots):
                     data += [output.data for output in roots]
+                case Redeliver():
+                    data += event.data
                 case BundleDone():
                     data += [output.data for output in event.outputs]
                     data += [residual.data for residual in event.residuals]
@@ -223,16 +238,23 @@ class Promises(UserCode):
         expected: Counter[Any] = Counter()
         drained = self.end == FinishJob(Outcome.DRAINED)
         dropped = self.dropped if drained else set()
-        for collection in spec.inputs:
-            for element in self.committed.get(collection, {}).values():
-                if element.ident in dropped:
-                    continue
-                for window in element.windows:
-                    if spec.splittable:
-                        expected.update(self.expected_claims(name, element, window, done))
-                    else:
-                        expected[element.ident, window] += 1
+        for element in self.elements_for(spec):
+            if element.ident in dropped:
+                continue
+            for window in element.windows:
+                if spec.splittable:
+                    expected.update(self.expected_claims(name, element, window, done))
+                else:
+                    expected[element.ident, window] += 1
         assert done == expected, "elements lost or made up"
+
+    def elements_for(self, spec: StageSpec) -> list[Element]:
+        """Returns all elements that a stage must process."""
+        return [
+            element
+            for collection in spec.inputs
+            for element in self.committed.get(collection, {}).values()
+        ] + self.redelivered.get(spec.name, [])
 
     @property
     def dropped(self) -> set[int]:

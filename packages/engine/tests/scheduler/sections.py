@@ -1,4 +1,6 @@
-"""Sections in the simulated host, which runs the stages one after another in memory."""
+"""Sections (stages that run as one bundle) in the simulated caller, which runs the stages one after
+another in memory.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class SectionResult:
 
 
 class SectionRunner(Promises):
-    """Runner of bundles of sections."""
+    """Runner of the bundles of sections (stages that run as one bundle)."""
 
     def run_section(self, bundle: Bundle, most: int) -> SectionResult | SectionRefused:
         made: dict[str, list[Data]] = {}

@@ -65,7 +65,7 @@ def asked(commands: tuple[Command, ...]) -> list[SplitBundle]:
     return [command for command in commands if isinstance(command, SplitBundle)]
 
 
-def test_outdated_bundle_that_ran_long_is_checkpointed_at_once() -> None:
+def test_bundle_with_an_outdated_side_input_is_checkpointed_immediately_after_a_long_run() -> None:
     scheduler, bundle = updating()
     scheduler.handle_event(Tick(5000))
     assert asked(update(scheduler, "v2")) == []
@@ -76,7 +76,7 @@ def test_outdated_bundle_that_ran_long_is_checkpointed_at_once() -> None:
     assert [one.ref for side in later.side_inputs for one in side.data] == ["v2"]
 
 
-def test_outdated_bundle_that_just_started_is_checkpointed_later() -> None:
+def test_bundle_with_an_outdated_side_input_is_checkpointed_later_if_it_just_started() -> None:
     scheduler, _ = updating()
     scheduler.handle_event(Tick(1010))
     assert only(update(scheduler, "v2"), WakeAt).time == 1000 + OUTDATED_AFTER
@@ -84,7 +84,7 @@ def test_outdated_bundle_that_just_started_is_checkpointed_later() -> None:
     assert len(asked(scheduler.handle_event(Tick(1000 + OUTDATED_AFTER)))) == 1
 
 
-def test_outdated_bundle_is_asked_again_after_progress() -> None:
+def test_bundle_with_an_outdated_side_input_gets_a_repeated_request_after_progress() -> None:
     scheduler, bundle = updating()
     scheduler.handle_event(Tick(5000))
     update(scheduler, "v2")
@@ -93,7 +93,7 @@ def test_outdated_bundle_is_asked_again_after_progress() -> None:
     assert len(asked(scheduler.handle_event(Progress(bundle.number, 1, 0.1, 500)))) == 1
 
 
-def test_outdated_bundle_is_asked_after_a_pending_split() -> None:
+def test_bundle_with_an_outdated_side_input_gets_its_request_after_a_pending_split() -> None:
     scheduler, bundle = updating()
     split = asked(scheduler.handle_event(Progress(bundle.number, 1, 0.1, 3000)))
     assert [one.fraction for one in split] == [0.5]

@@ -41,7 +41,8 @@ turns = st.lists(
 
 
 class Host:
-    """Host that runs one endless bundle after another, with a progress report every 100 ms.
+    """Simulated caller that runs one endless bundle after another, with a progress report every 100
+    ms.
 
     Its restriction trackers can't split at fractions.
     """
@@ -100,7 +101,7 @@ class Host:
 
 
 @given(idle=st.integers(0, 3), turns=turns)
-def test_source_bundle_is_checkpointed_in_time(
+def test_bundle_of_an_endless_source_is_checkpointed_within_the_policy_limit(
     idle: int, turns: list[tuple[float, bool, int, int, bool]]
 ) -> None:
     host = Host(idle)
@@ -113,7 +114,7 @@ def test_source_bundle_is_checkpointed_in_time(
         assert granted <= first + (refusals + 1) * (answered_after + 2) * TOLD_EVERY_MS
 
 
-def test_lingering_bundle_is_checkpointed_at_once() -> None:
+def test_waiting_bundle_of_a_source_with_output_is_checkpointed_immediately() -> None:
     host = Host(idle=3)
     (bundle,) = host.scheduler.open_bundles
     told = Progress(bundle.number, 1, 0.1, 50)

@@ -1,4 +1,6 @@
-"""Property tests of dispatch: a host uses the engine to select bundles, slots and yielding sources."""
+"""Property tests of dispatch: a simulated caller uses the engine to select bundles, slots, and
+sources that must stop for other bundles.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from .placed_jobs import PATIENCE, PlacedJob
         st.tuples(st.floats(0, 2), st.integers(0, 5), st.integers(0, 2)), min_size=1, max_size=40
     ),
 )
-def test_job_in_few_slots_ends(
+def test_job_with_fewer_slots_than_bundles_runs_all_bundles(
     job: Job, cores: int, takes_turns: bool, script: list[tuple[float, int, int]]
 ) -> None:
     """Checks that every open bundle runs once or waits, that some bundle always runs, and that jobs

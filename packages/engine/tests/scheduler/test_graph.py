@@ -22,7 +22,7 @@ from beam_runner_engine.scheduler.specs import (
 from .samples import data
 
 
-def test_stage_numbers_follow_their_inputs() -> None:
+def test_stage_number_is_greater_than_the_numbers_of_its_input_stages() -> None:
     graph = compile_graph(
         GraphSpec(
             (
@@ -104,6 +104,6 @@ def test_invalid_graph_raises_graph_error(graph: GraphSpec, why: str) -> None:
         Scheduler(graph)
 
 
-def test_limit_below_one_raises_value_error() -> None:
+def test_scheduler_limit_below_one_raises_value_error() -> None:
     with pytest.raises(ValueError, match="parallelism must be at least 1, not 0"):
         Limits(parallelism=0)

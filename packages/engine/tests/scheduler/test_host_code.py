@@ -13,7 +13,7 @@ import pytest
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, Window
 
-from beam_runner_engine.scheduler.commands import CancelBundles, FailJob
+from beam_runner_engine.scheduler.commands import CancelBundles, FailJob, OpenBundles
 from beam_runner_engine.scheduler.events import (
     BundleDone,
     BundleFailed,
@@ -37,16 +37,16 @@ READ = GraphSpec((StageSpec("read", ("root",), splittable=True),), ("root",))
 @attrs.frozen
 class Policy:
     """Policy that returns given answers, or raises an answer that is an exception. The first call
-    returns a valid division.
+    returns a valid distribution of work to bundles.
     """
 
     counts: Any = (1,)
     fraction: Any = None
 
-    def initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
+    def plan_initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
         return (1,) if load.open == 0 else _answer(self.counts)
 
-    def dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:
+    def plan_dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:
         return _answer(self.fraction)
 
 
@@ -81,7 +81,7 @@ def check_failed(scheduler: Scheduler, commands: Sequence[object], reason: str) 
 @pytest.mark.parametrize(
     ("fraction", "reason"),
     [
-        (ValueError("no idea"), "of stage 'read' raised ValueError('no idea')"),
+        (ValueError("no idea"), "of stage 'read' failed with the error ValueError('no idea')"),
         (1.5, "of stage 'read' returned the split fraction 1.5"),
     ],
 )
@@ -96,7 +96,7 @@ def test_invalid_dynamic_split_fails_the_job(fraction: object, reason: str) -> N
 @pytest.mark.parametrize(
     ("counts", "reason"),
     [
-        (ValueError("no idea"), "raised ValueError('no idea')"),
+        (ValueError("no idea"), "failed with the error ValueError('no idea')"),
         ((), "divided 2 pieces of work into bundles of sizes []"),
         ((1, 0), "divided 2 pieces of work into bundles of sizes [1, 0]"),
         ((1, 2), "divided 2 pieces of work into bundles of sizes [1, 2]"),
@@ -131,8 +131,24 @@ def test_raising_window_mapping_fails_the_job() -> None:
         Output("mid", data(ref, windows=(w,))) for ref, w in (("g", GLOBAL_WINDOW), ("b", window))
     )
     commands = scheduler.handle_event(BundleDone(0, 1, (good, bad)))
-    reason = (
-        "the window mapping of side input 's' of stage 'use' raised LookupError('no such window')"
-    )
+    reason = "the window mapping of side input 's' of stage 'use' failed with the error LookupError('no such window')"
     check_failed(scheduler, commands, reason)
     assert not [command for command in commands if isinstance(command, CancelBundles)]
+
+
+class OpaqueReference:
+    """Reference to data that must not be formatted, because a description of many elements is
+    slow.
+    """
+
+    def __repr__(self) -> str:
+        raise AssertionError("formatted")
+
+
+def test_scheduler_never_formats_references_of_valid_data() -> None:
+    scheduler = Scheduler(READ, Limits(parallelism=1))
+    (bundle,) = only(
+        scheduler.handle_event(Start(roots=(Output("root", data(OpaqueReference())),))), OpenBundles
+    ).bundles
+    scheduler.handle_event(BundleDone(bundle.number, bundle.attempt, ()))
+    assert scheduler.phase is Phase.DONE

@@ -1,5 +1,5 @@
-"""Tests of joint pieces: small pieces share a bundle in order, and move to idle slots if the bundle
-is slow.
+"""Tests of small inputs that share a bundle: the bundle processes them in order, and idle slots
+take over inputs if the bundle is slow.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ PIECES = [data(name, size=10) for name in "abcd"]
 
 
 def opened(pieces: list[Data], most: int = 40) -> tuple[Scheduler, list[list[str]]]:
-    """Returns a scheduler with these pieces as input, and the inputs of its bundles."""
+    """Returns a scheduler with these data items as input, and the inputs of the scheduler's
+    bundles.
+    """
     limits = Limits(joint_bytes=most, parallelism=4)
     scheduler = Scheduler(GraphSpec((READ,), ("root",)), limits)
     commands = scheduler.handle_event(Start(roots=tuple(Output("root", piece) for piece in pieces)))
     return scheduler, [refs(bundle) for bundle in only(commands, OpenBundles).bundles]
 
 
-def test_small_pieces_share_a_bundle_and_large_pieces_do_not() -> None:
+def test_small_inputs_share_a_bundle_and_large_inputs_do_not() -> None:
     assert opened(PIECES)[1] == [["a", "b", "c", "d"]]
     assert opened(PIECES, most=39)[1] == [["a"], ["b"], ["c"], ["d"]]
 
 
-def test_joint_pieces_move_to_idle_slots_at_the_first_report() -> None:
+def test_inputs_of_a_shared_bundle_move_to_idle_slots_at_the_first_progress_report() -> None:
     scheduler, _ = opened(PIECES)
     assert only(scheduler.handle_event(Progress(0, 1, 0.0, 500)), SplitBundle).fraction == 0.0
     a, *rest = PIECES
@@ -50,12 +52,12 @@ def test_joint_pieces_move_to_idle_slots_at_the_first_report() -> None:
     assert only(commands, FinishJob)
 
 
-def test_joint_pieces_without_idle_slots_stay_together() -> None:
+def test_inputs_of_a_shared_bundle_without_idle_slots_stay_together() -> None:
     scheduler, _ = opened(PIECES)
     assert scheduler.handle_event(Progress(0, 1, 0.0, 500, takes_turns=True)) == ()
 
 
-def test_single_piece_gets_no_split_request() -> None:
+def test_bundle_with_a_single_input_gets_no_split_request() -> None:
     scheduler, _ = opened(PIECES[:1])
     assert scheduler.handle_event(Progress(0, 1, 0.0, 500)) == ()
 
@@ -69,6 +71,8 @@ def test_single_piece_gets_no_split_request() -> None:
     ],
     ids=["keyed", "splittable", "whole"],
 )
-def test_joint_pieces_of_another_stage_kind_raise_graph_error(stage: StageSpec) -> None:
-    with pytest.raises(GraphError, match="'odd' can't join pieces"):
+def test_graph_with_shared_bundles_in_an_unsuitable_stage_raises_graph_error(
+    stage: StageSpec,
+) -> None:
+    with pytest.raises(GraphError, match="'odd' can't have joint_pieces"):
         Scheduler(GraphSpec((stage,), ("r",)))

@@ -29,7 +29,9 @@ B, C = data("b", shard=1, size=20), data("c", shard=2, size=30)
 
 
 def opened(*pieces: Data, most: int = 100) -> tuple[Scheduler, tuple[list[str], ...]]:
-    """Returns a scheduler with these pieces to group, and the inputs of its bundles."""
+    """Returns a scheduler with these data items to group, and the inputs of the scheduler's
+    bundles.
+    """
     scheduler = Scheduler(GraphSpec((GROUP,), ("root",)), Limits(joint_bytes=most))
     commands = scheduler.handle_event(Start(roots=tuple(Output("root", piece) for piece in pieces)))
     return scheduler, tuple(refs(bundle) for bundle in only(commands, OpenBundles).bundles)
@@ -44,7 +46,9 @@ def opened(*pieces: Data, most: int = 100) -> tuple[Scheduler, tuple[list[str], 
         (1, (["a0", "a1"], ["b"], ["c"])),
     ],
 )
-def test_joint_bundle_contains_complete_shards(most: int, bundles: tuple[list[str], ...]) -> None:
+def test_bundle_with_several_shards_contains_complete_shards(
+    most: int, bundles: tuple[list[str], ...]
+) -> None:
     scheduler, given = opened(A0, B, A1, C, most=most)
     assert given == bundles
     for bundle in scheduler.open_bundles:
@@ -74,7 +78,7 @@ def test_shards_behind_a_slow_shard_move_to_another_bundle() -> None:
     assert only(scheduler.handle_event(BundleDone(0, 2, summary=EMPTY_SUMMARY)), FinishJob)
 
 
-def test_returned_joint_shards_stay_on_time() -> None:
+def test_elements_of_shards_returned_by_a_split_stay_on_time() -> None:
     scheduler, _ = opened(A0, B)
     stalled(scheduler)
     scheduler.handle_event(SplitDone(0, 1, (), (Residual(A0), Residual(B))))
@@ -84,7 +88,7 @@ def test_returned_joint_shards_stay_on_time() -> None:
     assert rest.input_watermark == 0
 
 
-def test_single_shard_is_not_split() -> None:
+def test_bundle_with_a_single_shard_is_not_split() -> None:
     scheduler, _ = opened(A0, A1)
     for elapsed in (500, 1000, 1500, 30_000):
         assert scheduler.handle_event(Progress(0, 1, 0.0, elapsed)) == ()
@@ -97,15 +101,17 @@ def test_split_inside_a_shard_raises_illegal_event() -> None:
         scheduler.handle_event(SplitDone(0, 1, (Input(A0),), (Residual(A1), Residual(B))))
 
 
-def test_joint_shard_with_a_summary_raises_illegal_event() -> None:
+def test_commit_of_several_shards_with_a_summary_raises_illegal_event() -> None:
     scheduler, _ = opened(A0)
     with pytest.raises(IllegalEvent, match="several shards"):
         scheduler.handle_event(BundleDone(0, 1, summary=ShardSummary({5: 1})))
 
 
 @pytest.mark.parametrize("kind", [StageKind.GROUPING, StageKind.ORDINARY])
-def test_joint_shards_without_whole_keyed_input_raise_graph_error(kind: StageKind) -> None:
+def test_graph_with_shared_shard_bundles_without_complete_input_raises_graph_error(
+    kind: StageKind,
+) -> None:
     whole = kind is StageKind.ORDINARY
     stage = StageSpec("odd", ("r",), kind=kind, whole_input=whole, joint_shards=True)
-    with pytest.raises(GraphError, match="'odd' can't have joint shards"):
+    with pytest.raises(GraphError, match="'odd' can't have joint_shards"):
         Scheduler(GraphSpec((stage,), ("r",)))

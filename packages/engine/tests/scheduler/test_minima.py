@@ -45,7 +45,7 @@ def test_keyed_minimum_agrees_with_a_dictionary(changes: list[tuple[int, int | N
     assert len(minimum) == len(model) - len(due)
 
 
-def test_stale_heap_entries_are_bounded() -> None:
+def test_number_of_stale_heap_entries_is_bounded() -> None:
     times, minimum = CountedTimes(), KeyedMinimum[int]()
     times.add_time(0)
     minimum.set_time(0, 0)

@@ -47,14 +47,14 @@ def done(bundle: int, given: Data, watermark: int | None = None) -> BundleDone:
     return BundleDone(bundle, 1, (Output("read", given),), rest)
 
 
-def test_output_ahead_of_its_readers_is_not_reported() -> None:
+def test_watermark_checker_accepts_output_ahead_of_the_watermark_of_its_readers() -> None:
     for time in (3, 9, 10, 20):
         scheduler, watch, bundle = begun()
         watch.handle_event(scheduler, done(bundle, data("next", time)))
         assert watch.take_violations() == []
 
 
-def test_output_behind_its_reader_is_reported() -> None:
+def test_watermark_checker_reports_output_behind_the_watermark_of_its_reader() -> None:
     scheduler, watch, bundle = begun()
     scheduler.state.stages[1].upstream.set_time("read", 30)
     watch.handle_event(scheduler, done(bundle, data("next", 20)))
@@ -62,21 +62,21 @@ def test_output_behind_its_reader_is_reported() -> None:
     assert watch.take_violations() == []
 
 
-def test_late_output_is_not_reported() -> None:
+def test_watermark_checker_accepts_output_that_was_already_late() -> None:
     scheduler, watch, bundle = begun()
     scheduler.state.stages[1].upstream.set_time("read", 30)
     watch.handle_event(scheduler, done(bundle, data("late", 9)))
     assert watch.take_violations() == []
 
 
-def test_commit_of_a_closed_bundle_is_not_reported() -> None:
+def test_watermark_checker_ignores_the_commit_of_a_closed_bundle() -> None:
     scheduler, watch, _ = begun()
     scheduler.state.stages[1].upstream.set_time("read", 30)
     watch.handle_event(scheduler, done(0, data("next", 20)))
     assert watch.take_violations() == []
 
 
-def test_input_behind_its_bundle_is_reported() -> None:
+def test_watermark_checker_reports_input_behind_the_watermark_of_its_bundle() -> None:
     scheduler, watch, bundle = begun()
     (grouping,) = (one for one in scheduler.open_bundles if one.stage == "group")
     watch.handle_event(scheduler, BundleDone(grouping.number, 1, summary=EMPTY_SUMMARY))

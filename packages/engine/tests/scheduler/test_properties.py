@@ -13,6 +13,7 @@ import pickle
 import pytest
 from beam_runner_model.failures import EndingKind
 from beam_runner_model.summary import EMPTY_SUMMARY
+from beam_runner_model.times import MAX_TIMESTAMP
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -27,6 +28,7 @@ from beam_runner_engine.scheduler.events import (
     Drain,
     Event,
     FailureKind,
+    Hold,
     Output,
     Progress,
     Residual,
@@ -34,6 +36,7 @@ from beam_runner_engine.scheduler.events import (
     SplitDone,
     Start,
 )
+from beam_runner_engine.scheduler.transitions import Phase
 
 from .graphs import Job, jobs
 
@@ -47,7 +50,7 @@ RUNS = int(os.environ.get("BEAM_ENGINE_RUNS", "100"))
 
 
 class JobRun(RuleBasedStateMachine):
-    """Run of one job by a host that acts in random order and fails at times."""
+    """Run of one job by a simulated caller that acts in random order and fails sometimes."""
 
     @initialize(job=jobs())
     def begin(self, job: Job) -> None:
@@ -107,6 +110,34 @@ class JobRun(RuleBasedStateMachine):
     def tick(self, ahead: int) -> None:
         self.host.tick(self.host.now + ahead)
 
+    @rule(which=st.sets(st.integers(0, 6)))
+    def hold(self, which: set[int]) -> None:
+        """Holds some stages, and releases the stages that the previous hold held."""
+        if self.host.end is None and not any(stage.spans for stage in self.host.graph.stages):
+            names = [spec.name for spec in self.host.graph.stages]
+            self.host.handle(Hold(tuple(names[one] for one in sorted(which) if one < len(names))))
+
+    @rule(which=st.integers(0, 6), element=st.integers(0, 20))
+    def redeliver(self, which: int, element: int) -> None:
+        """Gives a stage a copy of an element that the stage has processed."""
+        if self.host.scheduler.phase is not Phase.RUNNING:
+            return
+        specs = [
+            spec
+            for spec in self.host.graph.stages
+            if not (spec.spans or spec.splittable or spec.whole_input)
+            and self.host.processed[spec.name]
+            and self.host.watermarks[spec.name][2] < MAX_TIMESTAMP
+        ]
+        if not specs:
+            return
+        spec = specs[which % len(specs)]
+        known = {one.ident: one for one in self.host.elements_for(spec)}
+        done = [known[ident] for ident, _ in self.host.processed[spec.name]]
+        like = done[element % len(done)]
+        if self.host.late_sources or like.time >= max(self.host.watermarks[spec.name]):
+            self.host.redeliver(spec.name, like)
+
     @rule(what=st.sampled_from((None,) * 20 + (Drain(),) * 4 + (Cancel(), Abort("lost"))))
     def stop(self, what: Drain | Cancel | Abort | None) -> None:
         if what is not None:
@@ -155,6 +186,8 @@ class JobRun(RuleBasedStateMachine):
             BundleDone(1_000_000, 1),
             BundleFailed(-1, 1, "no such bundle"),
         ]
+        if self.host.scheduler.phase is Phase.RUNNING:
+            illegal.append(Hold(("no such stage",)))
         for number, bundle in self.host.open.items():
             spec = self.host.stages[bundle.stage]
             illegal += [
@@ -194,6 +227,8 @@ class JobRun(RuleBasedStateMachine):
         if not hasattr(self, "host"):
             return
         host = self.host
+        if host.scheduler.held_stages:
+            host.handle(Hold())
         if self.job.unbounded and host.end is None:
             host.handle(Drain())
         host.run_to_end(2_000)

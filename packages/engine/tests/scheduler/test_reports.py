@@ -42,7 +42,7 @@ def running() -> Scheduler:
     return scheduler
 
 
-def test_waits_cover_every_incomplete_stage() -> None:
+def test_listed_waits_include_every_incomplete_stage() -> None:
     assert running().list_waits() == (
         Wait(WaitKind.RESUMPTION, "read", count=1),
         Wait(WaitKind.WATERMARK, "count", shard=0, until=9, watermark=5),
@@ -62,7 +62,7 @@ def test_stage_without_an_input_watermark_reports_the_minimum() -> None:
     assert Scheduler(JOB).list_waits()[0] == wait
 
 
-def test_hold_without_a_timer_fails_the_job_as_stuck() -> None:
+def test_watermark_hold_without_a_timer_fails_the_job_as_stuck() -> None:
     scheduler = Scheduler(JOB)
     scheduler.handle_event(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
     scheduler.handle_event(BundleDone(0, 1, (Output("read.out", data("d", 1, 0)),)))
@@ -72,7 +72,7 @@ def test_hold_without_a_timer_fails_the_job_as_stuck() -> None:
     assert Wait(WaitKind.HOLD, "count", shard=0, until=3) in scheduler.list_waits()
 
 
-def test_report_counts_the_backlog() -> None:
+def test_stage_report_counts_the_backlog() -> None:
     scheduler = Scheduler(JOB, Limits(bundles_per_stage=1))
     roots = tuple(Output("root", data(name)) for name in "abc")
     scheduler.handle_event(Start(roots=roots))

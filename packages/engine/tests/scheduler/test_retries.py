@@ -61,7 +61,7 @@ STREAM = Limits(
 
 
 class Job:
-    """Job with one piece of data for each given shard, and its running bundles."""
+    """Job with input data for each given key shard, and the running bundles of the job."""
 
     def __init__(self, graph: GraphSpec, limits: Limits, shards: tuple[int | None, ...]) -> None:
         self.scheduler = Scheduler(graph, limits)
@@ -143,13 +143,13 @@ def test_bundle_at_its_last_attempt_fails_the_job(kind: FailureKind, limits: Lim
 
 @pytest.mark.parametrize("limits", [Limits(), STREAM], ids=["batch", "stream"])
 @pytest.mark.parametrize("graph", [READ, SCRIPTED], ids=["clock", "script"])
-def test_permanent_failure_fails_the_job_at_once(limits: Limits, graph: GraphSpec) -> None:
+def test_permanent_failure_fails_the_job_immediately(limits: Limits, graph: GraphSpec) -> None:
     failed = only(Job(graph, limits, (None,)).fail(PERMANENT), FailJob)
     reason = "stage 'read' failed after 1 attempt (missing or damaged data): by PERMANENT"
     assert (failed.reason, failed.causes, failed.attempts) == (reason, ("by PERMANENT",), 1)
 
 
-def test_batch_outage_within_the_limit_counts_no_attempt() -> None:
+def test_outage_of_a_bounded_job_within_the_limit_counts_no_attempt() -> None:
     job = read_job(Limits(user_attempts=1, outside_attempts=1, outage_limit=600_000))
     while job.now < 590_000:
         assert not [one for one in job.fail(UNAVAILABLE) if isinstance(one, FailJob)]
@@ -160,7 +160,7 @@ def test_batch_outage_within_the_limit_counts_no_attempt() -> None:
     assert job.scheduler.phase.value == "done"
 
 
-def test_batch_outage_above_the_limit_fails_the_job() -> None:
+def test_outage_of_a_bounded_job_above_the_limit_fails_the_job() -> None:
     job = read_job(Limits(outage_limit=20_000))
     commands: tuple[object, ...] = ()
     while job.scheduler.state.running:
@@ -171,7 +171,7 @@ def test_batch_outage_above_the_limit_fails_the_job() -> None:
     assert "an unavailable neighbour): by UNAVAILABLE" in only(commands, FailJob).reason
 
 
-def test_ended_outage_does_not_count_for_the_next_outage() -> None:
+def test_duration_of_an_ended_outage_does_not_count_for_the_next_outage() -> None:
     job = read_job(attrs.evolve(STREAM, outage_limit=20_000))
     for _ in range(10):
         job.fail(UNAVAILABLE)
@@ -238,7 +238,7 @@ def test_wake_up_is_set_to_the_end_of_the_pause() -> None:
     assert (again.attempt, refs(again)) == (2, ["dNone"])
 
 
-def test_drain_ends_the_pause_and_truncates() -> None:
+def test_drain_ends_the_pause_of_a_bundle_and_truncates_its_restrictions() -> None:
     job = read_job(STREAM)
     job.fail(USER)
     (again,) = only(job.scheduler.handle_event(Drain()), OpenBundles).bundles
@@ -253,7 +253,9 @@ def test_cancelled_job_with_a_paused_bundle_stops_running_bundles() -> None:
 
 
 @pytest.mark.parametrize("kind", [USER, OUTSIDE, UNAVAILABLE])
-def test_job_with_a_scripted_clock_has_no_pauses_and_a_last_attempt(kind: FailureKind) -> None:
+def test_job_with_a_test_stream_clock_retries_without_pauses_and_with_an_attempt_limit(
+    kind: FailureKind,
+) -> None:
     job = Job(SCRIPTED, STREAM, (None,))
     for attempt in (2, 3, 4):
         assert only(job.fail(kind), OpenBundles).bundles[0].attempt == attempt
@@ -268,7 +270,7 @@ def test_failed_job_keeps_the_work_of_its_bundles() -> None:
     assert kept == ["d0", "d1", "d2"]
 
 
-def test_retry_reports_the_failure_and_the_next_attempt() -> None:
+def test_retry_report_has_the_failure_and_the_time_of_the_next_attempt() -> None:
     job = read_job(STREAM)
     event = BundleFailed(0, 1, "it is away", UNAVAILABLE, "the store", ("step", "element"))
     job.scheduler.handle_event(event)

@@ -1,4 +1,4 @@
-"""Tests of sections: detection, opening, refusal and commit."""
+"""Tests of sections (stages that run as one bundle): detection, opening, refusal and commit."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ READ, GROUP = stage("read", "root", "a"), stage("group", "a", "b")
 COUNT = stage("count", "b", "c")
 
 
-def test_chain_of_stages_is_one_section() -> None:
+def test_chain_of_stages_forms_one_section() -> None:
     graph = compile_graph(GraphSpec((READ, GROUP, COUNT), ("root",)))
     assert find_sections(graph, 8) == (Section((0, 1, 2), (0,), ("a", "b"), ("c",)),)
 
 
-def test_joining_branches_are_one_section() -> None:
+def test_stages_of_joining_branches_are_one_section() -> None:
     left, right = stage("left", "root", "a"), stage("right", "other", "a")
     assert found(left, right, GROUP) == [["left", "right", "group"]]
     both = stage("group", "a b")
@@ -101,11 +101,13 @@ def test_joining_branches_are_one_section() -> None:
     ],
     ids=["two readers", "side input", "reader", "writer", "a root beside it", "splittable"],
 )
-def test_stages_with_outside_readers_form_no_section(stages: tuple[StageSpec, ...]) -> None:
+def test_stages_with_readers_outside_of_a_section_form_no_section(
+    stages: tuple[StageSpec, ...],
+) -> None:
     assert found(*stages) == []
 
 
-def test_section_never_waits_for_its_own_readers() -> None:
+def test_section_has_no_side_input_that_depends_on_its_own_output() -> None:
     fork = stage("fork", "root", "a x")
     apart = attrs.evolve(stage("apart", "x", "y"), spans=False)
     assert found(fork, apart, stage("end", "a", side="y")) == []
@@ -115,11 +117,11 @@ def test_section_never_waits_for_its_own_readers() -> None:
     assert found(*first, *cross) == [["f1", "end1"]]
 
 
-def test_section_has_at_most_the_limit_of_exchanges() -> None:
+def test_section_has_at_most_the_maximum_number_of_shuffles() -> None:
     assert found(READ, GROUP, COUNT, most=1) == [["read", "group"]]
 
 
-def test_parallel_branches_count_their_exchanges_once() -> None:
+def test_section_with_parallel_branches_counts_their_shuffles_once() -> None:
     """Uses two collections that are created, rebalanced and then grouped together."""
     branches = [
         made
@@ -188,7 +190,7 @@ def test_refused_section_runs_as_separate_bundles() -> None:
     assert only(scheduler.handle_event(BundleDone(2, 1, summary=EMPTY_SUMMARY)), FinishJob)
 
 
-def test_section_policy_gets_the_facts() -> None:
+def test_section_policy_gets_the_facts_about_the_input() -> None:
     asked: list[SectionFacts] = []
 
     @attrs.frozen
@@ -205,7 +207,7 @@ def test_section_policy_gets_the_facts() -> None:
 @pytest.mark.parametrize(
     ("splittable", "told", "work"), [(True, 500, 500), (True, None, None), (False, None, 10)]
 )
-def test_section_work_is_the_size_of_its_restrictions(
+def test_section_work_size_is_that_of_the_restrictions_it_processes(
     splittable: bool, told: int | None, work: int | None
 ) -> None:
     asked: list[SectionFacts] = []
@@ -237,7 +239,7 @@ FACTS = st.builds(
 
 
 @given(section=FACTS, more=FACTS, least=st.integers(0, 100), growing=st.booleans())
-def test_section_policy_is_monotonic(
+def test_default_section_policy_also_opens_sections_with_more_work_or_input(
     section: SectionFacts, more: SectionFacts, least: int, growing: bool
 ) -> None:
     policy = DefaultSectionPolicy(least, growing)
@@ -261,11 +263,13 @@ def test_section_policy_is_monotonic(
         (DefaultSectionPolicy(11, growing=True), True),
     ],
 )
-def test_section_work_of_a_root_is_unknown(policy: DefaultSectionPolicy, whole: bool) -> None:
+def test_section_with_a_root_as_input_has_an_unknown_work_size(
+    policy: DefaultSectionPolicy, whole: bool
+) -> None:
     assert bool(opened(section_policy=policy)[1].parts) is whole
 
 
-def test_raising_section_policy_fails_the_job() -> None:
+def test_error_in_section_policy_fails_the_job() -> None:
     class Broken:
         def should_open_section(self, section: SectionFacts) -> bool:
             raise RuntimeError("no idea")
@@ -332,7 +336,7 @@ def test_section_with_residuals_or_summary_raises_illegal_event(
     assert pickle.dumps(scheduler) == before
 
 
-def test_refusing_a_plain_bundle_raises_illegal_event() -> None:
+def test_refusal_of_a_bundle_outside_of_sections_raises_illegal_event() -> None:
     scheduler, _ = opened(section_policy=DefaultSectionPolicy(1 << 40))
     with pytest.raises(IllegalEvent, match="not the bundle of a section"):
         scheduler.handle_event(SectionRefused(0, 1, "it is none"))

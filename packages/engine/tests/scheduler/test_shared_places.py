@@ -1,6 +1,4 @@
-"""Property tests of jobs that share the slots of a host: each job progresses, and each bounded job
-ends.
-"""
+"""Property tests of jobs that share slots: each job progresses, and each bounded job ends."""
 
 from __future__ import annotations
 
@@ -8,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.dispatch.admission import JobAdmission
-from beam_runner_engine.dispatch.idling import select_slot_to_release
+from beam_runner_engine.dispatch.idle_slots import select_slot_to_release
 from beam_runner_engine.dispatch.parallelism import ParallelismRules
-from beam_runner_engine.dispatch.sharing import SlotSharing
+from beam_runner_engine.dispatch.slot_sharing import SlotSharing
 
 from .graphs import Job, jobs
 from .placed_jobs import PATIENCE, PlacedJob, StartedPlace
@@ -20,8 +18,8 @@ STEPS = 4000
 
 
 class SharedHost:
-    """Host that gives free slots to the waiting job with the fewest slots, if job admission
-    permits.
+    """Simulated caller that gives free slots to the waiting job with the fewest slots, if the limit
+    on job starts permits.
     """
 
     def __init__(self, some: list[Job], total: int, cores: int) -> None:

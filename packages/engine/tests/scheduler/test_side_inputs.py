@@ -100,7 +100,7 @@ WHOLE, CUT = IntervalWindow(FIRST_END - 10, FIRST_END), IntervalWindow(MIN_TIMES
 @pytest.mark.parametrize("main", [WHOLE, CUT])
 @pytest.mark.parametrize("beside", [WHOLE, CUT])
 @pytest.mark.parametrize("readiness", SideInputReadiness)
-def test_window_starting_before_the_minimum_is_found(
+def test_side_input_window_that_starts_before_the_minimum_timestamp_is_found(
     main: IntervalWindow, beside: IntervalWindow, readiness: SideInputReadiness
 ) -> None:
     scheduler = job(side(readiness=readiness))
@@ -159,7 +159,7 @@ def test_first_pane_side_input_is_readable_and_updated() -> None:
     assert (refs(second), refs_of(second.side_inputs[0].data)) == (["n"], ["s2"])
 
 
-def test_replaced_data_is_kept_for_open_bundles() -> None:
+def test_replaced_side_input_data_stays_until_open_bundles_close() -> None:
     scheduler = job(side(readiness=SideInputReadiness.FIRST_PANE, replaces=True))
     start(scheduler, data("m", 5, windows=(W0,)))
     (first,) = main_bundles(feed(scheduler, data("old", 3, windows=(W0,)), watermark=0))
@@ -183,7 +183,7 @@ def test_expired_side_input_window_is_released() -> None:
     assert "late" in released(late)
 
 
-def test_unknown_windows_wait_for_the_complete_side_input() -> None:
+def test_elements_with_unknown_windows_wait_for_the_complete_side_input() -> None:
     scheduler = job(side())
     start(scheduler, data("m", 5, windows=None))
     assert not main_bundles(
@@ -197,7 +197,7 @@ def test_unknown_windows_wait_for_the_complete_side_input() -> None:
     ]
 
 
-def test_default_mapping_returns_the_side_window() -> None:
+def test_default_window_mapping_returns_the_side_input_window() -> None:
     assert SideWindowOf().map_window(None) is GLOBAL_WINDOW
     assert SideWindowOf(FixedWindows(100)).map_window(W2) == IntervalWindow(0, 100)
     assert SideWindowOf(SlidingWindows(20, 10)).map_window(W2) == IntervalWindow(10, 30)
@@ -205,13 +205,17 @@ def test_default_mapping_returns_the_side_window() -> None:
 
 
 @pytest.mark.parametrize(("end", "start"), [(2, 0), (3, 4), (4, 4), (6, 4), (7, 8), (-1, 0)])
-def test_main_window_ending_in_a_gap_maps_to_the_next_window(end: int, start: int) -> None:
+def test_main_window_that_ends_in_a_gap_maps_to_the_next_side_input_window(
+    end: int, start: int
+) -> None:
     gaps = SideWindowOf(SlidingWindows(2, 4))
     assert gaps.map_window(IntervalWindow(end - 1, end)) == IntervalWindow(start, start + 2)
 
 
 @pytest.mark.parametrize("before_the_end", range(5))
-def test_window_after_the_last_gap_starts_after_the_maximum(before_the_end: int) -> None:
+def test_main_window_in_the_last_gap_maps_to_a_window_after_the_maximum_timestamp(
+    before_the_end: int,
+) -> None:
     gaps = SideWindowOf(SlidingWindows(1, 10, offset=(MAX_TIMESTAMP - 4) % 10))
     end = MAX_TIMESTAMP - before_the_end
     following = gaps.map_window(IntervalWindow(end, end + 1))

@@ -136,8 +136,10 @@ def test_cancelled_job_stops_running_bundles() -> None:
     assert commands == (CancelBundles(((0, 1),)), FinishJob(Outcome.CANCELLED))
 
 
-def test_data_returned_twice_is_processed_twice() -> None:
-    """Checks that data that could overlap is not joined, because only the host knows the elements."""
+def test_residual_data_returned_twice_is_processed_twice() -> None:
+    """Checks that the scheduler doesn't join data that could overlap, because only the caller knows
+    the elements.
+    """
     scheduler = reading("a")
     whole = Residual(data("a", windows=(W0, W1)))
     part = Residual(data("a", windows=(W0, W1)), windows=frozenset({W0}))
@@ -175,17 +177,17 @@ def facts(*sizes: int) -> list[DataFacts]:
 def test_initial_split_fills_bundles_to_the_target_size(
     sizes: list[int], most: int, load: Load, counts: list[int]
 ) -> None:
-    assert DefaultPolicy(bundle_bytes=100).initial_split(facts(*sizes), most, load) == counts
+    assert DefaultPolicy(bundle_bytes=100).plan_initial_split(facts(*sizes), most, load) == counts
 
 
 @pytest.mark.parametrize(
     ("sizes", "counts"), [([10, 10, 10], [3]), ([100, 100, 100], [1, 1, 1]), ([50, 50, 50], [2, 1])]
 )
-def test_initial_split_without_spreading_ignores_idle_slots(
+def test_initial_split_without_spreading_creates_no_bundles_for_idle_slots(
     sizes: list[int], counts: list[int]
 ) -> None:
     policy = DefaultPolicy(bundle_bytes=100, spreads=False)
-    assert policy.initial_split(facts(*sizes), 8, Load(0, 4)) == counts
+    assert policy.plan_initial_split(facts(*sizes), 8, Load(0, 4)) == counts
 
 
 @pytest.mark.parametrize(
@@ -205,23 +207,23 @@ def test_initial_split_without_spreading_ignores_idle_slots(
         ({"elapsed": 10_000, "splittable": False}, Load(2, 2), None),
     ],
 )
-def test_dynamic_split_follows_progress_and_load(
+def test_dynamic_split_depends_on_progress_and_load(
     changes: dict[str, Any], load: Load, fraction: float | None
 ) -> None:
     bundle = attrs.evolve(RunningBundle("read", 0.0, 0, 0, True), **changes)
-    assert DefaultPolicy().dynamic_split(bundle, load) == fraction
+    assert DefaultPolicy().plan_dynamic_split(bundle, load) == fraction
 
 
 @pytest.mark.parametrize(
     ("changes", "fraction"),
     [({}, None), ({"elapsed": 10_000}, 0.0), ({"splittable": False}, 0.5)],
 )
-def test_policy_without_halving_only_checkpoints_restrictions(
+def test_split_policy_without_halving_only_checkpoints_restrictions(
     changes: dict[str, Any], fraction: float | None
 ) -> None:
     bundle = attrs.evolve(RunningBundle("read", 0.0, 0, 5, True), **changes)
     policy = DefaultPolicy(halves_restrictions=False)
-    assert policy.dynamic_split(bundle, Load(1, 2)) == fraction
+    assert policy.plan_dynamic_split(bundle, Load(1, 2)) == fraction
 
 
 def test_stalled_bundle_is_split() -> None:
@@ -262,7 +264,7 @@ def test_checkpoint_primary_is_not_truncated_when_retried(lost: Event) -> None:
     assert scheduler.handle_event(Progress(0, 2, 0.1, 1)) == ()
 
 
-def test_lost_attempts_in_a_drain_are_truncated() -> None:
+def test_restrictions_of_lost_attempts_are_truncated_in_a_drain() -> None:
     scheduler = reading("a", "b")
     scheduler.handle_event(Drain())
     (again,) = only(scheduler.handle_event(AttemptsLost()), OpenBundles).bundles
@@ -278,7 +280,7 @@ def test_lost_attempts_do_not_count_as_failures() -> None:
     assert only(scheduler.handle_event(BundleDone(0, 6)), FinishJob).outcome is Outcome.DONE
 
 
-def test_checkpoint_primary_is_retried_apart_from_other_restrictions() -> None:
+def test_checkpoint_primary_is_retried_in_a_bundle_without_other_restrictions() -> None:
     scheduler = reading("a", "x")
     cut_in_two(scheduler, "a")
     again = only(scheduler.handle_event(BundleFailed(0, 1, "lost")), OpenBundles)
@@ -291,7 +293,7 @@ def test_checkpoint_primary_is_retried_apart_from_other_restrictions() -> None:
     assert only(scheduler.handle_event(BundleDone(2, 1)), FinishJob).outcome is Outcome.DONE
 
 
-def test_whole_restrictions_get_separate_bundles() -> None:
+def test_restrictions_exempt_from_a_drain_get_separate_bundles() -> None:
     scheduler = reading("x", limits=Limits(bundles_per_stage=2))
     rest = (Residual(data("x.1.2"), delay=5, whole=True), Residual(data("y"), delay=5))
     scheduler.handle_event(BundleDone(0, 1, residuals=rest))
@@ -302,7 +304,7 @@ def test_whole_restrictions_get_separate_bundles() -> None:
     ]
 
 
-def test_whole_restrictions_keep_their_delay_in_a_drain() -> None:
+def test_restrictions_exempt_from_a_drain_keep_their_delay() -> None:
     scheduler = reading("x")
     whole = Residual(data("x.2"), delay=5, whole=True)
     scheduler.handle_event(BundleDone(0, 1, residuals=(whole, Residual(data("x.3"), delay=5))))

@@ -72,7 +72,7 @@ def test_source_advances_the_watermark_by_its_estimator() -> None:
     assert scheduler.open_bundles[0].inputs[0].estimator_state == 0
 
 
-def test_shards_run_one_bundle_each_at_once() -> None:
+def test_key_shards_run_at_most_one_bundle_each_at_the_same_time() -> None:
     scheduler = started()
     first = read_done(scheduler, data("a", 1, shard=0), data("b", 2, shard=1), watermark=5)
     count = next(c for c in first if isinstance(c, OpenBundles) and c.stage == "count")
@@ -84,14 +84,14 @@ def test_shards_run_one_bundle_each_at_once() -> None:
     assert [refs(bundle) for bundle in again.bundles] == [["c"]]
 
 
-def test_bundle_has_its_input_and_end_watermark() -> None:
+def test_bundle_contains_its_input_watermark_and_end_watermark() -> None:
     scheduler = started()
     read_done(scheduler, data("a", 1, shard=0), watermark=5)
     bundle = scheduler.open_bundles[0 if scheduler.open_bundles[0].stage == "count" else 1]
     assert (bundle.input_watermark, bundle.end_watermark) == (1, 5)
 
 
-def test_summary_replaces_the_holds_of_its_shard() -> None:
+def test_committed_summary_replaces_the_holds_of_its_shard() -> None:
     scheduler = started()
     read_done(scheduler, data("a", 1, shard=0), data("b", 1, shard=1), watermark=50)
     zero, one = (b.number for b in scheduler.open_bundles if b.stage == "count")
@@ -113,7 +113,7 @@ def test_summary_replaces_the_holds_of_its_shard() -> None:
     assert scheduler.report_stage("count").output_watermark == 30
 
 
-def test_expiry_at_the_maximum_is_due_at_the_end() -> None:
+def test_window_expiry_at_the_maximum_timestamp_is_due_at_the_end_of_input() -> None:
     scheduler = started()
     read_done(scheduler, data("a", 1, shard=0), watermark=5)
     (count,) = (b.number for b in scheduler.open_bundles if b.stage == "count")
@@ -127,7 +127,7 @@ def test_expiry_at_the_maximum_is_due_at_the_end() -> None:
     assert only(finished, FinishJob).outcome is Outcome.DONE
 
 
-def test_expiry_waits_until_the_watermark_passes() -> None:
+def test_window_expiry_is_due_after_the_watermark_has_passed() -> None:
     scheduler = started()
     read_done(scheduler, data("a", 1, shard=0), watermark=5)
     (count,) = (b.number for b in scheduler.open_bundles if b.stage == "count")
@@ -138,7 +138,7 @@ def test_expiry_waits_until_the_watermark_passes() -> None:
     assert [c.stage for c in beyond if isinstance(c, OpenBundles)] == ["read", "count"]
 
 
-def test_processing_time_wakes_shards_and_residuals() -> None:
+def test_tick_at_the_due_processing_time_wakes_shards_and_residuals() -> None:
     scheduler = started(now=100)
     commands = scheduler.handle_event(
         BundleDone(
@@ -162,14 +162,14 @@ def test_processing_time_wakes_shards_and_residuals() -> None:
     assert scheduler.next_wake is None
 
 
-def test_commit_emits_finalization_and_release() -> None:
+def test_commit_of_bundle_with_callbacks_emits_finalization_and_release_commands() -> None:
     scheduler = started()
     commands = scheduler.handle_event(BundleDone(0, 1, finalize=True))
     assert [type(c) for c in commands] == [FinalizeBundles, FinishJob, ReleaseData]
     assert only(commands, ReleaseData).data == (data("impulse", MIN_TIMESTAMP),)
 
 
-def test_data_without_readers_is_released_at_once() -> None:
+def test_data_without_readers_is_released_immediately() -> None:
     scheduler = Scheduler(GraphSpec((StageSpec("a", ("r",), ("out",)),), ("r",)))
     scheduler.handle_event(Start(roots=(Output("r", data("d")),)))
     commands = scheduler.handle_event(BundleDone(0, 1, (Output("out", data("unread")),)))
@@ -184,7 +184,7 @@ def test_data_with_two_readers_is_released_after_the_second() -> None:
     assert only(scheduler.handle_event(BundleDone(1, 1)), ReleaseData).data == (data("d"),)
 
 
-def test_whole_input_stage_waits_for_the_end() -> None:
+def test_stage_that_needs_complete_input_waits_for_the_end_of_input() -> None:
     section = StageSpec("section", ("read.out",), whole_input=True)
     scheduler = Scheduler(GraphSpec((READ, section), ("root",)))
     scheduler.handle_event(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
@@ -197,7 +197,7 @@ def test_whole_input_stage_waits_for_the_end() -> None:
     assert [refs(bundle) for bundle in whole.bundles] == [["a", "b"]]
 
 
-def test_leaking_hold_fails_the_job_as_stuck() -> None:
+def test_watermark_hold_that_is_never_released_fails_the_job_as_stuck() -> None:
     scheduler = started()
     read_done(scheduler, data("a", 1, shard=3), watermark=5)
     scheduler.handle_event(BundleDone(reading(scheduler), 1))
@@ -233,7 +233,7 @@ def test_residuals_wait_for_a_busy_consumer() -> None:
         (BundleDone(0, 1, residuals=(Residual(data("d"), delay=-1),)), "a negative delay"),
     ],
 )
-def test_illegal_commit_raises_with_a_reason(event: BundleDone, why: str) -> None:
+def test_illegal_commit_raises_an_error_with_a_reason(event: BundleDone, why: str) -> None:
     with pytest.raises(IllegalEvent, match=why):
         started().handle_event(event)
 
@@ -259,7 +259,7 @@ def test_keyed_commit_without_summary_raises_illegal_event() -> None:
         )
 
 
-def test_start_with_other_collections_raises_illegal_event() -> None:
+def test_start_event_with_collections_other_than_the_roots_raises_illegal_event() -> None:
     with pytest.raises(IllegalEvent, match=r"'read.out' is not a root of the graph"):
         Scheduler(JOB).handle_event(Start(roots=(Output("read.out", data("d", shard=0)),)))
 

@@ -1,4 +1,6 @@
-"""Tests that a scheduler continues in another process, from a pickle or from its state."""
+"""Tests that a scheduler continues in another process, from a pickle of the scheduler or from the
+stored state.
+"""
 
 from __future__ import annotations
 

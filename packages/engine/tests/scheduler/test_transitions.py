@@ -19,8 +19,10 @@ from beam_runner_engine.scheduler.events import (
     Event,
     FailureKind,
     GiveWay,
+    Hold,
     Output,
     Progress,
+    Redeliver,
     Residual,
     SectionRefused,
     SplitDone,
@@ -57,6 +59,8 @@ JOB_EVENTS = {
     Progress: Progress(0, 1, 0.0, 0),
     GiveWay: GiveWay(0, 1),
     SplitDone: SplitDone(0, 1),
+    Hold: Hold(("read",)),
+    Redeliver: Redeliver("read", (data("again"),)),
     Drain: Drain(),
     Cancel: Cancel(),
     Abort: Abort("a reason"),
@@ -159,7 +163,7 @@ def test_job_after_its_last_commit_is_done() -> None:
     assert only(scheduler.handle_event(BundleDone(0, 1)), FinishJob).outcome.value == "done"
 
 
-def test_job_without_data_ends_at_once() -> None:
+def test_job_without_data_ends_immediately() -> None:
     assert only(Scheduler(GRAPH).handle_event(Start()), FinishJob).outcome.value == "done"
 
 

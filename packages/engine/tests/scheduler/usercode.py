@@ -9,7 +9,7 @@ import attrs
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
 from beam_runner_model.times import MAX_TIMESTAMP
-from beam_runner_model.windows import Window
+from beam_runner_model.windows import IntervalWindow, Window
 
 from beam_runner_engine.scheduler.commands import (
     Bundle,
@@ -65,6 +65,12 @@ class Behaviour:
     leaks: bool = False
     """Whether a stateful stage omits the release of a hold."""
     lateness: int = 0
+    late: int = 0
+    """Time in ms by which some outputs are earlier than their input, so that they can be late."""
+    lag: int = 0
+    """Time in ms by which the watermark estimator goes back at some positions."""
+    merges: bool = False
+    """Whether windows of a grouping stage that overlap merge."""
 
 
 @attrs.define
@@ -81,16 +87,33 @@ class Keep:
 
 @attrs.define
 class Result:
-    """Result of an attempt at a bundle, which the host can commit."""
+    """Result of an attempt at a bundle, which the simulated caller can commit."""
 
     event: BundleDone
     processed: Counter[Any]
     keep: Keep | None
 
 
+def merge_windows(
+    buffered: tuple[tuple[Element, Window], ...],
+) -> tuple[tuple[Element, Window], ...]:
+    """Returns elements in the merged windows of all intervals that overlap."""
+    intervals = [(element, one) for element, one in buffered if isinstance(one, IntervalWindow)]
+    merged: list[IntervalWindow] = []
+    for window in sorted({window for _, window in intervals}, key=lambda one: one.start):
+        if merged and window.start < merged[-1].end:
+            merged[-1] = IntervalWindow(merged[-1].start, max(merged[-1].end, window.end))
+        else:
+            merged.append(window)
+    return tuple(
+        (element, next(one for one in merged if one.start <= window.start < one.end))
+        for element, window in intervals
+    )
+
+
 class UserCode:
-    """Runner of bundles on elements in memory. Changes have no effect until the host commits the
-    result.
+    """Runner of bundles on elements in memory. Changes have no effect until the simulated caller
+    commits the result.
     """
 
     stages: dict[str, StageSpec]
@@ -162,6 +185,10 @@ class UserCode:
         residuals: tuple[Residual, ...] = (),
         keep: Keep | None = None,
     ) -> Result:
+        late = self.behaviours[spec.name].late
+        elements = [
+            (time - late * (number % 2), windows) for number, (time, windows) in enumerate(elements)
+        ]
         outputs = tuple(
             output
             for name in spec.outputs
@@ -201,7 +228,8 @@ class UserCode:
                         Residual(
                             self.data((rest,), one.data.facts.shard),
                             delay=behaviour.delay,
-                            watermark=self.stamp(element, claimed.stop),
+                            watermark=self.stamp(element, claimed.stop)
+                            - behaviour.lag * (claimed.stop % 2),
                             estimator_state=claimed.stop,
                             whole=bundle.number in self.whole,
                         )
@@ -241,6 +269,8 @@ class UserCode:
         self, keep: Keep, pairs: list[tuple[Element, Window]], bundle: Bundle
     ) -> list[tuple[int, frozenset[Window]]]:
         buffered = (*keep.buffer, *pairs)
+        if self.behaviours[bundle.stage].merges:
+            buffered = merge_windows(buffered)
         ended = {
             window: None for _, window in buffered if window.max_timestamp() < bundle.end_watermark
         }

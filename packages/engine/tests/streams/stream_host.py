@@ -1,5 +1,5 @@
-"""Host that runs a stream in random order, and checks after each step that no watermark overtakes
-elements.
+"""Simulated caller that runs a stream in random order. After each step, it checks that no watermark
+overtakes elements.
 
 The invariant: data that a reader has not seen holds the reader's watermark, unless the data was
 late at its source. For merging windows, the event time of every element holds the watermark. For
@@ -25,6 +25,7 @@ from beam_runner_model.windowed_values import compute_hold_time
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import WindowPane
 from beam_runner_engine.keyed.now import CurrentTimes
+from beam_runner_engine.scheduler.capture import capture_state
 from beam_runner_engine.scheduler.commands import (
     Bundle,
     Command,
@@ -46,6 +47,7 @@ from beam_runner_engine.scheduler.events import (
     Start,
     Tick,
 )
+from beam_runner_engine.scheduler.kept_state import Identities
 from beam_runner_engine.scheduler.overtaking import WatermarkChecker
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
@@ -56,6 +58,7 @@ from beam_runner_engine.scheduler.specs import (
     StageKind,
     StageSpec,
 )
+from beam_runner_engine.scheduler.transfer import transfer_state
 from beam_runner_engine.testing.stores import MemoryCellStore
 
 from .stream_jobs import LAST, Element, Member, OverlapMerger, Step, StreamJob, alike
@@ -90,7 +93,9 @@ def hold_of(element: Element) -> Timestamp:
 
 
 class StreamHost:
-    """Host that runs one job to its end. `panes` holds the output of the grouping stage."""
+    """Simulated caller that runs one job to its end. `panes` holds the output of the grouping
+    stage.
+    """
 
     def __init__(self, job: StreamJob, rng: Random) -> None:
         self.job = job
@@ -108,12 +113,12 @@ class StreamHost:
             for stage in self._graph.stages
             for name in stage.outputs
         }
-        limits = Limits(rng.randint(1, 4), rng.randint(1, 4), outside_attempts=_MOST_STEPS)
-        self._scheduler = Scheduler(self._graph, limits)
+        self._limits = Limits(rng.randint(1, 4), rng.randint(1, 4), outside_attempts=_MOST_STEPS)
+        self._scheduler = Scheduler(self._graph, self._limits)
         self._watch = WatermarkChecker()
 
     def run(self) -> None:
-        """Runs the job to its end in random order, with failures and splits."""
+        """Runs the job to its end in random order, with failures, splits and updates."""
         roots = [
             Output(f"root{number}", self._data(part=steps))
             for number, source in enumerate(self.job.sources)
@@ -129,6 +134,8 @@ class StreamHost:
         assert isinstance(self._end, FinishJob), self._end or self._scheduler.list_waits()
 
     def _step(self) -> None:
+        if self._rng.random() < 0.04:
+            self._update()
         if not self._open:
             wake = self._scheduler.next_wake
             assert wake is not None, self._scheduler.list_waits()
@@ -150,6 +157,26 @@ class StreamHost:
                 self._handle(Tick(self._now))
             case _:
                 self._complete_bundle(bundle)
+
+    def _update(self) -> None:
+        """Moves the job to a graph with another order of stages. Open bundles are given up."""
+        names = {name: name for stage in self._graph.stages for name in stage.outputs}
+        stages = {stage.name: stage.name for stage in self._graph.stages}
+        sides = {
+            (stage.name, side.name): (stage.name, side.name)
+            for stage in self._graph.stages
+            for side in stage.side_inputs
+        }
+        known = Identities(stages, names, sides)
+        kept = capture_state(self._scheduler.state, known)
+        order = self._rng.sample(self._graph.stages, len(self._graph.stages))
+        graph = attrs.evolve(self._graph, stages=tuple(order))
+        state, commands = transfer_state(kept, graph, known, limits=self._limits)
+        self._scheduler = Scheduler.from_state(state)
+        self._open.clear()
+        self._asked.clear()
+        for command in commands:
+            self._carry_out(command)
 
     def _handle(self, event: Event) -> None:
         commands = self._watch.handle_event(self._scheduler, event)

@@ -2,8 +2,8 @@
 
 Random streams reach a grouping through random stages in random order. The streams pass several
 stages and several writers of one collection. Some wait for side inputs window by window, are
-checkpointed or retried, or are grouped in parts or combined first. `BEAM_ENGINE_RUNS` sets the
-number of runs.
+checkpointed or retried, or are grouped in parts or combined first. Jobs move to other graphs while
+they run. `BEAM_ENGINE_RUNS` sets the number of runs.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def batch_of(job: StreamJob) -> Answer:
 
 
 @pytest.mark.timeout(300 + RUNS)
-def test_rewritten_stream_has_the_result_of_the_batch() -> None:
+def test_rewritten_stream_returns_the_result_of_the_bounded_pipeline() -> None:
     for seed in range(RUNS):
         rng = Random(seed)
         windows, combiner = rng.choice(list(WINDOW_FNS)), rng.choice(list(TimestampCombiner))
@@ -132,7 +132,9 @@ def test_on_time_element_is_never_late_or_dropped() -> None:
         ("global", TimestampCombiner.EARLIEST, True),
     ],
 )
-def test_invalid_lifting_is_detected(windows: str, combiner: TimestampCombiner, late: bool) -> None:
+def test_stream_check_detects_an_invalid_combiner_lifting(
+    windows: str, combiner: TimestampCombiner, late: bool
+) -> None:
     strategy = strategy_of(windows, combiner)
     assert not may_lift(strategy)
     with pytest.raises(Overtaken):

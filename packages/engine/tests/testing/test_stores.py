@@ -12,11 +12,13 @@ from beam_runner_engine.testing.stores import MemoryCellStore
 
 
 @pytest.mark.parametrize("check", list_store_checks(), ids=lambda check: check.__name__)
-def test_memory_store_satisfies_the_contract(check: Callable[[CommittingCellStore], None]) -> None:
+def test_in_memory_state_store_passes_the_contract_tests(
+    check: Callable[[CommittingCellStore], None],
+) -> None:
     check(MemoryCellStore())
 
 
-def test_store_contract_rejects_a_broken_store() -> None:
+def test_contract_tests_of_state_stores_reject_a_broken_store() -> None:
     class Forgetful(MemoryCellStore):
         def commit_deltas(self, deltas: object) -> None:
             """Discards all changes."""
@@ -30,7 +32,7 @@ def test_store_contract_rejects_a_broken_store() -> None:
     assert failures == len(list_store_checks()) - 1  # The check of an empty store passes.
 
 
-def test_memory_store_removes_empty_cells() -> None:
+def test_in_memory_state_store_removes_empty_cells() -> None:
     store = MemoryCellStore()
     store.commit_deltas({CELL: CellDelta(added={b"x": (b"1",)})})
     store.commit_deltas({CELL: CellDelta(cleared=True)})

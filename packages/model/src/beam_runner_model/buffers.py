@@ -37,24 +37,27 @@ class BufferKind(enum.Enum):
 
     @property
     def is_shuffle(self) -> bool:
-        """Whether each row belongs to one partition (key shard or rebalanced share) of the reading
-        stage.
+        """Whether each row (block of elements) belongs to one partition of the reading stage: a key
+        shard, or a share of rebalanced elements.
         """
         return self is BufferKind.DEALT or self.is_keyed
 
     @property
     def is_keyed(self) -> bool:
-        """Whether each row belongs to one key shard of the reading stage."""
+        """Whether each row (block of elements) belongs to one key shard of the reading stage. A key
+        shard is the set of keys with the same hash.
+        """
         return self in (BufferKind.GROUPED, BufferKind.KEYED)
 
 
 @attrs.frozen
 class MergingPlan:
-    """Plan for merging custom windows in a stage with one transform, which only an SDK can run.
+    """Plan of an extra stage that merges custom windows. The stage has one transform, which only an
+    SDK can run.
 
     Attributes:
-        spec: the stage for the harness. The stage reads the windows of keys and writes the merge
-            results.
+        spec: the description of the stage, for the harness that runs it. The stage reads the
+            windows of keys and writes the merge results.
         embedded: whether the stage runs in the Spark Python worker process.
     """
 
@@ -74,12 +77,15 @@ class BufferPlan:
             For GROUPED, the trigger must also fire only once.
         whole: for GROUPED and KEYED: whether the data is bounded and each shard is read once, after
             its last row is written. Otherwise, rows are read as they arrive.
-        merging: for GROUPED and KEYED: the plan for merging windows, if the engine can't merge
-            them.
-        windows: for STORED, DEALT and KEYED: whether each piece of data has one window, which its
-            facts name. Required if the reading stage waits for side inputs by window.
+        merging: for GROUPED and KEYED: the plan for merging windows, if the engine can't merge the
+            windows itself.
+        windows: for STORED, DEALT and KEYED: whether all elements of one stored output have the
+            same window, which its statistics (`DataFacts`) name. Required if the reading stage
+            waits for side inputs by window.
         restrictions: for DEALT: whether the elements are sized restrictions, which can stand for
             much work even if they are small. Small other elements share a bundle.
+        identity: the name by which an update finds the same buffer in the plan of the edited
+            pipeline. Empty in plans of old versions that couldn't update jobs.
     """
 
     buffer_id: str
@@ -90,6 +96,7 @@ class BufferPlan:
     merging: MergingPlan | None = None
     windows: bool = False
     restrictions: bool = False
+    identity: str = ""
 
 
 @attrs.frozen

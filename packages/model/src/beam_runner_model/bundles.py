@@ -46,14 +46,14 @@ class ResidualElement:
 class BundleSplit:
     """Result of splitting a running bundle (``ProcessBundleSplitResponse``).
 
-    Input elements are numbered from 0 in the order in which the bundle receives them. Skipped
-    elements don't count.
+    The index of an input element counts from 0, in the order in which the bundle receives the
+    elements. Skipped elements don't count.
 
     Attributes:
-        last_primary: the number of the last element that the bundle processes completely; -1 for
+        last_primary: the index of the last element that the bundle processes completely; -1 for
             none.
-        first_residual: the number of the first element that the bundle doesn't process. The value
-            is ``last_primary + 1``, or ``last_primary + 2`` if the element between them was split.
+        first_residual: the index of the first element that the bundle doesn't process. The value is
+            ``last_primary + 1``, or ``last_primary + 2`` if the element between them was split.
         primaries: the parts of the split element that the bundle still processes.
         residuals: the other parts of the split element.
     """

@@ -23,10 +23,11 @@ class ElementChunk:
             allowed for input; the harness then decodes the data again to find the offsets, unless
             it processes all elements.
         min_timestamp: for output: the time (event time, ms) at which the elements hold the
-            watermark, see ``windowed_values.compute_hold_time``. None if the edge doesn't request it.
+            watermark, see ``windowed_values.compute_hold_time``. None if the output edge doesn't
+            request the time.
         window: for output: the encoded window of all elements. None if the edge doesn't request it.
-        first: for input: the number of the first element to process.
-        last: for input: the number after the last element to process; None means ``count``.
+        first: for input: the index of the first element to process.
+        last: for input: the index after the last element to process; None means ``count``.
     """
 
     count: int
@@ -86,7 +87,8 @@ class GroupChunk:
         windows: the encoded windows, or a single ``bytes`` if all groups have the same window.
         timestamps: the event times (ms).
         counts: the number of values in each group.
-        values: the nested encodings of the values of each group, concatenated or in pieces.
+        values: the nested encodings of the values of each group, concatenated, or as `ValuePieces`
+            if they are large.
         pane: the encoded pane info of all groups (the last bytes of a windowed value's header).
     """
 

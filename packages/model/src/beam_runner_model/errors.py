@@ -1,12 +1,12 @@
-"""Base classes of errors in every layer. Each error text addresses the person who submits the job
-or starts the server.
+"""Base classes of the errors that the runner's packages raise. Each error text addresses the person
+who submits the job or starts the server.
 """
 
 from __future__ import annotations
 
 
 class RunnerError(Exception):
-    """Base of all errors that the layers raise deliberately."""
+    """Base class of all errors that the runner's packages raise deliberately."""
 
 
 class Unavailable(RunnerError):

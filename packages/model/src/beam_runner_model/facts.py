@@ -10,7 +10,7 @@ from beam_runner_model.windows import Window
 
 @attrs.frozen
 class DataFacts:
-    """Statistics about a piece of encoded data, known without reading the data.
+    """Statistics about encoded data, which are available without reading the data.
 
     Attributes:
         count: the number of elements.

@@ -6,6 +6,7 @@ import enum
 
 import attrs
 
+from beam_runner_model.process_exits import ProcessExit
 from beam_runner_model.waits import Wait
 
 
@@ -47,6 +48,7 @@ class FailedBundle:
             running.
         host: the machine of the lost worker process; empty if unknown.
         pid: the ID of the lost worker process; 0 if unknown.
+        end: the exit of the lost worker process; None if unknown.
     """
 
     stage: str
@@ -62,6 +64,7 @@ class FailedBundle:
     next_in: float | None = None
     host: str = ""
     pid: int = 0
+    end: ProcessExit | None = None
 
 
 class EndingKind(enum.StrEnum):

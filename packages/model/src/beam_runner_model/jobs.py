@@ -229,7 +229,8 @@ class OptionType(enum.Enum):
 
 @attrs.frozen
 class PipelineOption:
-    """Pipeline option that the runner supports, as DescribePipelineOptions lists it.
+    """Pipeline option that the runner supports, as the Job API's DescribePipelineOptions lists the
+    option.
 
     SDKs drop unknown options unless the server lists the options.
 

@@ -14,6 +14,7 @@ import attrs
 
 from beam_runner_model.failures import FailedBundle
 from beam_runner_model.jobs import JobState, StateEvent
+from beam_runner_model.successions import Succession
 from beam_runner_model.waits import Wait
 
 
@@ -30,6 +31,10 @@ class JobTimes:
         kept_until: the time at which the server deletes the state of the finished job; None if no
             state is stored.
         user: the name of the user who submitted the job; empty if unknown.
+        predecessor: the ID of the job that this job replaced; empty if none.
+        successor: the ID of the job that replaced this job; empty if none.
+        program_kept_until: the time until which the server retains the program of the replaced job for
+            a rollback; None if the server doesn't retain the program.
     """
 
     job_id: str
@@ -39,10 +44,18 @@ class JobTimes:
     error: str = ""
     kept_until: float | None = None
     user: str = ""
+    predecessor: str = ""
+    successor: str = ""
+    program_kept_until: float | None = None
 
     @classmethod
     def from_states(
-        cls, job_id: str, states: Iterable[StateEvent], last_error: str, user: str = ""
+        cls,
+        job_id: str,
+        states: Iterable[StateEvent],
+        last_error: str,
+        user: str = "",
+        succession: Succession | None = None,
     ) -> JobTimes:
         """Returns the times of a job.
 
@@ -51,7 +64,9 @@ class JobTimes:
             states: the state transitions of the job, oldest first, at least one.
             last_error: the error text, which the result includes only if the job failed.
             user: the name of the user who submitted the job.
+            succession: the jobs before and after the job.
         """
+        succession = succession or Succession()
         first: dict[JobState, float] = {}
         for event in states:
             first.setdefault(event.state, event.time)
@@ -63,6 +78,9 @@ class JobTimes:
             None if end is None else end.time,
             last_error if event.state is JobState.FAILED else "",
             user=user,
+            predecessor=succession.predecessor,
+            successor=succession.successor,
+            program_kept_until=succession.program_kept_until or None,
         )
 
 
@@ -120,12 +138,12 @@ class ObservedBundle:
 
 @attrs.frozen
 class Execution:
-    """Current activity of a job.
+    """Current activity of a job: running attempts, failed bundles and waits.
 
     Attributes:
         bundles: the running attempts, longest-running first.
         failed: the bundles with failed attempts, most attempts first.
-        waits: the reasons for which parts of the job wait. If a stage has many waits of one kind,
+        waits: why stages of the job, or the whole job, wait. If a stage has many waits of one kind,
             only the first waits are listed.
         still: the time (seconds) since the last commit or reported progress. 0 while the job makes
             progress or waits only for a processing time.

@@ -1,8 +1,10 @@
 """Panes: the position of an output among the firings of its window, and the encoding of panes.
 
 The layout matches the windowed value coder of Beam's model (`beam:coder:windowed_value:v1`). In the
-first byte, bit 0 means first, bit 1 means last, bits 2-3 hold the timing, and bits 4-7 hold the
-number of varint indexes that follow.
+first byte, bit 0 means first, bit 1 means last, bits 2-3 hold the timing, and bits 4-6 hold the
+number of varint indexes that follow. Bit 7 means that an element's metadata follows the indexes: a
+varint length and an `ElementMetadata` of `beam_fn_api.proto`. Functions that skip a pane also skip the
+metadata, so elements between stages keep it.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ import enum
 import attrs
 
 from beam_runner_model.varints import TruncatedData, decode_varint, encode_varint, skip_varint
+
+METADATA_BIT = 0x80
+"""Bit of the first byte of a pane that metadata follows (`beam:protocol:element_metadata:v1`)."""
 
 
 class PaneTiming(enum.IntEnum):
@@ -57,10 +62,10 @@ def encode_pane(pane: PaneInfo) -> bytes:
 
 
 def decode_pane(data: bytes, start: int = 0) -> tuple[PaneInfo, int]:
-    """Decodes the pane at `data[start]`.
+    """Decodes the pane at `data[start]`, without the element's metadata.
 
     Returns:
-        The pane and the offset after the pane.
+        The pane and the offset after the pane and the metadata.
 
     Raises:
         TruncatedData: If the data ends inside the pane.
@@ -74,7 +79,7 @@ def decode_pane(data: bytes, start: int = 0) -> tuple[PaneInfo, int]:
     position = start + 1
     index = 0
     nonspeculative_index = -1 if early else 0
-    match byte >> 4:
+    match (byte & ~METADATA_BIT) >> 4:
         case 0:
             pass
         case 1:
@@ -85,17 +90,29 @@ def decode_pane(data: bytes, start: int = 0) -> tuple[PaneInfo, int]:
             nonspeculative_index, position = decode_varint(data, position)
         case kind:
             raise ValueError(f"Can't decode the pane at byte {start}: encoding {kind} is unknown")
+    if byte & METADATA_BIT:
+        position = _skip_metadata(data, position)
     return PaneInfo(bool(byte & 1), bool(byte & 2), timing, index, nonspeculative_index), position
 
 
 def skip_pane(data: bytes, position: int) -> int:
-    """Returns the offset after the pane at `data[position]`.
+    """Returns the offset after the pane at `data[position]` and the element's metadata.
 
     Raises:
         IndexError: If the data ends inside the pane.
     """
-    indexes = data[position] >> 4
+    byte = data[position]
     position += 1
-    for _ in range(indexes):
-        position = skip_varint(data, position)
+    if byte >> 4:
+        for _ in range((byte & ~METADATA_BIT) >> 4):
+            position = skip_varint(data, position)
+        if byte & METADATA_BIT:
+            position = _skip_metadata(data, position)
     return position
+
+
+def _skip_metadata(data: bytes, position: int) -> int:
+    length, position = decode_varint(data, position)
+    if position + length > len(data):
+        raise TruncatedData("Can't read the metadata of an element: the data is truncated")
+    return position + length

@@ -27,7 +27,7 @@ def render_record(
     match record:
         case Wait():
             who = who or format_steps(record.steps, record.stage)
-            return _render_stage_wait(record, who) or _render_host_wait(record, who, now)
+            return _render_stage_wait(record, who) or _render_driver_wait(record, who, now)
         case FailedBundle():
             return _render_failed_bundle(record, who or format_steps(record.steps, ""))
         case Ending():
@@ -35,7 +35,9 @@ def render_record(
 
 
 def render_waits(waits: Sequence[Wait], *, now: Timestamp | None = None) -> str:
-    """Returns one text for several waits: at most eight causes, without their consequences."""
+    """Returns one text for several reasons to wait. The text has at most eight causes, and omits
+    waits that follow from these causes.
+    """
     causes = [wait for wait in waits if wait.kind is not WaitKind.UPSTREAM] or waits
     texts = [render_record(wait, now=now) for wait in causes[:_MOST_WAITS]]
     if len(causes) > _MOST_WAITS:
@@ -106,8 +108,10 @@ def _render_stage_wait(wait: Wait, who: str) -> str:
             return ""
 
 
-def _render_host_wait(wait: Wait, who: str, now: Timestamp | None) -> str:
-    """Returns the text of a wait that a host reports."""
+def _render_driver_wait(wait: Wait, who: str, now: Timestamp | None) -> str:
+    """Returns the text of a wait that the driver reports, such as a wait for an external system, a
+    slot or a process.
+    """
     lasted = render_duration(wait.seconds)
     match wait.kind:
         case WaitKind.NEIGHBOUR:

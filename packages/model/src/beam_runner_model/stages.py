@@ -15,7 +15,9 @@ _MOST_NAMED = 6
 
 
 class InputKind(enum.Enum):
-    """Kind of chunks in which the elements of a stage's main input arrive."""
+    """Form of the chunks with which a stage receives its main input: single elements, or groups of a
+    key with its values.
+    """
 
     ELEMENTS = "elements"
     """:class:`ElementChunk`: concatenated windowed values."""
@@ -24,7 +26,9 @@ class InputKind(enum.Enum):
 
 
 class OutputKind(enum.Enum):
-    """Kind of chunks in which the elements of an output leave a stage."""
+    """Form of the chunks with which a stage emits an output: encoded elements, or columns of keys,
+    values and windows.
+    """
 
     ELEMENTS = "elements"
     """:class:`ElementChunk`: for data that is stored and read in the same order, or rebalanced."""
@@ -36,7 +40,7 @@ class OutputKind(enum.Enum):
 
 @attrs.frozen
 class InputEdge:
-    """Main input of a stage.
+    """Main input of a stage: the transform that receives the data, and the form of the chunks.
 
     Attributes:
         transform_id: the data-source transform in the stage's descriptor.
@@ -49,7 +53,7 @@ class InputEdge:
 
 @attrs.frozen
 class OutputEdge:
-    """Output of a stage.
+    """Output of a stage: the transform that names the output, and the form of the chunks.
 
     Attributes:
         transform_id: the data-sink transform in the stage's descriptor, which names the output.

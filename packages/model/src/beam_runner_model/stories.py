@@ -1,4 +1,4 @@
-"""The story of one bundle: everything that the journal of its job says about it, as records that cross package borders."""
+"""History of one bundle: records of everything that the journal of the bundle's job contains about the bundle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam_runner_model.times import Timestamp
 
 
 class StoryStatus(enum.StrEnum):
-    """What the journal knows of a bundle."""
+    """Status of a bundle, according to the journal of its job."""
 
     OPEN = "open"
     """The bundle is planned, and isn't committed yet."""
@@ -19,13 +19,17 @@ class StoryStatus(enum.StrEnum):
     CANCELLED = "cancelled"
     """The scheduler dropped the bundle, because the job ended."""
     REFUSED = "refused"
-    """The bundle was a section, and its stages have bundles of their own instead."""
+    """The bundle was a section (several stages in one Spark job), which the driver refused. Each stage
+    runs in separate bundles instead.
+    """
     COMPACTED = "compacted"
     """The bundle ended before the latest snapshot of the journal, which has replaced its entries."""
     UNKNOWN = "unknown"
     """No bundle has this number."""
     NO_JOURNAL = "no_journal"
-    """The job has no journal: it has not begun, or has ended, and its journal was removed."""
+    """The job has no journal, because the job has not begun, or because the server has removed the
+    journal of the ended job.
+    """
 
     @classmethod
     def _missing_(cls, value: object) -> StoryStatus:
@@ -33,7 +37,7 @@ class StoryStatus(enum.StrEnum):
 
 
 class StoryKind(enum.StrEnum):
-    """What happened to a bundle."""
+    """Kind of an event in the history of a bundle."""
 
     SNAPSHOT = "snapshot"
     """The bundle was open when the latest snapshot was taken; earlier entries are gone."""
@@ -44,7 +48,7 @@ class StoryKind(enum.StrEnum):
     FAILED = "failed"
     """An attempt failed."""
     SPLIT = "split"
-    """The running bundle gave a part of its input away."""
+    """The running bundle was split, and gave a part of its input to another bundle."""
     COMMITTED = "committed"
     CANCELLED = "cancelled"
     REFUSED = "refused"
@@ -160,7 +164,7 @@ def render_status(story: BundleStory) -> str:
 
 
 def render_step(step: StoryStep) -> str:
-    """Returns one sentence about a step, without its data."""
+    """Returns one sentence about a step of the story, without the step's data."""
     where = f" by process {step.pid} on {step.host}" if step.host else ""
     if step.lane is not None:
         where = f" on lane {step.lane}{where}"
@@ -188,7 +192,7 @@ def render_step(step: StoryStep) -> str:
 
 
 def render_data_piece(piece: DataPiece) -> str:
-    """Returns one line about data."""
+    """Returns one line that describes data that a bundle reads or writes."""
     where = f"file {piece.file}" if piece.file else "in the journal"
     since = "" if piece.min_timestamp is None else f", from event time {piece.min_timestamp} ms"
     return f"{piece.name}: {piece.elements} elements, {piece.bytes} bytes, {where}{since}"

@@ -79,9 +79,9 @@ class WindowingStrategy:
         """Whether grouping with this strategy must merge the windows of each key."""
         return self.merge_status is MergeStatus.NEEDS_MERGE
 
-    def expiry(self, window: Window) -> Timestamp:
-        """Returns the last time (event time, ms) at which a window is open: its end plus the
-        allowed lateness.
+    def get_expiry_time(self, window: Window) -> Timestamp:
+        """Returns the last time (event time, ms) at which a window is open: the window's end plus
+        the allowed lateness.
 
         A window expires when the watermark passes this time. The result is below `MAX_TIMESTAMP`,
         so every window expires before the watermark reaches `MAX_TIMESTAMP`.

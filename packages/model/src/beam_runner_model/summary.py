@@ -1,5 +1,5 @@
-"""Summary of a key shard: the watermark holds, timers and expiries that the scheduler needs to
-know.
+"""Summary of the state of a key shard (the keys with the same hash): the watermark holds, timers and
+expiries that the scheduler needs to know.
 """
 
 from __future__ import annotations

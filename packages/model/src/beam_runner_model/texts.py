@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 MOST_CHARACTERS = 256 << 10
-"""Maximum length of a text in characters. The limit bounds the memory for all messages of a host's
-jobs.
-"""
+"""Maximum length of a text in characters. The limit bounds the memory for the messages of all jobs of a server."""
 
 _WORDS = 64
 _SHOWN_BYTES = 100
@@ -14,7 +12,7 @@ _SHOWN_BYTES = 100
 def truncate_text(text: str, most: int) -> str:
     """Returns the text, cut to `most` characters and an ellipsis if the text is longer.
 
-    >>> shortened("abcdef", 3), shortened("abc", 3)
+    >>> truncate_text("abcdef", 3), truncate_text("abc", 3)
     ('abc...', 'abc')
     """
     return text if len(text) <= most else f"{text[:most]}..."
@@ -23,7 +21,7 @@ def truncate_text(text: str, most: int) -> str:
 def format_bytes(encoded: bytes) -> str:
     """Returns the first 100 bytes of encoded data in hexadecimal, for data that can't be decoded.
 
-    >>> shown_bytes(b"\\x00\\xff")
+    >>> format_bytes(b"\\x00\\xff")
     '00ff'
     """
     more = "..." if len(encoded) > _SHOWN_BYTES else ""
@@ -33,7 +31,7 @@ def format_bytes(encoded: bytes) -> str:
 def format_timer(family: str, tag: str) -> str:
     """Returns the name of a timer for messages, with the family name that the user chose.
 
-    >>> shown_timer("ts-alarm", "a")
+    >>> format_timer("ts-alarm", "a")
     "the timer 'alarm' with the tag 'a'"
     """
     # The Python SDK adds the prefix "ts-" to the name of a timer.
@@ -44,7 +42,7 @@ def format_timer(family: str, tag: str) -> str:
 def sanitize_text(text: str) -> str:
     """Returns text that UTF-8 can encode: lone surrogates are escaped, and the middle of a long text is omitted.
 
-    >>> encodable("a\\ud800b")
+    >>> sanitize_text("a\\ud800b")
     'a\\\\ud800b'
     """
     if len(text) > MOST_CHARACTERS:

@@ -1,4 +1,5 @@
-"""Threads that never leave a job blocked. All threads of the worker and the server start here.
+"""Functions that start threads. An error in such a thread never leaves a job blocked. All threads of
+the worker and the server start here.
 
 | thread | used for | if the work raises an error |
 |---|---|---|
@@ -6,8 +7,8 @@
 | `start_helper_thread` | work that only saves time or space | the error is logged |
 | `run_concurrently` | several concurrent calls | the caller gets the error |
 
-User code can replace builtins in a worker process. Therefore, the exit of the process uses no
-builtin.
+User code can replace builtins in a worker process. Therefore, the code that exits the process uses
+no builtin.
 """
 
 from __future__ import annotations

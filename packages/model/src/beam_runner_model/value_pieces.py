@@ -1,4 +1,6 @@
-"""Encoded values of a group, in pieces if they exceed the available memory."""
+"""Encoded values of a group (a key's values), read in parts (pieces) if they exceed the available
+memory.
+"""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ class WaitKind(enum.StrEnum):
     """Kind of condition that a part of a job waits for, with the fields of `Wait` that describe the
     condition.
 
-    The scheduler reports the kinds from `BUNDLES` to `UPSTREAM`. A host of the engine reports the
-    other kinds.
+    The scheduler reports the kinds from `BUNDLES` to `UPSTREAM`. The driver, which embeds the
+    scheduler, reports the other kinds.
     """
 
     BUNDLES = "bundles"
@@ -32,8 +32,8 @@ class WaitKind(enum.StrEnum):
     HOLD = "hold"
     """Release of a watermark hold at `until` in `shard`."""
     SIDE_INPUT = "side_input"
-    """Side input `side_input` for `count` pieces of data, in `window` or complete. The steps
-    `givers` produce it; their watermark is `watermark`.
+    """Side input `side_input` for `count` stored outputs, in `window` or complete. The steps
+    `givers` produce the side input; the watermark of these steps is `watermark`.
     """
     END_OF_INPUT = "end_of_input"
     """End of the input, whose current watermark is `watermark`."""
@@ -70,9 +70,8 @@ class Wait:
     Attributes:
         kind: the condition that the part waits for.
         stage: the ID of the waiting stage; empty if the whole job waits.
-        steps: the full names of the waiting steps, if the host knows them; "..." replaces omitted
-            names.
-        count: the number of waiting bundles, tasks or pieces of data.
+        steps: the full names of the waiting steps, if known; "..." replaces omitted names.
+        count: the number of waiting bundles, tasks or stored outputs.
         done: the number of finished tasks.
         shard: the key shard.
         until: the awaited time (ms): event time for `WATERMARK` and `HOLD`, otherwise processing

@@ -66,8 +66,8 @@ def encode_interval(start: Timestamp, end: Timestamp) -> bytes:
 
 
 def encode_window(window: Window) -> bytes:
-    """Encodes a window with the standard coder of its type: `GLOBAL`, `INTERVAL`, or `CUSTOM` for
-    opaque windows.
+    """Encodes a window with the standard coder of the window's type: `GLOBAL`, `INTERVAL`, or
+    `CUSTOM` for opaque windows.
     """
     match window:
         case IntervalWindow(start, end):
@@ -125,14 +125,14 @@ def decode_max_timestamp(coder: WindowCoder, data: bytes) -> Timestamp:
     return last - 1 if coder is WindowCoder.INTERVAL else last
 
 
-def make_skip_after_instant(rest: Skip) -> Skip:
+def create_skip_after_instant(rest: Skip) -> Skip:
     """Returns a function that skips an instant and then applies `rest`."""
     return lambda data, position: rest(data, position + INSTANT_BYTES)
 
 
 SKIP_WINDOW: Mapping[WindowCoder, Skip] = {
     WindowCoder.GLOBAL: lambda data, position: position,
-    WindowCoder.INTERVAL: make_skip_after_instant(skip_varint),
-    WindowCoder.CUSTOM: make_skip_after_instant(skip_length_prefixed),
+    WindowCoder.INTERVAL: create_skip_after_instant(skip_varint),
+    WindowCoder.CUSTOM: create_skip_after_instant(skip_length_prefixed),
 }
 """Function that skips an encoded window, for each window coder."""

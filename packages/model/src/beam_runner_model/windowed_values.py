@@ -138,24 +138,25 @@ def copy_to_each_window(element: bytes, windows: Sequence[bytes]) -> Sequence[by
 
 
 def replace_window(element: bytes, pane_at: int, window: bytes) -> tuple[bytes, bytes, bytes]:
-    """Returns a windowed value with a single window after replacing the window, in three parts.
+    """Replaces the only window of an encoded windowed value. Returns the bytes before the window, the
+    new window, and the bytes after the window.
 
     `pane_at` is the offset of the pane in `element`.
     """
     return element[:WINDOWS_AT], window, element[pane_at:]
 
 
-def read_time(element: bytes) -> Timestamp:
+def read_event_time(element: bytes) -> Timestamp:
     """Returns the event time (ms) of a windowed value."""
     return decode_instant(element)
 
 
-def find_earliest_time(elements: Iterable[bytes]) -> Timestamp:
+def find_earliest_event_time(elements: Iterable[bytes]) -> Timestamp:
     """Returns the earliest event time (ms) of windowed values, at least one."""
     return decode_instant(min(element[:TIME_BYTES] for element in elements))
 
 
-def find_earliest_time_in(data: bytes, ends: Sequence[int]) -> Timestamp:
+def find_earliest_event_time_in(data: bytes, ends: Sequence[int]) -> Timestamp:
     """Returns the earliest event time (ms) of windowed values in `data`. `ends` holds the end
     offset of each value.
     """
@@ -179,7 +180,7 @@ def compute_hold_time(time: Timestamp, windows: Iterable[bytes]) -> Timestamp:
     return min(time, decode_instant(first) - 1 if first else END_OF_GLOBAL_WINDOW)
 
 
-def decode_times(encoded: Sequence[bytes]) -> list[Timestamp]:
+def decode_event_times(encoded: Sequence[bytes]) -> list[Timestamp]:
     """Decodes event times, at least one."""
     if encoded.count(encoded[0]) == len(encoded):
         return [decode_instant(encoded[0])] * len(encoded)

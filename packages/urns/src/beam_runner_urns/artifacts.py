@@ -1,4 +1,6 @@
-"""URNs of artifacts: the types say how to fetch a dependency, the roles say how the SDK uses it."""
+"""URNs of artifacts: a type says how to fetch a dependency, and a role says how the SDK uses the
+dependency.
+"""
 
 from __future__ import annotations
 

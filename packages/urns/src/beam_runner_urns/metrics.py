@@ -1,4 +1,4 @@
-"""URNs of metrics and of their encodings, and the names of their labels."""
+"""URNs of metrics, URNs of the encodings of metrics, and the names of metric labels."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 READ = "beam_spark:transform:read:v1"
-"""Reads a bounded Spark source: maps an impulse to batches of rows, each in Arrow's stream format.
-"""
+"""Reads a bounded Spark source: maps an impulse to batches of rows, each in Arrow's stream format."""
 READ_STREAM = "beam_spark:transform:read_stream:v1"
 """Reads an unbounded Spark source: maps an impulse to batches of rows as they arrive, each in
 Arrow's stream format.

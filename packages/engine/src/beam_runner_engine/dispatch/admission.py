@@ -1,6 +1,7 @@
-"""Admission of jobs: if many jobs arrive at once, most of them wait in order of arrival.
+"""Limit on simultaneous job starts: if many jobs arrive together, most of them wait in order of
+arrival.
 
-Running all jobs at once finishes none of them sooner, and each running job needs separate
+Running all jobs at the same time finishes none of them sooner, and each running job needs separate
 processes. A job counts only during its first seconds. Long jobs and streams therefore block no
 other job, and share the slots with new jobs.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 class JobAdmission:
     """Queue of jobs that wait to start. Times are seconds on any monotonic clock.
 
-    At most `most` running jobs can have started less than `seconds` ago.
+    At most `most` of the running jobs may have started in the last `seconds` seconds.
     """
 
     def __init__(self, most: float, seconds: float) -> None:

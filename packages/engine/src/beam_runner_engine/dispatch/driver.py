@@ -1,7 +1,8 @@
 """Driver of a job: records events and executes the scheduler's commands.
 
-The driver works the same in the host of all slots and in a single slot that runs the scheduler
-loop. Only the implementation of `Host` differs.
+The same class drives a job in the server, which has many slots, and in one worker process, which
+runs the scheduler loop of a small job. Only the implementation of `Host` (the program that embeds
+the engine) differs.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class JobDriver(Generic[Entry]):
             self._told = now
             told = (Tick(now),)
         if told or entries:
-            self.execute_commands(self._host.record((*told, *entries)))
+            self.execute_commands(self._host.record_entries((*told, *entries)))
 
     def execute_commands(self, commands: Sequence[Command]) -> None:
         """Executes commands, but skips bundles that a later command cancels."""
@@ -67,18 +68,18 @@ class JobDriver(Generic[Entry]):
                 case OpenBundles(_, bundles):
                     opened.update(((one.number, one.attempt), one) for one in bundles)
                 case SplitBundle(bundle, attempt, fraction):
-                    self._host.split(bundle, attempt, fraction)
+                    self._host.split_bundle(bundle, attempt, fraction)
                 case CancelBundles(stopped):
                     for each in stopped:
                         opened.pop(each, None)
-                    self._host.stop(stopped)
+                    self._host.cancel_bundles(stopped)
                 case FinalizeBundles(committed):
-                    self._host.finalize(committed)
+                    self._host.finalize_bundles(committed)
                 case FinishJob() | FailJob():
                     self.has_ended = True
                 case _:
-                    # Other commands need no action: the host releases data and state when it
-                    # records events, and callers with a clock use `compute_wake_delay`.
+                    # Other commands need no action here: `Host.record_entries` releases data and
+                    # state, and callers with a clock use `compute_wake_delay`.
                     pass
         if opened:
-            self._host.open(tuple(opened.values()))
+            self._host.open_bundles(tuple(opened.values()))

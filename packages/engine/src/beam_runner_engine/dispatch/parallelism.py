@@ -2,8 +2,8 @@
 
 The number equals the number of cores, plus one for each bundle that is blocked in user code, up to
 a limit. A slow call in user code therefore doesn't stop unrelated work. If all user code shares one
-interpreter, bundles run one at a time, until all running bundles report that they wait outside the
-interpreter.
+interpreter, only one bundle runs. More bundles can start only while every running bundle is blocked,
+or reports that it waits outside the interpreter.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 import attrs
 
-from beam_runner_engine.dispatch.places import BlockedTimeLimits, Slot
+from beam_runner_engine.dispatch.slots import BlockedTimeLimits, Slot
 
 
 @attrs.frozen
@@ -20,7 +20,7 @@ class ParallelismRules:
     """Rules for the number of running bundles and slots.
 
     Attributes:
-        cores: the number of bundles that can use a core at once.
+        cores: the number of bundles that can use a core at the same time.
         most: the maximum number of slots.
         patience: the times after which a bundle counts as blocked.
         takes_turns: whether all user code shares one interpreter (GIL).
@@ -59,7 +59,7 @@ class ParallelismRules:
         return usual + int(min(lacking - usual, left))
 
     def _count_parallel_bundles(self, places: Collection[Slot]) -> int:
-        """Returns the number of bundles that can use a core at once."""
+        """Returns the number of bundles that can use a core at the same time."""
         if not self.takes_turns:
             return self.cores
         busy = [place for place in places if place.is_busy]

@@ -1,4 +1,4 @@
-"""Protocol that a driver needs from its host: recording events and executing commands."""
+"""Protocol that a job's driver calls to record events and to execute commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ AnyEntry = TypeVar("AnyEntry", contravariant=True)
 
 
 class Host(Protocol[AnyEntry]):
-    """Host of a driver. Entries are events, or records from which the host creates events.
+    """Interface through which a job's driver records events and executes commands. Entries are
+    events, or records from which the host (the program that embeds the engine) creates events.
 
     Methods must not call the driver before they return.
     """
@@ -23,17 +24,17 @@ class Host(Protocol[AnyEntry]):
     def next_wake(self) -> Timestamp | None:
         """Processing time (ms) of the next tick that the scheduler needs, or None."""
 
-    def record(self, entries: Sequence[AnyEntry | Tick]) -> Sequence[Command]:
+    def record_entries(self, entries: Sequence[AnyEntry | Tick]) -> Sequence[Command]:
         """Records entries, passes them to the scheduler and returns the resulting commands."""
 
-    def open(self, bundles: Sequence[Bundle]) -> None:
+    def open_bundles(self, bundles: Sequence[Bundle]) -> None:
         """Runs bundles. The results arrive as entries of later rounds."""
 
-    def split(self, bundle: int, attempt: int, fraction: float) -> None:
+    def split_bundle(self, bundle: int, attempt: int, fraction: float) -> None:
         """Requests a split of a running bundle, see `SplitBundle`."""
 
-    def stop(self, bundles: Sequence[tuple[int, int]]) -> None:
+    def cancel_bundles(self, bundles: Sequence[tuple[int, int]]) -> None:
         """Cancels open bundles, given by number and attempt."""
 
-    def finalize(self, bundles: Sequence[int]) -> None:
+    def finalize_bundles(self, bundles: Sequence[int]) -> None:
         """Runs the finalization callbacks of committed bundles."""

@@ -39,7 +39,7 @@ class ReportTiming:
     def should_send_report(self, ran: float, turn: float, *, lingers: bool) -> bool:
         """Returns whether to send a progress report of the bundle now.
 
-        `lingers` means that the bundle waits and has uncommitted output.
+        `lingers` means that the bundle waits for input and has uncommitted output.
         """
         told = lingers or self._is_report_overdue(ran, turn)
         self._again = ran + self._pause

@@ -1,4 +1,4 @@
-"""Selection of sources that must yield their slots to waiting bundles.
+"""Selection of source bundles that must stop, so that waiting bundles get their slots.
 
 Without a request to yield, a source runs as long as it has data.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from beam_runner_engine.dispatch.places import AnySlot, Slot
-from beam_runner_engine.dispatch.waiting import BundleQueue
+from beam_runner_engine.dispatch.bundle_queue import BundleQueue
+from beam_runner_engine.dispatch.slots import AnySlot, Slot
 
 
 def select_yielding_slots(
@@ -16,8 +16,13 @@ def select_yielding_slots(
 ) -> list[AnySlot]:
     """Returns the slots of sources that must yield, longest-running first.
 
-    The result has at most as many slots as waiting bundles that don't belong to sources and find no
-    free slot. `may_begin` returns the number of bundles that can start in free slots.
+    The function counts the waiting bundles that don't belong to sources and that get no other slot.
+    It returns at most one slot for each of these bundles.
+
+    Args:
+        places: all slots of the job.
+        waiting: the bundles that wait for a slot.
+        may_begin: function that returns the number of bundles that can start in free slots.
     """
     sources = [
         place for place in places if place.running is not None and waiting.is_source(place.running)
@@ -32,7 +37,7 @@ def select_yielding_slots(
 
 
 def compute_yield_time(place: Slot, turn: float) -> float:
-    """Returns the time (seconds) until which a source keeps its slot: `turn` seconds after its
-    start or after its last failed yield request.
+    """Returns the time (seconds) until which a source's bundle keeps its slot: `turn` seconds after
+    the bundle's start, or after the last request to stop that failed.
     """
     return max(place.began, place.asked) + turn

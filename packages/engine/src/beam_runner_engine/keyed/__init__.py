@@ -1,1 +1,3 @@
-"""Keyed half of the engine: processing of the keys of one shard in a bundle."""
+"""Keyed half of the engine: the processing of the keys of one key shard in a bundle. A key shard is
+the set of keys with the same hash.
+"""

@@ -1,4 +1,4 @@
-"""Agenda of a shard: all due times of the shard's windows and timers, earliest first.
+"""Agenda of a key shard: a queue of all due times of the shard's windows and timers, earliest first.
 
 An agenda is stored in one cell of the shard, ordered by time. A bundle reads only the entries that
 are due. Entries that a bundle both adds and removes are never stored.
@@ -15,16 +15,21 @@ from beam_runner_model.window_coders import decode_instant, encode_instant
 
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.references import pack_reference, unpack_reference
-from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
+
+EVENTS, PROCESSING, EXPIRIES = "~event agenda", "~processing agenda", "~expiry agenda"
+"""Names of the state cells that store agendas."""
 
 Reference: TypeAlias = tuple[bytes, ...]
 Entry: TypeAlias = tuple[Timestamp, Reference]
 
 
 class Agenda:
-    """Ordered set of entries, each with a time (ms) and a reference, sorted by time and then by reference."""
+    """Queue of due times of a key shard. Each entry has a time (ms) and a reference to a window or
+    timer; entries are sorted by time and then by reference.
+    """
 
-    def __init__(self, cells: TentativeCells, name: str) -> None:
+    def __init__(self, cells: UncommittedCells, name: str) -> None:
         self._cells = cells
         self._cell = CellId(name, b"", b"")
         self._new: set[Entry] = set()
@@ -47,7 +52,7 @@ class Agenda:
         self._restart_scan()
 
     def add_entry(self, time: Timestamp, reference: Reference) -> None:
-        """Adds an entry. The entry can be a stored entry that the bundle removed before."""
+        """Adds the due time of a window or timer. Restores the stored entry if this bundle removed it."""
         entry = (time, reference)
         if entry in self._gone:
             self._gone.discard(entry)
@@ -57,7 +62,7 @@ class Agenda:
             heapq.heappush(self._heap, entry)
 
     def remove_entry(self, time: Timestamp, reference: Reference) -> None:
-        """Removes an entry that this bundle or an earlier bundle added."""
+        """Removes the due time of a window or timer, which this bundle or an earlier bundle added."""
         entry = (time, reference)
         if entry in self._new:
             self._new.discard(entry)
@@ -80,10 +85,10 @@ class Agenda:
             heapq.heappush(self._heap, entry)
         self._passed.clear()
 
-    def move_entry(
+    def reschedule_entry(
         self, old: Timestamp | None, new: Timestamp | None, reference: Reference
     ) -> None:
-        """Moves a reference from the time `old` to the time `new` (ms); None stands for no entry."""
+        """Moves the due time of a window or timer from `old` to `new` (ms); None stands for no entry."""
         if old != new:
             if old is not None:
                 self.remove_entry(old, reference)
@@ -91,7 +96,9 @@ class Agenda:
                 self.add_entry(new, reference)
 
     def get_earliest_entry(self) -> Entry | None:
-        """Returns the earliest entry, or None if the agenda is empty."""
+        """Returns the earliest entry of the agenda (queue of due times), or None if the agenda is
+        empty.
+        """
         while self._heap and self._heap[0] not in self._new and self._heap[0] not in self._read:
             heapq.heappop(self._heap)
         stored = self._peek_stored_entry()
@@ -99,6 +106,11 @@ class Agenda:
         if stored is None or new is None:
             return stored or new
         return min(stored, new)
+
+    def scan_entries(self) -> Iterator[Entry]:
+        """Yields all stored entries, in order. Call this method before any change."""
+        for subkey, _ in self._cells.scan_subkeys(self._cell):
+            yield decode_instant(subkey), unpack_reference(subkey, 8)
 
     def pop_due_entry(self, until: Timestamp) -> Entry | None:
         """Removes and returns the earliest entry if its time is at most `until` (ms), otherwise
@@ -111,7 +123,9 @@ class Agenda:
         return entry
 
     def save_changes(self) -> None:
-        """Writes the added and removed entries to the cell. Don't use the agenda after this call."""
+        """Writes the added and removed entries to the agenda's state cell. Don't use the agenda
+        after this call.
+        """
         for time, reference in sorted(self._gone):
             self._cells.remove_subkey(self._cell, encode_instant(time) + pack_reference(reference))
         for time, reference in sorted(self._new):

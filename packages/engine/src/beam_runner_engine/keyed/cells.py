@@ -1,9 +1,9 @@
-"""Cells, in which all keyed state is stored, and deltas, which describe changes to cells.
+"""State cells, which store all keyed state, and deltas, which describe changes to cells.
 
-A cell is an ordered map from subkeys to lists of values. Every kind of state fits this form: a bag
-has one subkey, a set has no values, and an ordered list uses its sort keys as subkeys. A store
-therefore needs to support cells only. The engine returns changes as deltas, so the cost of a bundle
-depends on its changes and not on the size of the state.
+A cell is an ordered map from subkeys (such as the keys of a map state) to lists of values. Every
+kind of state fits this form: a bag has one subkey, a set has no values, and an ordered list uses
+its sort keys as subkeys. A store therefore needs to support cells only. The engine returns changes
+as deltas, so the cost of a bundle depends on its changes and not on the size of the state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import attrs
 
 
 class CellId(NamedTuple):
-    """ID of a cell: the name of the state, the encoded key and the encoded window.
+    """ID of a state cell: the name of the state, the encoded key and the encoded window.
 
     Names that start with `~` are reserved for the engine. A cell with a reserved name and the key
     `b""` belongs to the whole shard.
@@ -34,7 +34,7 @@ upper bound.
 
 @attrs.frozen
 class CellDelta:
-    """Change to a cell, as steps that apply in the order of the attributes.
+    """Change to a state cell, as steps that apply in the order of the attributes.
 
     Attributes:
         cleared: whether the change removes all subkeys first.
@@ -50,7 +50,9 @@ class CellDelta:
     added: Mapping[bytes, tuple[Any, ...]] = attrs.field(factory=dict)
 
     def hides_subkey(self, subkey: bytes) -> bool:
-        """Returns whether the delta removes the previous values at this subkey."""
+        """Returns whether the delta removes the previous values at this subkey (for example, a map
+        key).
+        """
         return self.cleared or subkey in self.removed or is_in_ranges(subkey, self.removed_ranges)
 
     def combine_with(self, later: CellDelta) -> CellDelta:
@@ -73,7 +75,7 @@ class CellDelta:
 
 
 class CellLayer(Protocol):
-    """Changes on top of the contents of a cell: a `CellDelta`, or its draft during a bundle."""
+    """Changes on top of the contents of a state cell: a `CellDelta`, or the changes of a running bundle."""
 
     @property
     def added(self) -> Mapping[bytes, Sequence[Any]]: ...
@@ -84,7 +86,8 @@ class CellLayer(Protocol):
 def scan_with_layer(
     below: Iterable[tuple[bytes, Sequence[Any]]], layer: CellLayer, start: bytes, end: bytes | None
 ) -> Iterator[tuple[bytes, Sequence[Any]]]:
-    """Yields subkeys and values of a cell with a layer of changes applied, in ascending order.
+    """Yields subkeys (for example, map keys) and values of a state cell after a layer of changes,
+    in ascending order.
 
     Args:
         below: the subkeys and values without the layer, in ascending order, from `start` to `end`.
@@ -110,7 +113,7 @@ def scan_with_layer(
 
 
 def is_in_ranges(subkey: bytes, ranges: Iterable[Range]) -> bool:
-    """Returns whether the subkey is in any of the ranges."""
+    """Returns whether the subkey (for example, a map key) is in any of the ranges."""
     return any(start <= subkey and (end is None or subkey < end) for start, end in ranges)
 
 

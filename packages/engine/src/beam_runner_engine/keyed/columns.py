@@ -33,7 +33,9 @@ def append_cells(
     windows: Sequence[bytes],
     column: Sequence[Any],
 ) -> None:
-    """Appends the entries of a column to the lists in `kept`, by window and then by key."""
+    """Appends the values of a column to the lists in `kept`, which maps each window and then each
+    key to a list.
+    """
     if not windows:
         return
     first = windows[0]
@@ -55,7 +57,9 @@ def append_rows(
     timestamps: Sequence[Timestamp],
     values: Sequence[Any],
 ) -> None:
-    """Appends the window, timestamp and value of each element to the columns of its key."""
+    """Appends the window, timestamp and value of each element to the columns of the element's
+    key.
+    """
     for key, window, timestamp, value in zip(keys, windows, timestamps, values, strict=True):
         columns = kept.get(key)
         if columns is None:

@@ -1,4 +1,4 @@
-"""Commit of keyed work: the changes of a bundle, which the host makes permanent."""
+"""Commit of keyed work: the state changes of a bundle, which the caller stores."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from beam_runner_engine.keyed.cells import CellDelta, CellId
 
 @attrs.frozen
 class KeyedCommit:
-    """Changes that a bundle makes to the stored state of its keys, with the new summary for the scheduler.
+    """Changes that a bundle makes to the stored state of its keys, with the shard's new summary
+    (holds and timers) for the scheduler.
 
     Attributes:
-        deltas: the changed cells. The host must store them atomically with the outputs of the
+        deltas: the changed cells. The caller must store them atomically with the outputs of the
             bundle.
         summary: the new summary of the shard for the scheduler, which replaces the previous
             summary.

@@ -1,7 +1,7 @@
 """State machines of composite triggers, and the factory of the state machine for any trigger.
 
-A composite machine delegates to its subtriggers and combines their results. Its state contains the
-states of its subtriggers.
+A composite machine delegates to its subtriggers and combines their results. The state of a
+composite machine contains the states of its subtriggers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ParallelTriggerMachine:
         self._parts = tuple(parts)
         self._combine = combine
         self.initial: State = tuple(part.initial for part in parts)
-        self.watches_end = any(part.watches_end for part in parts)
+        self.depends_on_window_end = any(part.depends_on_window_end for part in parts)
 
     def add_elements(self, state: State, count: int, at: TriggerTime) -> State:
         return tuple(
@@ -90,9 +90,9 @@ class ParallelTriggerMachine:
         stays = self._combine([part.reopen_trigger(at) is None for part in self._parts])
         return None if stays else (self.initial,)
 
-    def get_next_wake(self, state: State) -> Timestamp | None:
-        return _find_earliest_wake(
-            p.get_next_wake(s) for p, s in zip(self._parts, state, strict=True)
+    def get_next_wake_up_time(self, state: State) -> Timestamp | None:
+        return _find_earliest_wake_up_time(
+            p.get_next_wake_up_time(s) for p, s in zip(self._parts, state, strict=True)
         )
 
 
@@ -104,7 +104,7 @@ class AfterEachMachine:
     def __init__(self, parts: Sequence[TriggerMachine]) -> None:
         self._parts = tuple(parts)
         self.initial: State = (0, parts[0].initial)
-        self.watches_end = any(part.watches_end for part in parts)
+        self.depends_on_window_end = any(part.depends_on_window_end for part in parts)
 
     def add_elements(self, state: State, count: int, at: TriggerTime) -> State:
         part = self._get_current_subtrigger(state)
@@ -149,9 +149,9 @@ class AfterEachMachine:
                 return (number, of_part[0])
         return None
 
-    def get_next_wake(self, state: State) -> Timestamp | None:
+    def get_next_wake_up_time(self, state: State) -> Timestamp | None:
         part = self._get_current_subtrigger(state)
-        return None if part is None else part.get_next_wake(state[1])
+        return None if part is None else part.get_next_wake_up_time(state[1])
 
     def _get_current_subtrigger(self, state: State) -> TriggerMachine | None:
         return self._parts[state[0]] if state[0] < len(self._parts) else None
@@ -165,11 +165,11 @@ class RepeatedTriggerMachine:
     def __init__(self, part: TriggerMachine) -> None:
         self._part = part
         self.initial: State = part.initial
-        self.watches_end = part.watches_end
+        self.depends_on_window_end = part.depends_on_window_end
         self.add_elements = part.add_elements
         self.is_ready = part.is_ready
         self.merge_states = part.merge_states
-        self.get_next_wake = part.get_next_wake
+        self.get_next_wake_up_time = part.get_next_wake_up_time
 
     def fire_trigger(self, state: State, at: TriggerTime) -> tuple[State, bool]:
         state, done = self._part.fire_trigger(state, at)
@@ -191,7 +191,7 @@ class EndOfWindowMachine:
     | yes | yes | the late trigger is ready | no |
     """
 
-    watches_end = True
+    depends_on_window_end = True
 
     def __init__(self, early: TriggerMachine | None, late: TriggerMachine | None) -> None:
         self._early = (
@@ -238,10 +238,10 @@ class EndOfWindowMachine:
     def reopen_trigger(self, at: TriggerTime) -> tuple[State] | None:
         return None if at.ended and self._late is None else (self.initial,)
 
-    def get_next_wake(self, state: State) -> Timestamp | None:
+    def get_next_wake_up_time(self, state: State) -> Timestamp | None:
         if state[0]:
-            return None if self._late is None else self._late.get_next_wake(state[2])
-        return self._early.get_next_wake(state[1])
+            return None if self._late is None else self._late.get_next_wake_up_time(state[2])
+        return self._early.get_next_wake_up_time(state[1])
 
 
 @lru_cache(maxsize=256)
@@ -271,5 +271,5 @@ def create_machine(trigger: Trigger) -> TriggerMachine:
             return RepeatedTriggerMachine(create_machine(part))
 
 
-def _find_earliest_wake(times: Iterable[Timestamp | None]) -> Timestamp | None:
+def _find_earliest_wake_up_time(times: Iterable[Timestamp | None]) -> Timestamp | None:
     return min((time for time in times if time is not None), default=None)

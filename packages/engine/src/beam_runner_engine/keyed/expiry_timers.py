@@ -1,4 +1,5 @@
-"""Timers that fire at the expiry of their window: their order, and the end of timer loops.
+"""Timers that fire at the expiry of their window: the order of the timers, and the end of chains of
+timers that set each other.
 
 Before the state of an expired window is released, all pending timers of the window fire. Timers
 that these timers set also fire. A chain consists of a timer that fires past the end of its window,
@@ -59,12 +60,12 @@ class ExpiryTimers:
             self._chains.pop(place, None)
 
     def link_to_chain(self, timer: Timer, *, loops: bool) -> Timer | None:
-        """Returns a new timer with its chain, or None if the chain already contains the timer
-        family.
+        """Returns a new timer with the chain of timers that led to it, or None if the chain already
+        contains the timer family.
 
         Args:
             timer: the timer that user code sets.
-            loops: whether a processing-time timer starts a new chain.
+            loops: whether a processing-time timer starts a new chain of timers.
         """
         self.invalidate_order(timer.key, timer.window)
         chain = self._chains.get((timer.key, timer.window), ())

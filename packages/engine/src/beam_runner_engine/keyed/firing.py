@@ -1,7 +1,7 @@
-"""Firing of one open window: elements and time updates arrive, and panes are emitted.
+"""Evaluation of triggers for one open window, when elements arrive or time advances; emits panes.
 
-`WindowFiring` uses the window, its trigger and its values. The grouper finds windows and tracks their due
-times. The table in `open_windows` specifies the rules.
+`WindowFiring` uses the window, its trigger and its values. `grouping` finds windows and tracks
+their due times. The table in `open_windows` specifies the rules.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from beam_runner_model.strategy import (
     WindowingStrategy,
 )
 from beam_runner_model.times import Timestamp
-from beam_runner_model.timestamp_combiners import combine_timestamps, get_reducer
+from beam_runner_model.timestamp_combiners import combine_timestamps, get_timestamp_reducer
 
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.composite_triggers import create_machine
 from beam_runner_engine.keyed.groups import WindowPanes
 from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.open_windows import OpenWindow
-from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.triggers import TriggerTime
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 
 _ELEMENTS = "~elements"
 
@@ -34,7 +34,7 @@ class WindowFiring:
     order.
     """
 
-    def __init__(self, strategy: WindowingStrategy, cells: TentativeCells) -> None:
+    def __init__(self, strategy: WindowingStrategy, cells: UncommittedCells) -> None:
         self.machine = create_machine(strategy.trigger)
         self.now = CurrentTimes()
         self.out = WindowPanes()
@@ -44,7 +44,7 @@ class WindowFiring:
         self._always_on_time = strategy.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS
         self._always_closing = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
         self._combiner = strategy.timestamp_combiner
-        self._combine = get_reducer(strategy.timestamp_combiner)
+        self._combine = get_timestamp_reducer(strategy.timestamp_combiner)
 
     def get_trigger_time(self, window: OpenWindow) -> TriggerTime:
         """Returns the watermark and processing-time state of a window, in the form that triggers use."""
@@ -83,13 +83,13 @@ class WindowFiring:
             self._fire_window(window, at, on_time=window.timestamp is not None)
 
     def close_window(self, window: OpenWindow) -> None:
-        """Closes an expired window, and emits the last pane if the strategy requires it."""
+        """Closes an expired window, and emits the final pane if the closing behavior requires it."""
         passing = not window.ended
         window.ended = True
         if not window.finished:
             expected = (
                 self._always_on_time
-                and self.machine.watches_end
+                and self.machine.depends_on_window_end
                 and passing
                 and window.nonspeculative_index == 0
                 and self.machine.is_ready(window.trigger, self.get_trigger_time(window))
@@ -97,7 +97,7 @@ class WindowFiring:
             if window.fresh or expected or self._always_closing:
                 held = passing or window.timestamp is not None
                 self._emit_pane(window, ended=True, on_time=held, is_last=True)
-        self._forget_values(window)
+        self._clear_values(window)
 
     def merge_windows(self, parts: Sequence[OpenWindow], into: OpenWindow) -> None:
         """Merges the contents of the windows `parts` into the window `into`, which can already have
@@ -129,7 +129,7 @@ class WindowFiring:
             self._emit_pane(window, ended=at.ended, on_time=on_time, is_last=finished)
         if finished:
             window.finished = True
-            self._forget_values(window)
+            self._clear_values(window)
 
     def _emit_pane(self, window: OpenWindow, *, ended: bool, on_time: bool, is_last: bool) -> None:
         pane = window.create_next_pane(ended=ended, on_time=on_time, is_last=is_last)
@@ -178,7 +178,7 @@ class WindowFiring:
                 self._cells.clear_cell(CellId(_ELEMENTS, window.key, address))
             window.stored = False
 
-    def _forget_values(self, window: OpenWindow) -> None:
+    def _clear_values(self, window: OpenWindow) -> None:
         window.buffer = []
         window.fresh = 0
         window.timestamp = None

@@ -1,5 +1,4 @@
-"""Grouping with triggers: the elements of a shard are added, and the panes of its windows are
-returned.
+"""GroupByKey with triggers: takes the elements of a key shard, and returns the panes that fire.
 
 A trigger is evaluated when elements arrive, when the watermark passes the end of a window, and when
 a processing-time delay of the trigger elapses. A window closes when the watermark passes the end of
@@ -23,9 +22,10 @@ from beam_runner_model.timestamp_combiners import TimestampCombiner
 from beam_runner_model.window_coders import decode_max_timestamp
 from beam_runner_model.window_fns import Sessions
 
-from beam_runner_engine.keyed.agenda import Agenda
+from beam_runner_engine.keyed.agenda import EVENTS, PROCESSING, Agenda
 from beam_runner_engine.keyed.columns import KeyColumns, append_cells, append_rows, check_lengths
 from beam_runner_engine.keyed.commits import KeyedCommit
+from beam_runner_engine.keyed.division import list_grouping_holds, take_division_mark
 from beam_runner_engine.keyed.firing import WindowFiring
 from beam_runner_engine.keyed.groups import WindowPanes
 from beam_runner_engine.keyed.holds import WatermarkHolds
@@ -35,8 +35,8 @@ from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
 from beam_runner_engine.keyed.session_windows import SessionWindowTable
-from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.keyed.window_tables import SeparateWindowTable, WindowFactory
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
+from beam_runner_engine.keyed.window_tables import NonMergingWindowTable, WindowFactory
 
 
 class TriggeredGrouper:
@@ -44,7 +44,8 @@ class TriggeredGrouper:
 
     The grouper reads the state of keys only if they have elements or due windows. All elements of a
     `process_elements` call arrive together, and triggers are evaluated after all of them. The
-    host's choice of batches is therefore visible to users.
+    caller's choice of batches is therefore visible to users. If `may_be_divided` is True, an update
+    may have created the shard by splitting another shard, see `division`.
 
     Raises:
         ValueError: If only the SDK can merge the windows and `merger` is None.
@@ -55,16 +56,18 @@ class TriggeredGrouper:
         strategy: WindowingStrategy,
         store: CellStore,
         merger: WindowMerger | None = None,
+        *,
+        may_be_divided: bool = False,
     ) -> None:
         self._strategy = strategy
-        self._cells = TentativeCells(store)
+        self._cells = UncommittedCells(store)
         self._firing = WindowFiring(strategy, self._cells)
-        self._agenda = Agenda(self._cells, "~event agenda")
-        self._process_agenda = Agenda(self._cells, "~processing agenda")
+        self._agenda = Agenda(self._cells, EVENTS)
+        self._process_agenda = Agenda(self._cells, PROCESSING)
         self._holds = WatermarkHolds(self._cells)
         self._keeps_times = strategy.timestamp_combiner is not TimestampCombiner.END_OF_WINDOW
         self._awaits_end = (
-            self._firing.machine.watches_end
+            self._firing.machine.depends_on_window_end
             and strategy.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS
         )
         self._always_closes = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
@@ -72,13 +75,19 @@ class TriggeredGrouper:
         windows = WindowFactory(strategy, self._firing.machine.initial)
         tables = (self._cells, windows, self._merge_windows, self._release_window)
         merging = select_merger(strategy, merger)
-        self._table: SeparateWindowTable | MergingWindowTable
-        if merging is None:
-            self._table = SeparateWindowTable(self._cells, windows)
-        elif isinstance(strategy.window_fn, Sessions):
-            self._table = SessionWindowTable(*tables)
-        else:
-            self._table = CustomWindowTable(*tables, merging)
+
+        def create_table() -> NonMergingWindowTable | MergingWindowTable:
+            if merging is None:
+                return NonMergingWindowTable(self._cells, windows)
+            if isinstance(strategy.window_fn, Sessions):
+                return SessionWindowTable(*tables)
+            return CustomWindowTable(*tables, merging)
+
+        self._table = create_table()
+        if may_be_divided and take_division_mark(self._cells):
+            # Use a separate table of windows, because the bundle writes back each window that the
+            # bundle's table has read.
+            self._holds.add_holds(list_grouping_holds(self._agenda, create_table()))
 
     def process_elements(
         self,
@@ -110,8 +119,8 @@ class TriggeredGrouper:
         check_lengths(keys, windows, timestamps, values)
         out = self.advance_time(now)
         self._firing.out = out
-        if isinstance(self._table, SeparateWindowTable):
-            self._process_separate_windows(self._table, keys, windows, timestamps, values)
+        if isinstance(self._table, NonMergingWindowTable):
+            self._process_non_merging_windows(self._table, keys, windows, timestamps, values)
         else:
             self._process_merging_windows(self._table, keys, windows, timestamps, values)
         return out
@@ -139,7 +148,9 @@ class TriggeredGrouper:
         return firing.out
 
     def finish_bundle(self) -> KeyedCommit:
-        """Finishes the bundle, and returns the changes and the new summary of the shard."""
+        """Finishes the bundle, and returns the changes of state and the new summary (holds and
+        timers) of the shard.
+        """
         for window in self._table.list_open_windows():
             self._firing.save_values(window)
         self._table.save_windows()
@@ -159,9 +170,9 @@ class TriggeredGrouper:
             self._cells.list_deltas(), summary, self._late_data + self._firing.dropped
         )
 
-    def _process_separate_windows(
+    def _process_non_merging_windows(
         self,
-        table: SeparateWindowTable,
+        table: NonMergingWindowTable,
         keys: Sequence[bytes],
         windows: Sequence[bytes],
         timestamps: Sequence[Timestamp],
@@ -257,15 +268,17 @@ class TriggeredGrouper:
             self._release_window(part)
 
     def _update_agenda(self, window: OpenWindow) -> None:
-        """Updates the agenda and the holds after a window changed."""
+        """Updates the agenda (queue of due times) and the watermark holds after a window
+        changed.
+        """
         trigger = self._firing.machine
-        if window.finished and not isinstance(self._table, SeparateWindowTable):
+        if window.finished and not isinstance(self._table, NonMergingWindowTable):
             self._table.retire_window(window)
-        if window.ended or window.finished or not trigger.watches_end:
+        if window.ended or window.finished or not trigger.depends_on_window_end:
             wake = window.closes
         else:
             wake = get_passing_watermark(window.max_timestamp)
-        process_wake = None if window.finished else trigger.get_next_wake(window.trigger)
+        process_wake = None if window.finished else trigger.get_next_wake_up_time(window.trigger)
         if process_wake is not None and process_wake <= self._firing.now.processing_time:
             process_wake = None
         self._move_agenda_entries(window, wake, process_wake, self._compute_hold(window))
@@ -281,19 +294,19 @@ class TriggeredGrouper:
         hold: Timestamp | None,
     ) -> None:
         reference = (window.key, window.encoded)
-        self._agenda.move_entry(window.wake, wake, reference)
-        self._process_agenda.move_entry(window.process_wake, process_wake, reference)
+        self._agenda.reschedule_entry(window.wake, wake, reference)
+        self._process_agenda.reschedule_entry(window.process_wake, process_wake, reference)
         self._holds.move_hold(window.hold, hold)
         window.wake, window.process_wake, window.hold = wake, process_wake, hold
 
     def _compute_hold(self, window: OpenWindow) -> Timestamp | None:
-        """Returns the event time (ms) that the output watermark must not pass until the window
+        """Returns the event time (ms) at which a window holds the output watermark until the window
         fires; None for no hold.
 
         The hold is the output timestamp of pending on-time elements. Without such elements, the
-        hold is the end of the window if the window can fire there. Otherwise, it is the expiry of
-        the window if late elements are pending or if the window always emits a closing pane. The
-        hold prevents the pane from being dropped downstream.
+        hold is the end of the window if the window can fire there. Otherwise, the hold is the
+        expiry of the window if late elements are pending or if the window always emits a closing
+        pane. The hold prevents the pane from being dropped downstream.
         """
         if window.finished:
             return None

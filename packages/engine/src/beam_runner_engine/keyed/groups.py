@@ -1,4 +1,4 @@
-"""Groups of values by key and window, in the form of the panes that fire."""
+"""Panes: the values of a key in a window that a trigger fires together."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from beam_runner_model.times import Timestamp
 
 
 class WindowPane(NamedTuple):
-    """Pane of a key's window.
+    """Pane of a key's window: values that a trigger fires together.
 
     Attributes:
-        key: the encoded key.
-        window: the encoded window.
         timestamp: the output timestamp (event time, ms).
-        pane: the pane info.
-        values: the values that the host passed in, in order of arrival. After windows merge, the
+        values: the values that the caller passed in, in order of arrival. After windows merge, the
             values can be ordered by window instead.
     """
 
@@ -33,7 +30,7 @@ class WindowPanes(Sequence[WindowPane]):
     """Sequence of `WindowPane` in firing order, stored as columns.
 
     A `WindowPane` object is created only on access, so that many panes don't slow down the garbage
-    collector. Hosts that write columns can use the lists `keys`, `windows`, `timestamps` (ms),
+    collector. Callers that write columns can use the lists `keys`, `windows`, `timestamps` (ms),
     `panes` and `values`, which have the same length.
     """
 

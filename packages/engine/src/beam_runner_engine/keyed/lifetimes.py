@@ -17,7 +17,7 @@ from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.holds import WatermarkHolds
 from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.records import decode_record, encode_record
-from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 
 _ALIVE = "~alive"
 
@@ -25,15 +25,15 @@ _ALIVE = "~alive"
 class WindowLifetimes:
     """Registry of the open windows of each key, with their expiry times.
 
-    If `calls_back` is True, user code runs when a window expires. Each open window then holds the
-    watermark at its end, for the outputs of this code. Otherwise, the registry ignores the global
-    window, which expires only at the end of the job.
+    If `calls_back` is True, user code runs when a window expires. Each open window then holds back
+    the watermark at the window's end, so that outputs of this code aren't late. Otherwise, the
+    registry ignores the global window, which expires only at the end of the job.
     """
 
     def __init__(
         self,
         strategy: WindowingStrategy,
-        cells: TentativeCells,
+        cells: UncommittedCells,
         agenda: Agenda,
         holds: WatermarkHolds,
         *,
@@ -53,7 +53,7 @@ class WindowLifetimes:
         expiry = self._expiries.get(window)
         if expiry is None:
             decoded = decode_window(self._strategy.window_coder, window)
-            expiry = self._expiries[window] = self._strategy.expiry(decoded)
+            expiry = self._expiries[window] = self._strategy.get_expiry_time(decoded)
         return expiry
 
     def register_window(self, key: bytes, window: bytes, now: CurrentTimes) -> None:
@@ -68,19 +68,29 @@ class WindowLifetimes:
             self._agenda.add_entry(self.compute_expiry_time(window), place)
             self._cells.replace_values(CellId(_ALIVE, key, window), (encode_record(hold),))
 
+    def read_hold(self, key: bytes, window: bytes) -> Timestamp | None:
+        """Returns the stored hold of a registered window."""
+        stored = self._cells.read_values(CellId(_ALIVE, key, window))
+        hold: Timestamp | None = decode_record(stored[0]) if stored else None
+        return hold
+
     def get_silent_end_time(self) -> Timestamp | None:
-        """Returns the last time (ms) of the global window if its expiry runs no user code,
-        otherwise None.
+        """Returns the last time (ms) of the global window if its expiry runs no user code, otherwise
+        None. Such a window ends without a bundle.
         """
         return None if self._matters else self.compute_expiry_time(encode_window(GLOBAL_WINDOW))
 
     def has_silently_ended(self, watermark: Timestamp) -> bool:
-        """Returns whether the global window has ended without an expiry callback."""
+        """Returns whether the global window has ended and the stage has no expiry callback
+        (`on_window_expiration`).
+        """
         end = self.get_silent_end_time()
         return end is not None and watermark > end
 
     def unregister_window(self, key: bytes, window: bytes) -> None:
-        """Unregisters a window whose agenda entry was already removed."""
+        """Unregisters a window whose entry in the agenda (queue of due times) was already
+        removed.
+        """
         stored = self._cells.read_values(CellId(_ALIVE, key, window))
         self._holds.move_hold(decode_record(stored[0]) if stored else None, None)
         self._cells.remove_subkey(CellId(_ALIVE, key, window))

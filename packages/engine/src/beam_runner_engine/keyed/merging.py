@@ -77,7 +77,7 @@ def select_merger(strategy: WindowingStrategy, custom: WindowMerger | None) -> W
 
     Args:
         strategy: the windowing strategy.
-        custom: the host's merger, which asks the SDK to merge custom windows.
+        custom: the caller's merger, which asks the SDK to merge custom windows.
 
     Raises:
         ValueError: If only the SDK can merge the windows and `custom` is None.

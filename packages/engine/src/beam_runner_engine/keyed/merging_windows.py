@@ -21,7 +21,7 @@ from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.keyed.records import decode_record, encode_record
-from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 from beam_runner_engine.keyed.window_tables import WindowFactory
 
 _WINDOWS = "~windows"
@@ -64,7 +64,7 @@ class KeyWindows:
         return self.in_order.index(window, bisect_left(self.ends, window.max_timestamp))
 
     def add_window(self, window: OpenWindow) -> None:
-        """Adds a new window or a stored window."""
+        """Adds a window, either a new one or one that an earlier bundle stored."""
         self.windows[window.encoded] = window
         if window.finished:
             self.retired.add(window.encoded)
@@ -91,7 +91,7 @@ class MergingWindowTable(ABC):
     """Table of open windows that merge. Subclasses decide which windows merge."""
 
     def __init__(
-        self, cells: TentativeCells, windows: WindowFactory, merge_into: OnMerge, leave: OnGrow
+        self, cells: UncommittedCells, windows: WindowFactory, merge_into: OnMerge, leave: OnGrow
     ) -> None:
         self._cells = cells
         self._windows = windows
@@ -107,12 +107,14 @@ class MergingWindowTable(ABC):
         """
 
     def remove_window_before_extension(self, window: OpenWindow) -> None:
-        """Removes a window before the window grows; the caller must call `add_extended_window` afterwards."""
+        """Removes a window from the table before the window grows; the caller must call
+        `add_extended_window` afterwards.
+        """
         self._leave(window)
         self._keys[window.key].remove_window(window)
 
     def add_extended_window(self, window: OpenWindow) -> None:
-        """Adds a window again after the window grew."""
+        """Adds a window to the table again after the window grew."""
         window.closes = self._windows.compute_closing_time(window.window)
         self._evict_retired_window(window.key, window.encoded)
         self._keys[window.key].add_window(window)
@@ -157,7 +159,9 @@ class MergingWindowTable(ABC):
         return of_key
 
     def _evict_retired_window(self, key: bytes, data: bytes) -> None:
-        """Removes a retired window if another window becomes equal to it."""
+        """Removes a retired window (its trigger has finished) if another window becomes equal to
+        the retired window.
+        """
         of_key = self._keys[key]
         if data in of_key.retired:
             self._leave(of_key.windows[data])
@@ -176,7 +180,7 @@ class CustomWindowTable(MergingWindowTable):
 
     def __init__(
         self,
-        cells: TentativeCells,
+        cells: UncommittedCells,
         windows: WindowFactory,
         merge_into: OnMerge,
         leave: OnGrow,

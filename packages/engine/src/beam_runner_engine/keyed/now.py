@@ -15,7 +15,7 @@ class CurrentTimes:
         processing_time: the server's clock (ms since the Unix epoch).
         output_watermark: the output watermark of the stage (event time, ms). The default is
             `watermark`, which is correct without holds.
-        draining: whether the job is draining, so that timer loops must stop.
+        draining: whether the job is draining, so that timers that set themselves again must stop.
     """
 
     watermark: Timestamp = MIN_TIMESTAMP

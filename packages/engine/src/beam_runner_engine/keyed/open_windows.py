@@ -1,4 +1,4 @@
-"""Open window of a key: its state between firings, and the pane of each firing.
+"""Open window of a key: its state between firings, and the pane info of each firing.
 
 | event | trigger evaluated | fires if | timing of the pane |
 |---|---|---|---|
@@ -52,19 +52,16 @@ class OpenWindow:
     """State of a key's open window. All times are in ms.
 
     Attributes:
-        trigger: the state of the trigger's state machine.
-        addresses: the windows of the bag cells that contain stored values.
+        addresses: the windows in the IDs of the bag cells that contain the stored values.
         buffer: the values that arrived in this bundle.
         stored: whether values from earlier bundles are in the bag cells.
         fresh: the number of elements since the last pane.
         timestamp: the output timestamp of the next pane so far; None if all new elements were late.
-        index: the index of the next pane.
         nonspeculative_index: the index of the next pane that is not early.
-        finished: whether the trigger is finished.
         ended: whether the watermark has passed the end of the window.
         closes: the watermark at which the window closes.
-        wake: the time of the window on the shard's event-time agenda.
-        process_wake: the time of the window on the shard's processing-time agenda.
+        wake: the due time of the window in event time.
+        process_wake: the due time of the window in processing time.
         hold: the watermark hold of the window.
     """
 
@@ -93,7 +90,7 @@ class OpenWindow:
         self.hold: Timestamp | None = None
 
     def list_stored_attributes(self) -> tuple[Any, ...]:
-        """Returns the attributes to store until the next bundle, as plain values."""
+        """Returns the values of the attributes that the next bundle needs, for the state store."""
         return _read_stored_values(self)
 
     def restore_attributes(self, kept: Sequence[Any]) -> None:
@@ -134,7 +131,6 @@ class OpenWindow:
             ended: whether the watermark has passed the end of the window.
             on_time: whether the pane can be the on-time pane. Only the first pane after the end can
                 be on time.
-            is_last: whether the pane is the last pane of the window.
         """
         index = self.index
         self.index = index + 1

@@ -1,4 +1,4 @@
-"""Protocols that the keyed half needs and the host implements."""
+"""Protocols that the keyed half of the engine needs and the caller implements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from beam_runner_engine.keyed.groups import WindowPane
 
 
 class WindowMerger(Protocol):
-    """Merger of windows. For custom window functions, the host asks the SDK."""
+    """Merger of windows. For custom window functions, the caller asks the SDK."""
 
     def merge_windows(
         self, windows_of_keys: Sequence[Collection[Window]]
@@ -58,22 +58,24 @@ class BulkGrouper(Protocol):
 
 
 class CellStore(Protocol):
-    """Reader of committed cells. `beam_runner_engine.testing.store_contract` contains the contract
-    tests.
+    """Reader of committed state cells (the stored state of keys).
+    `beam_runner_engine.testing.store_contract` contains the contract tests.
 
-    The engine reads cells lazily. Changes are returned to the host as deltas, which the host adds
-    to the store when the bundle commits. Values read equal values written: bytes and plain built-in
-    objects for the engine's state, and the host's values for user state.
+    The engine reads cells lazily. Changes are returned to the caller as deltas, which the caller
+    adds to the store when the bundle commits. Values read equal values written: bytes and plain
+    built-in objects for the engine's state, and the caller's values for user state.
     """
 
     def read_values(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
-        """Returns the values at a subkey in the order of writing, or None if the subkey is absent."""
+        """Returns the values that a cell stores at a subkey (for example, a map key), in the order
+        of writing; None if the subkey is absent.
+        """
 
     def scan_subkeys(
         self, cell: CellId, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, Sequence[Any]]]:
-        """Returns subkeys and values from `start` (included) to `end` (excluded; None: no bound),
-        ascending.
+        """Returns subkeys (for example, map keys) and values of a cell from `start` (included) to
+        `end` (excluded; None: no bound), ascending.
 
         The iterator should fetch lazily, because the engine often needs only the first subkeys.
         """

@@ -1,4 +1,4 @@
-"""Records: plain values of the engine as bytes, prefixed with a layout version.
+"""Encoding of the engine's stored state: plain values as bytes, prefixed with a layout version.
 
 Records contain only built-in types. Records of another version raise an error.
 """
@@ -37,8 +37,8 @@ def decode_record(data: bytes) -> Any:
 def _copy_unshared(value: Any) -> Any:
     """Returns an equal value in which no two tuples or lists are the same object.
 
-    Pickle writes the second occurrence of an object as a reference, and object identity depends on
-    the history of the process.
+    Pickle writes the second occurrence of an object as a reference. Without shared objects, equal
+    values always have the same pickle.
     """
     if type(value) is tuple:
         return tuple([_copy_unshared(part) for part in value])

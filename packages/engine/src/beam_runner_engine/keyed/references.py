@@ -1,4 +1,5 @@
-"""References: tuples of byte strings packed into one byte string, with the same sort order.
+"""References to windows and timers: tuples of byte strings packed into one byte string, with the same
+sort order.
 
 A packed part is the byte 1, the part with 255 inserted after every byte 0, and the byte 0. A
 shorter part or tuple therefore sorts before a longer one with the same prefix.

@@ -16,7 +16,7 @@ from beam_runner_model.windows import IntervalWindow
 from beam_runner_engine.keyed.merging import merge_overlapping
 from beam_runner_engine.keyed.merging_windows import KeyWindows, MergingWindowTable, OnGrow, OnMerge
 from beam_runner_engine.keyed.open_windows import OpenWindow, Span
-from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 from beam_runner_engine.keyed.window_tables import WindowFactory
 
 
@@ -24,7 +24,7 @@ class SessionWindowTable(MergingWindowTable):
     """Table of the open sessions of a shard's keys."""
 
     def __init__(
-        self, cells: TentativeCells, windows: WindowFactory, merge_into: OnMerge, leave: OnGrow
+        self, cells: UncommittedCells, windows: WindowFactory, merge_into: OnMerge, leave: OnGrow
     ) -> None:
         super().__init__(cells, windows, merge_into, leave)
         self._spans: dict[bytes, Span] = {}
@@ -32,22 +32,24 @@ class SessionWindowTable(MergingWindowTable):
     def resolve_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
         of_key = self._load_windows(key)
         hulls = list(
-            merge_overlapping([(*self._decode_span(data), data) for data in dict.fromkeys(column)])
+            merge_overlapping(
+                [(*self._decode_session_interval(data), data) for data in dict.fromkeys(column)]
+            )
         )
         finished = {
             start: window
             for start, end, _ in hulls
-            if (window := self._cover_interval(of_key, key, start, end)) is not None
+            if (window := self._extend_session_over(of_key, key, start, end)) is not None
         }
-        # Look up the sessions only after all merges: a later merge can absorb a session found
-        # earlier.
+        # Look up the sessions only after all merges, because a later merge can change a session
+        # that was found earlier.
         return {
             data: finished.get(start) or of_key.in_order[bisect_left(of_key.ends, start)]
             for start, _, members in hulls
             for data in members
         }
 
-    def _cover_interval(
+    def _extend_session_over(
         self, of_key: KeyWindows, key: bytes, start: Timestamp, end: Timestamp
     ) -> OpenWindow | None:
         """Extends or creates a session that covers an interval (ms), and merges all sessions that
@@ -58,7 +60,10 @@ class SessionWindowTable(MergingWindowTable):
                 nothing. Otherwise, None.
         """
         first = stop = bisect_left(of_key.ends, start)
-        while stop < len(of_key.ends) and self._decode_span(of_key.in_order[stop].encoded)[0] < end:
+        while (
+            stop < len(of_key.ends)
+            and self._decode_session_interval(of_key.in_order[stop].encoded)[0] < end
+        ):
             stop += 1
         if first == stop:
             data = encode_interval(start, end)
@@ -67,7 +72,7 @@ class SessionWindowTable(MergingWindowTable):
             self._open_window(of_key, key, data)
             return None
         session, *others = of_key.in_order[first:stop]
-        before = self._decode_span(session.encoded)
+        before = self._decode_session_interval(session.encoded)
         hull = (min(start, before[0]), max(end, of_key.ends[stop - 1] + 1))
         if hull != before:
             for other in others:
@@ -78,7 +83,7 @@ class SessionWindowTable(MergingWindowTable):
             self._merge_into(others, session)
         return None
 
-    def _decode_span(self, data: bytes) -> Span:
+    def _decode_session_interval(self, data: bytes) -> Span:
         span = self._spans.get(data)
         if span is None:
             window = decode_window(WindowCoder.INTERVAL, data)

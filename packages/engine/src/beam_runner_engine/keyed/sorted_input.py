@@ -13,15 +13,18 @@ from beam_runner_model.window_coders import decode_instant, encode_instant
 from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.holds import WatermarkHolds
-from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 
 _SORTED = "~sorted"
 ELEMENTS = b"element"
-"""First part of agenda references for buffered elements; sorts before the first part for timers."""
+"""First part of references to buffered elements in agendas (queues of due times); sorts before the
+first part for timers.
+"""
 
 
 class SortedInputBuffer:
-    """Buffered elements by key, window and timestamp. Each buffered timestamp holds the watermark.
+    """Buffer of elements by key, window and timestamp. Each buffered element holds back the
+    watermark at its timestamp.
 
     Elements are due when the watermark passes their timestamp plus the allowed lateness, because an
     earlier element can arrive until then. If this time is after the expiry of the window, elements
@@ -31,7 +34,7 @@ class SortedInputBuffer:
 
     def __init__(
         self,
-        cells: TentativeCells,
+        cells: UncommittedCells,
         agenda: Agenda,
         holds: WatermarkHolds,
         allowed_lateness: Duration,
@@ -55,8 +58,8 @@ class SortedInputBuffer:
         self._cells.append_values(cell, (value,), subkey)
 
     def take_elements(self, key: bytes, window: bytes, timestamp: Timestamp) -> Sequence[Any]:
-        """Removes and returns the elements of one timestamp, whose agenda entry was already
-        removed.
+        """Removes and returns the buffered elements of one timestamp. The caller has already removed
+        their entry from the agenda.
         """
         cell = CellId(_SORTED, key, window)
         subkey = encode_instant(timestamp)
@@ -65,8 +68,15 @@ class SortedInputBuffer:
         self._holds.move_hold(self._compute_hold(window, timestamp), None)
         return values
 
-    def move_elements(self, key: bytes, window: bytes, into: bytes) -> None:
-        """Moves the buffered elements of a window to the window that absorbs it."""
+    def compute_entry_hold(self, reference: tuple[bytes, ...]) -> Timestamp:
+        """Returns the watermark hold of the buffered elements that an entry of the agenda (queue of
+        due times) names.
+        """
+        _, _, window, subkey = reference
+        return self._compute_hold(window, decode_instant(subkey))
+
+    def move_to_merged_window(self, key: bytes, window: bytes, into: bytes) -> None:
+        """Moves the buffered elements of a window to the merged window that contains it."""
         source, target = CellId(_SORTED, key, window), CellId(_SORTED, key, into)
         for subkey, values in list(self._cells.scan_subkeys(source)):
             timestamp = decode_instant(subkey)

@@ -1,4 +1,4 @@
-"""User state: the kinds of state that SDKs request, as views of tentative cells.
+"""User state: the kinds of state that SDKs request, as views of uncommitted cells.
 
 Each state belongs to a key and a window. Reads are lazy, and the cost depends only on the accessed
 data. Values and multimap keys are encoded, and the engine compares them as bytes. SDKs build sets
@@ -12,15 +12,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from beam_runner_model.window_coders import decode_instant, encode_instant
 
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 
 
 class State:
-    """User state of one key and window, as a view of one cell. The kinds of state use different subkeys."""
+    """User state of one key and window, as a view of one state cell. The kinds of state use
+    different subkeys.
+    """
 
     __slots__ = ("_cell", "_cells")
 
-    def __init__(self, cells: TentativeCells, cell: CellId) -> None:
+    def __init__(self, cells: UncommittedCells, cell: CellId) -> None:
         self._cells = cells
         self._cell = cell
 
@@ -133,7 +135,7 @@ def _encode_key_range(start: int | None, end: int | None) -> tuple[bytes, bytes 
 
 
 def merge_state(
-    cells: TentativeCells,
+    cells: UncommittedCells,
     name: str,
     key: bytes,
     windows: Iterable[bytes],
@@ -141,16 +143,13 @@ def merge_state(
     *,
     single: bool = False,
 ) -> None:
-    """Moves the state of merged windows to the window `into`, subkey by subkey.
+    """Moves the state of merged windows to the window `into`, one subkey (for example, a map key)
+    after the other.
 
     Bags, combining state and multimaps are concatenated, and ordered lists are interleaved.
 
     Args:
-        cells: the cells of the shard.
-        name: the name of the state.
-        key: the encoded key.
-        windows: the encoded windows that merge.
-        into: the encoded window that absorbs them.
+        into: the encoded window that absorbs the merging windows.
         single: whether the state holds a single value, for which no merge rule exists.
 
     Raises:

@@ -1,6 +1,6 @@
 """Stateful processing: the engine's part in running user code with state and timers.
 
-The host runs user code. The shard returns the next work, and receives the user code's changes to
+The caller runs user code. The shard returns the next work, and receives the user code's changes to
 state and timers::
 
     admitted = shard.admit_elements(keys, windows, timestamps, values, now)
@@ -43,10 +43,11 @@ from beam_runner_model.times import (
 )
 from beam_runner_model.window_coders import decode_instant, decode_window
 
-from beam_runner_engine.keyed.agenda import Agenda, Entry
+from beam_runner_engine.keyed.agenda import EVENTS, EXPIRIES, PROCESSING, Agenda, Entry
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.columns import check_lengths
 from beam_runner_engine.keyed.commits import KeyedCommit
+from beam_runner_engine.keyed.division import list_stateful_holds, take_division_mark
 from beam_runner_engine.keyed.expiry_timers import ExpiryTimers
 from beam_runner_engine.keyed.holds import WatermarkHolds
 from beam_runner_engine.keyed.lifetimes import WindowLifetimes
@@ -64,19 +65,18 @@ from beam_runner_engine.keyed.stateful_records import (
     TimerFired,
     WindowExpired,
 )
-from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.timer_families import DeclaredFamilies
 from beam_runner_engine.keyed.timers import Timer, TimerTable
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 
 AnyState = TypeVar("AnyState", bound=State)
 
 _MAX_SKIPPED_PER_ITEM = 10
-"""Maximum number of agenda entries to skip per returned entry, if skipping is cheaper than another
-call.
-"""
+"""Maximum number of agenda entries (due times) to skip per returned entry, if skipping is cheaper than another call."""
 
 
 class StatefulShard:
-    """Shard of a stateful stage, for one bundle.
+    """Key shard of a stateful stage, for one bundle.
 
     The shard reads only the cells of keys that have elements or due work.
 
@@ -88,10 +88,10 @@ class StatefulShard:
         self, spec: StatefulSpec, store: CellStore, merger: WindowMerger | None = None
     ) -> None:
         self._spec = spec
-        self._cells = TentativeCells(store)
-        self._events = Agenda(self._cells, "~event agenda")
-        self._processing = Agenda(self._cells, "~processing agenda")
-        self._expiries = Agenda(self._cells, "~expiry agenda")
+        self._cells = UncommittedCells(store)
+        self._events = Agenda(self._cells, EVENTS)
+        self._processing = Agenda(self._cells, PROCESSING)
+        self._expiries = Agenda(self._cells, EXPIRIES)
         self._holds = WatermarkHolds(self._cells)
         self._timers = TimerTable(self._cells, self._events, self._processing, self._holds)
         self._endings = ExpiryTimers(self._timers)
@@ -114,13 +114,20 @@ class StatefulShard:
                 spec.strategy, spec.states, self._cells, merging, self._timers, self._sorted
             )
         )
+        if spec.may_be_divided and take_division_mark(self._cells):
+            parts = (self._timers, self._sorted, self._lifetimes)
+            self._holds.add_holds(list_stateful_holds(self._cells, *parts))
+        self._families: DeclaredFamilies | None = None
+        if spec.timer_families is not None:
+            self._families = DeclaredFamilies(self._cells, spec.timer_families)
+            self._families.remove_undeclared_timers(self._timers, (self._events, self._processing))
         self._expiring: dict[tuple[bytes, bytes], None] = {}
         self._loops = False
         self._dropped = 0
 
     @property
     def dropped_count(self) -> int:
-        """Number of elements that were dropped because their window had expired."""
+        """Number of elements that the engine dropped because their window had expired."""
         return self._dropped
 
     def admit_elements(
@@ -143,7 +150,7 @@ class StatefulShard:
             timestamps: the event times (ms).
             values: the values. All columns have the same length.
             now: the current watermarks and processing time.
-            counts: the number of elements in each row, for hosts that pass several elements of a
+            counts: the number of elements in each row, for callers that pass several elements of a
                 key in one row. The default is 1.
 
         Raises:
@@ -224,9 +231,9 @@ class StatefulShard:
 
         The result contains the first due work of each key and window. If user code sets no timers,
         the result can contain several batches of sorted elements per key and window. The next work
-        of a key and window depends on user code, so the host must run all returned work before the
-        next call. Returned work counts as done. The host can stop calling at any time: due work
-        stays on the agenda for the next bundle.
+        of a key and window depends on user code, so the caller must run all returned work before the
+        next call. Returned work counts as done. The caller can stop calling at any time: due work
+        stays in the agenda (queue of due times) for the next bundle.
 
         Args:
             now: the current watermarks and processing time.
@@ -251,7 +258,7 @@ class StatefulShard:
                 agenda.hide_earliest_entry(*entry)
                 passed += 1
                 continue
-            one = self._take_work(agenda, entry, now)
+            one = self._take_work_of_entry(agenda, entry, now)
             if one is not None:
                 due.append(one)
                 if self._spec.timers or not isinstance(one, SortedElements):
@@ -261,13 +268,15 @@ class StatefulShard:
         return due
 
     def finish_bundle(self) -> KeyedCommit:
-        """Finishes the bundle, and returns the changes and the new summary of the shard."""
+        """Finishes the bundle, and returns its changes and the new summary of the shard."""
         self._finish_expiries()
         if self._windows is not None:
             self._windows.save_windows()
         self._timers.save_timers()
         event, processing = self._events.get_earliest_entry(), self._processing.get_earliest_entry()
         expiry = self._expiries.get_earliest_entry()
+        if self._families is not None and (event is not None or processing is not None):
+            self._families.save_families()
         for agenda in (self._events, self._processing, self._expiries):
             agenda.save_changes()
         self._holds.save_counts()
@@ -290,7 +299,10 @@ class StatefulShard:
     def _merge_windows(
         self, keys: Sequence[bytes], windows: Sequence[bytes], rows: Sequence[int]
     ) -> list[bytes]:
-        """Merges the windows of all admitted rows and returns the merged window of each row."""
+        """Opens and merges the windows of elements, and returns the merged window of each element.
+
+        `rows` are the indexes of the elements. The caller must leave out late elements.
+        """
         assert self._windows is not None
         for row in rows:
             for merged_away in self._windows.open_window(keys[row], windows[row]):
@@ -298,7 +310,7 @@ class StatefulShard:
         return [self._windows.get_current_window(keys[row], windows[row]) for row in rows]
 
     def _find_first_due_entry(self, now: CurrentTimes) -> tuple[Agenda, Entry] | None:
-        """Returns the agenda and the entry of the earliest due work."""
+        """Returns the agenda (queue of due times) and the entry of the earliest due work."""
         event, expiry = self._events.get_earliest_entry(), self._expiries.get_earliest_entry()
         expires = expiry if expiry is not None and expiry[0] < now.watermark else None
         if event is not None and _is_entry_due(event, expires, now.watermark):
@@ -311,9 +323,11 @@ class StatefulShard:
             return None
         return self._processing, waiting
 
-    def _take_work(self, agenda: Agenda, entry: Entry, now: CurrentTimes) -> DueWork | None:
-        """Removes an entry from its agenda and returns its work, or None if user code has nothing
-        to run.
+    def _take_work_of_entry(
+        self, agenda: Agenda, entry: Entry, now: CurrentTimes
+    ) -> DueWork | None:
+        """Removes an entry from its agenda (queue of due times), and returns the entry's work.
+        Returns None if user code has nothing to run.
         """
         if agenda is self._expiries:
             return self._expire_window(entry)
@@ -324,8 +338,9 @@ class StatefulShard:
                 return self._fire_timer(
                     timer, at_end=self._lifetimes.has_silently_ended(now.watermark)
                 )
-            # Only in the global window without an expiration callback can a timer after the end of
-            # its window become due as a normal timer.
+            # A timer after the end of its window usually fires when the window expires. The timer
+            # is due only in a global window without an expiration callback, because this window
+            # doesn't expire.
             expiry = self._lifetimes.compute_expiry_time(timer.window)
             drained = now.draining and _has_input_ended(now) and expiry >= END_OF_GLOBAL_WINDOW
             return self._fire_timer(timer, at_end=drained or timer.fire_time > expiry)
@@ -374,8 +389,8 @@ def _has_input_ended(now: CurrentTimes) -> bool:
 
 
 def _is_entry_due(event: Entry, expiry: Entry | None, watermark: Timestamp) -> bool:
-    """Returns whether an event-time entry is due: before the next expiry, or without an expiry, at
-    the watermark.
+    """Returns whether a timer or element of event time is due. If a window expires, everything up to
+    its expiry is due; otherwise everything that the watermark has passed.
     """
     return (
         event[0] <= expiry[0]

@@ -18,8 +18,8 @@ from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.keyed.records import decode_record, encode_record
 from beam_runner_engine.keyed.sorted_input import SortedInputBuffer
 from beam_runner_engine.keyed.state import State, ValueState, merge_state
-from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.timers import TimerTable
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 
 _OPEN = "~open windows"
 
@@ -31,7 +31,7 @@ class StatefulWindowTable:
         self,
         strategy: WindowingStrategy,
         states: Mapping[str, type[State]],
-        cells: TentativeCells,
+        cells: UncommittedCells,
         merger: WindowMerger,
         timers: TimerTable,
         sorted_input: SortedInputBuffer,
@@ -109,4 +109,4 @@ class StatefulWindowTable:
             other = self._timers.get_timer(key, into, timer.family, timer.tag)
             if other is None or timer.fire_time < other.fire_time:
                 self._timers.set_timer(attrs.evolve(timer, window=into))
-        self._sorted.move_elements(key, source, into)
+        self._sorted.move_to_merged_window(key, source, into)

@@ -1,4 +1,6 @@
-"""Records of stateful processing: the declaration of a stage, admitted elements and due work."""
+"""Records of stateful processing: the states and timers of a stage, the elements that aren't late,
+and due work.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from beam_runner_engine.keyed.timers import Timer
 
 @attrs.frozen
 class StatefulSpec:
-    """Declaration of a stateful stage's user code.
+    """State cells, timers and options of a stateful stage, as its user code declares them.
 
     Attributes:
         strategy: the windowing strategy of the input.
@@ -23,6 +25,11 @@ class StatefulSpec:
         on_window_expiration: whether user code runs when a window expires.
         time_sorted_input: whether elements must arrive in timestamp order.
         timers: whether user code can set timers.
+        timer_families: the timer families that user code declares. The engine removes timers of
+            other families, which an earlier version of the user code declared. None to remove no
+            timers.
+        may_be_divided: whether an update may have created the shard by splitting another key shard,
+            see `division`.
     """
 
     strategy: WindowingStrategy
@@ -30,6 +37,8 @@ class StatefulSpec:
     on_window_expiration: bool = False
     time_sorted_input: bool = False
     timers: bool = True
+    timer_families: frozenset[str] | None = None
+    may_be_divided: bool = False
 
     @states.validator
     def _check_state_names(self, attribute: Any, states: dict[str, type[State]]) -> None:
@@ -42,7 +51,8 @@ class StatefulSpec:
 
 @attrs.frozen
 class AdmittedRows:
-    """Elements to process now.
+    """Elements of a stateful bundle that aren't late (admitted elements). User code processes them
+    immediately.
 
     Attributes:
         rows: the row numbers of the elements.

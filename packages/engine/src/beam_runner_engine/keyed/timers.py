@@ -17,11 +17,11 @@ from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.holds import WatermarkHolds
 from beam_runner_engine.keyed.records import decode_record, encode_record
 from beam_runner_engine.keyed.references import pack_reference, unpack_reference
-from beam_runner_engine.keyed.tentative import TentativeCells
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 
 _TIMERS = "~timers"
 TIMER = b"timer"
-"""First part of agenda references for timers."""
+"""First part of references to timers in agendas (queues of due times)."""
 
 
 class TimeDomain(enum.Enum):
@@ -72,7 +72,7 @@ class TimerTable:
 
     def __init__(
         self,
-        cells: TentativeCells,
+        cells: UncommittedCells,
         event_time: Agenda,
         processing_time: Agenda,
         holds: WatermarkHolds,
@@ -107,7 +107,7 @@ class TimerTable:
             return timer
 
     def clear_timer(self, key: bytes, window: bytes, family: str, tag: str) -> Timer | None:
-        """Clears a timer and returns it, or returns None if the timer is not set."""
+        """Clears and returns a timer; returns None if the timer is not set."""
         timer = self.get_timer(key, window, family, tag)
         if timer is not None:
             self._agendas[timer.domain].remove_entry(timer.fire_time, _build_reference(timer))
@@ -124,7 +124,8 @@ class TimerTable:
         return [timer for timer in timers if timer is not None]
 
     def take_timer(self, reference: tuple[bytes, ...]) -> Timer:
-        """Removes and returns a timer whose agenda entry was already removed.
+        """Removes and returns a timer whose entry in the agenda (queue of due times) was already
+        removed.
 
         Raises:
             ValueError: If the store has no such timer.
@@ -137,6 +138,14 @@ class TimerTable:
             )
         self._forget_timer(timer)
         return timer
+
+    def read_hold(self, reference: tuple[bytes, ...]) -> Timestamp | None:
+        """Returns the stored watermark hold of a timer that an entry of the agenda (queue of due
+        times) names.
+        """
+        _, key, window, family, tag = reference
+        stored = self._read_stored_timer(key, window, family.decode(), tag.decode())
+        return None if stored is None else decode_record(stored)[2]
 
     def save_timers(self) -> None:
         """Writes the changed timers to the cells. Don't use the table after this call."""

@@ -11,9 +11,9 @@ All machines implement the protocol `TriggerMachine`, and `composite_triggers` c
   that merge.
 - `reopen_trigger(at)`: returns the state, in a tuple, if the trigger was finished in windows that
   merge; None if the trigger stays finished. A trigger that never finishes returns a state.
-- `get_next_wake(state)`: returns the next processing time (ms) at which the trigger can become
+- `get_next_wake_up_time(state)`: returns the next processing time (ms) at which the trigger can become
   ready; None if no such time exists.
-- `watches_end`: whether the trigger can become ready at the end of the window.
+- `depends_on_window_end`: whether the trigger can become ready at the end of the window.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class TriggerMachine(Protocol):
     @property
     def initial(self) -> State: ...
     @property
-    def watches_end(self) -> bool: ...
+    def depends_on_window_end(self) -> bool: ...
     def add_elements(self, state: State, count: int, at: TriggerTime) -> State: ...
     def is_ready(self, state: State, at: TriggerTime) -> bool: ...
     def fire_trigger(self, state: State, at: TriggerTime) -> tuple[State, bool]: ...
     def merge_states(self, states: Sequence[State], at: TriggerTime) -> State: ...
     def reopen_trigger(self, at: TriggerTime) -> tuple[State] | None: ...
-    def get_next_wake(self, state: State) -> Timestamp | None: ...
+    def get_next_wake_up_time(self, state: State) -> Timestamp | None: ...
 
 
 STATELESS_READINESS: dict[type, tuple[bool, bool]] = {
@@ -63,7 +63,9 @@ STATELESS_READINESS: dict[type, tuple[bool, bool]] = {
     AfterSynchronizedProcessingTime: (True, True),
     Never: (False, False),
 }
-"""Whether each stateless trigger is ready before the end of the window, and after it."""
+"""For each stateless trigger: whether it is ready before the end of the window, and whether it is
+ready after the end.
+"""
 
 
 class StatelessTriggerMachine:
@@ -73,7 +75,7 @@ class StatelessTriggerMachine:
 
     def __init__(self, ready: tuple[bool, bool]) -> None:
         self._ready = ready
-        self.watches_end = ready == (False, True)
+        self.depends_on_window_end = ready == (False, True)
 
     def add_elements(self, state: State, count: int, at: TriggerTime) -> State:
         return None
@@ -90,7 +92,7 @@ class StatelessTriggerMachine:
     def reopen_trigger(self, at: TriggerTime) -> tuple[State] | None:
         return (None,)
 
-    def get_next_wake(self, state: State) -> Timestamp | None:
+    def get_next_wake_up_time(self, state: State) -> Timestamp | None:
         return None
 
 
@@ -98,7 +100,7 @@ class AfterCountMachine:
     """Machine of `AfterCount`. The state is the number of elements so far."""
 
     initial: State = 0
-    watches_end = False
+    depends_on_window_end = False
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -118,7 +120,7 @@ class AfterCountMachine:
     def reopen_trigger(self, at: TriggerTime) -> tuple[State] | None:
         return None
 
-    def get_next_wake(self, state: State) -> Timestamp | None:
+    def get_next_wake_up_time(self, state: State) -> Timestamp | None:
         return None
 
 
@@ -128,7 +130,7 @@ class AfterProcessingTimeMachine:
     """
 
     initial: State = None
-    watches_end = False
+    depends_on_window_end = False
 
     def __init__(self, transforms: tuple[Delay | AlignTo, ...]) -> None:
         self._transforms = transforms
@@ -148,7 +150,7 @@ class AfterProcessingTimeMachine:
     def reopen_trigger(self, at: TriggerTime) -> tuple[State] | None:
         return None
 
-    def get_next_wake(self, state: State) -> Timestamp | None:
+    def get_next_wake_up_time(self, state: State) -> Timestamp | None:
         return state
 
     def _compute_firing_time(self, time: Timestamp) -> Timestamp:

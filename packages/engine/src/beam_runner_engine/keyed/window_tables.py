@@ -16,8 +16,8 @@ from beam_runner_model.windows import Window
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.records import decode_record, encode_record
-from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.triggers import State
+from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 
 _WINDOW = "~window"
 
@@ -41,7 +41,7 @@ class WindowFactory:
 
     def compute_closing_time(self, window: Window) -> Timestamp:
         """Returns the smallest watermark (ms) at which a window is expired."""
-        return get_passing_watermark(self._strategy.expiry(window))
+        return get_passing_watermark(self._strategy.get_expiry_time(window))
 
     def _decode_with_cache(self, data: bytes) -> tuple[Window, Timestamp]:
         found = self._decoded.get(data)
@@ -51,10 +51,10 @@ class WindowFactory:
         return found
 
 
-class SeparateWindowTable:
+class NonMergingWindowTable:
     """Table of open windows that don't merge, with one record per key and window."""
 
-    def __init__(self, cells: TentativeCells, windows: WindowFactory) -> None:
+    def __init__(self, cells: UncommittedCells, windows: WindowFactory) -> None:
         self._cells = cells
         self._windows = windows
         self._open: dict[tuple[bytes, bytes], OpenWindow] = {}

@@ -1,4 +1,6 @@
-"""Attempts at bundles: opening the first attempt, and starting the next attempt after a failure."""
+"""Attempts at bundles: opens a bundle with its first attempt, and starts the next attempt after a
+failure.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,18 @@ from beam_runner_model.windows import Window
 
 from beam_runner_engine.scheduler.commands import Bundle, Input, OpenBundles
 from beam_runner_engine.scheduler.readiness import BundleOpening
-from beam_runner_engine.scheduler.side_inputs import create_views
-from beam_runner_engine.scheduler.splits import are_exempt_from_drain, must_checkpoint
+from beam_runner_engine.scheduler.side_inputs import create_side_input_views
+from beam_runner_engine.scheduler.splits import are_exempt_from_drain, must_checkpoint_bundle
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
-from beam_runner_engine.scheduler.wakeups import set_wakes
+from beam_runner_engine.scheduler.wakeups import set_shard_wake_ups
 
 
 def open_bundle(state: SchedulerState, stage: StageState, opening: BundleOpening) -> Bundle:
     """Opens a bundle for work that the caller took from the queues, and returns its first attempt."""
     draining = state.phase is Phase.DRAINING
     truncate = draining and stage.spec.splittable
-    side_inputs, views = create_views(state, stage, opening.work)
+    side_inputs, views = create_side_input_views(state, stage, opening.work)
     shard = stage.shards[opening.shard]
     bundle = Bundle(
         number=state.next_bundle,
@@ -48,7 +50,7 @@ def open_bundle(state: SchedulerState, stage: StageState, opening: BundleOpening
     shard.open += 1
     stage.waiting_bytes -= sum(work.data.facts.size for work in opening.work)
     if opening.shard is not None:
-        set_wakes(state, stage, opening.shard, None)
+        set_shard_wake_ups(state, stage, opening.shard, None)
     return bundle
 
 
@@ -61,24 +63,25 @@ def discard_attempt(record: BundleRecord) -> None:
 
 
 def start_attempt(state: SchedulerState, record: BundleRecord) -> None:
-    """Starts the next attempt at a bundle, and opens a second bundle if its work must be separated.
+    """Starts the next attempt at a bundle. In a drain, opens a second bundle for the work that must
+    not be truncated.
 
     In a drain, the restrictions of the attempt are truncated, as in new bundles.
     """
     stage = state.stages[record.stage]
     apart: tuple[Bundle, ...] = ()
-    if must_checkpoint(state, stage, record):
+    if must_checkpoint_bundle(state, stage, record):
         record.truncated = True
         inputs = tuple(build_inputs(record.work, truncate=True))
         record.bundle = attrs.evolve(record.bundle, inputs=inputs)
     elif stage.spec.splittable and not record.truncated:
-        apart = _separate_whole_work(state, stage, record)
+        apart = _separate_drain_exempt_work(state, stage, record)
     state.commands.append(OpenBundles(stage.spec.name, (record.bundle, *apart)))
 
 
 def restart_attempts(state: SchedulerState) -> None:
-    """Restarts all running bundles after the host was lost, without counting failures. Pauses
-    continue.
+    """Restarts all running bundles after the program that ran them was lost, without counting
+    failures. Pauses continue.
     """
     for record in tuple(state.bundles.values()):
         if record.due is None:
@@ -87,10 +90,10 @@ def restart_attempts(state: SchedulerState) -> None:
 
 
 def build_inputs(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
-    """Yields the inputs of a bundle for the host.
+    """Yields the inputs with which the caller executes a bundle.
 
-    Work on the same piece with the same estimator state becomes one input, with the union of the
-    windows.
+    Work on the same data with the same watermark estimator state becomes one input, with
+    the union of their windows.
     """
     joined: dict[int, list[Work]] = {}
     for item in work:
@@ -120,13 +123,13 @@ def _build_input(work: Work, windows: frozenset[Window] | None, truncate: bool) 
     )
 
 
-def _separate_whole_work(
+def _separate_drain_exempt_work(
     state: SchedulerState, stage: StageState, record: BundleRecord
 ) -> tuple[Bundle, ...]:
-    """Separates the work that no drain may truncate from other work, and returns a new bundle for
+    """Separates the work that a drain must not truncate from other work, and returns a new bundle for
     the other work.
 
-    If one attempt had both kinds of work, the host could not tell from which kind a residual was
+    If one attempt had both kinds of work, the caller could not tell from which kind a residual was
     split.
     """
     whole = [work for work in record.work if work.truncated]

@@ -9,7 +9,7 @@ from beam_runner_model.times import Duration
 from beam_runner_engine.scheduler.attempts import discard_attempt, open_bundle, start_attempt
 from beam_runner_engine.scheduler.checkpoints import (
     cancel_checkpoint_request,
-    is_outdated,
+    reads_outdated_side_input,
     schedule_checkpoint,
 )
 from beam_runner_engine.scheduler.commands import (
@@ -23,11 +23,11 @@ from beam_runner_engine.scheduler.events import BundleDone, BundleFailed
 from beam_runner_engine.scheduler.readiness import find_openings, find_producers
 from beam_runner_engine.scheduler.residuals import requeue_residuals
 from beam_runner_engine.scheduler.retries import compute_pause, is_final_failure, record_failure
-from beam_runner_engine.scheduler.side_inputs import drop_replaced_data, release_views
+from beam_runner_engine.scheduler.side_inputs import drop_replaced_data, release_side_input_views
 from beam_runner_engine.scheduler.state import RETRY, BundleRecord, SchedulerState, StageState
 from beam_runner_engine.scheduler.transitions import Phase
-from beam_runner_engine.scheduler.wakeups import has_pending_wake, set_wakes
-from beam_runner_engine.scheduler.watermarks import mark_stale
+from beam_runner_engine.scheduler.wakeups import has_pending_wake_up, set_shard_wake_ups
+from beam_runner_engine.scheduler.watermarks import mark_watermarks_stale
 
 
 def open_bundles(state: SchedulerState, stage: StageState) -> None:
@@ -38,7 +38,9 @@ def open_bundles(state: SchedulerState, stage: StageState) -> None:
 
 
 def commit_bundle(state: SchedulerState, event: BundleDone) -> None:
-    """Closes a committed bundle, and applies its outputs, residuals and shard summary."""
+    """Closes a committed bundle, and applies its outputs, its residuals, and the new summary (holds
+    and timers) of its key shard.
+    """
     record = state.bundles.pop(event.bundle)
     stage = state.stages[record.stage]
     shard = record.bundle.shard
@@ -46,52 +48,53 @@ def commit_bundle(state: SchedulerState, event: BundleDone) -> None:
     stage.running -= len(record.work)
     stage.shards[shard].open -= 1
     if not stage.spec.joint_shards:
-        # A bundle of joint shards can have returned its first shard as a residual. That shard has
-        # not reached this watermark.
+        # A bundle of joint shards (several small key shards) can have returned its first shard as a
+        # residual. The returned shard has not reached the watermark of the other shards.
         stage.shards[shard].watermark = record.bundle.end_watermark
     if shard is not None:
         assert event.summary is not None
-        _replace_summary(state, stage, shard, event.summary)
+        replace_shard_summary(state, stage, shard, event.summary)
     requeue_residuals(state, stage, record, event.residuals)
     deliver_outputs(state, event)
     for work in record.work:
         remove_work(state, stage, work)
-    release_views(state, record.views)
+    release_side_input_views(state, record.views)
     cancel_checkpoint_request(state, stage, event.bundle)
     mark_shard_as_candidate(state, stage, shard)
-    resume_producers(state, stage)
+    resume_throttled_producers(state, stage)
     if event.finalize:
         state.commands.append(FinalizeBundles((event.bundle,)))
 
 
 def deliver_outputs(state: SchedulerState, event: BundleDone) -> None:
-    """Delivers the outputs of a bundle to the stages that read them."""
+    """Delivers the outputs of a bundle to the stages that read these collections."""
     drop_replaced_data(state, event.outputs)
     for output in event.outputs:
         deliver_data(state, output.collection, output.data)
 
 
-def resume_producers(state: SchedulerState, stage: StageState) -> None:
-    """Resumes throttled producers of a stage and refreshes its watermarks, after the stage finished
-    work.
+def resume_throttled_producers(state: SchedulerState, stage: StageState) -> None:
+    """Resumes sources that wait because the backlog of a stage was too large, and refreshes
+    watermarks, after the stage finished work.
     """
     for producer in find_producers(state, stage):
         if producer.throttled:
             mark_shard_as_candidate(state, producer, None)
-    mark_stale(state, stage)
+    mark_watermarks_stale(state, stage)
 
 
-def _replace_summary(
+def replace_shard_summary(
     state: SchedulerState, stage: StageState, shard: int, summary: ShardSummary
 ) -> None:
+    """Replaces the summary of a key shard: the shard's watermark holds and wake-up times."""
     known = stage.shards[shard]
     before, known.summary = known.summary, summary
     for time, count in summary.holds:
         stage.holds.add_time(time, count)
     for time, count in before.holds:
         stage.holds.remove_time(time, count)
-    stage.waking += has_pending_wake(summary) - has_pending_wake(before)
-    set_wakes(state, stage, shard, summary)
+    stage.waking += has_pending_wake_up(summary) - has_pending_wake_up(before)
+    set_shard_wake_ups(state, stage, shard, summary)
 
 
 def fail_bundle(state: SchedulerState, event: BundleFailed) -> None:
@@ -101,7 +104,7 @@ def fail_bundle(state: SchedulerState, event: BundleFailed) -> None:
     record = state.bundles[event.bundle]
     record_failure(record, event, state.now)
     if is_final_failure(state, record.failures):
-        _fail_job_for(state, record, event)
+        _fail_job_for_bundle(state, record, event)
         return
     discard_attempt(record)
     pause = compute_pause(state, record.failures)
@@ -122,14 +125,14 @@ def _pause_bundle(state: SchedulerState, record: BundleRecord, pause: Duration) 
 
 
 def resume_bundle(state: SchedulerState, record: BundleRecord) -> None:
-    """Starts the next attempt at a bundle after its pause."""
+    """Starts the next attempt at a bundle after the pause between attempts."""
     record.due = None
     state.clock_wakes.set_time((record.stage, RETRY, record.bundle.number), None)
     for stage in get_stages(state, record):
         stage.paused -= 1
     state.paused -= 1
     start_attempt(state, record)
-    if is_outdated(record):
+    if reads_outdated_side_input(record):
         schedule_checkpoint(state, state.stages[record.stage], record, state.now)
 
 
@@ -139,7 +142,7 @@ def get_stages(state: SchedulerState, record: BundleRecord) -> list[StageState]:
     return [state.stages[number] for number in numbers]
 
 
-def _fail_job_for(state: SchedulerState, record: BundleRecord, event: BundleFailed) -> None:
+def _fail_job_for_bundle(state: SchedulerState, record: BundleRecord, event: BundleFailed) -> None:
     stage = state.stages[record.stage].spec.name
     what = f"stage {stage!r}"
     if record.bundle.shard is not None:

@@ -1,7 +1,8 @@
 """Requests for splits of running bundles, and for checkpoints of bundles with outdated side inputs.
 
-A bundle reads its side inputs as of its opening. If a side input can be updated, a long-running
-bundle must checkpoint, so that a later bundle processes the rest with the latest data.
+A bundle reads the side inputs that existed when the bundle was opened. If a side input can be
+updated, a long-running bundle must checkpoint, so that a later bundle processes the rest with the
+latest data.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ RETRY_REQUEST_AFTER: Duration = 50
 """Delay (ms) of a checkpoint request while the bundle is handling another split."""
 
 
-def can_split(stage: StageState, record: BundleRecord) -> bool:
-    """Returns whether a running bundle can be split. Sections and single shards can't be split;
-    joint shards can.
+def can_split_bundle(stage: StageState, record: BundleRecord) -> bool:
+    """Returns whether a running bundle can be split. Sections and single key shards can't be split;
+    bundles of several small shards can.
     """
     if record.section is not None:
         return False
@@ -37,15 +38,13 @@ def can_split(stage: StageState, record: BundleRecord) -> bool:
 
 
 def request_split(state: SchedulerState, record: BundleRecord, fraction: float) -> None:
-    """Requests a split of a running bundle, which keeps `fraction` of its remaining work."""
+    """Requests a split of a running bundle. The bundle keeps `fraction` of the remaining work."""
     record.split = SplitBundle(record.bundle.number, record.bundle.attempt, fraction)
     state.commands.append(record.split)
 
 
 def schedule_checkpoints(state: SchedulerState, stage: StageState, view: SideView) -> None:
-    """Schedules checkpoint requests for the open bundles that read a view, because the view is
-    outdated.
-    """
+    """Schedules checkpoint requests for the open bundles that read an outdated version of a side-input window."""
     if not view.uses:
         return
     for record in state.bundles.values():
@@ -57,10 +56,10 @@ def schedule_checkpoints(state: SchedulerState, stage: StageState, view: SideVie
 def schedule_checkpoint(
     state: SchedulerState, stage: StageState, record: BundleRecord, began: Timestamp
 ) -> None:
-    """Schedules a checkpoint request for a splittable bundle that started at `began` (processing
-    time, ms).
+    """Schedules a checkpoint request for a bundle of a splittable DoFn that started at `began`
+    (processing time, ms).
     """
-    if can_split(stage, record):
+    if can_split_bundle(stage, record):
         when = max(state.now, began + OUTDATED_AFTER)
         state.clock_wakes.set_time((stage.number, BUNDLE, record.bundle.number), when)
 
@@ -81,6 +80,6 @@ def cancel_checkpoint_request(state: SchedulerState, stage: StageState, bundle: 
     state.clock_wakes.set_time((stage.number, BUNDLE, bundle), None)
 
 
-def is_outdated(record: BundleRecord) -> bool:
+def reads_outdated_side_input(record: BundleRecord) -> bool:
     """Returns whether a bundle reads an outdated version of a side input that can be updated."""
     return any(view.updating and not view.current for view in record.views)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from beam_runner_model.summary import EMPTY_SUMMARY
+from beam_runner_model.times import MAX_TIMESTAMP
 
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.errors import IllegalEvent
@@ -14,8 +15,10 @@ from beam_runner_engine.scheduler.events import (
     BundleFailed,
     Event,
     GiveWay,
+    Hold,
     Output,
     Progress,
+    Redeliver,
     Residual,
     SectionRefused,
     SplitDone,
@@ -48,7 +51,35 @@ def check_event(state: SchedulerState, event: Event) -> Reaction:
         return _check_bundle_event(state, event)
     if isinstance(event, Start):
         _check_outputs(state, event, event.roots, state.graph.roots, "a root of the graph")
+    elif isinstance(event, Hold):
+        _check_held_stages(state, event)
+    elif isinstance(event, Redeliver):
+        _check_redelivery(state, event)
     return Reaction.ACT
+
+
+def _check_held_stages(state: SchedulerState, event: Hold) -> None:
+    for name in event.stages:
+        number = state.numbers.get(name)
+        if number is None:
+            raise IllegalEvent(event, f"the graph has no stage {name!r}")
+        if state.stages[number].section is not None:
+            raise IllegalEvent(event, f"can't hold stage {name!r}, because it is in a section")
+
+
+def _check_redelivery(state: SchedulerState, event: Redeliver) -> None:
+    number = state.numbers.get(event.stage)
+    if number is None:
+        raise IllegalEvent(event, f"the graph has no stage {event.stage!r}")
+    stage = state.stages[number]
+    if stage.section is not None or stage.output == MAX_TIMESTAMP:
+        raise IllegalEvent(event, f"stage {event.stage!r} can't emit output, or is in a section")
+    for data in event.data:
+        _check_count(event, data)
+        if stage.spec.is_keyed and data.facts.shard is None:
+            raise IllegalEvent(
+                event, f"data {data.ref!r} for the keyed stage {event.stage!r} has no shard"
+            )
 
 
 def _check_bundle_event(state: SchedulerState, event: BundleEvent) -> Reaction:
@@ -105,7 +136,8 @@ def _check_bundle_done(
     if stage.spec.joint_shards and event.summary != EMPTY_SUMMARY:
         raise IllegalEvent(
             event,
-            f"unexpected shard summary: a bundle of stage {name!r} processes several shards together",
+            f"unexpected shard summary: bundles of stage {name!r} process several shards together,"
+            " so their summary must be empty",
         )
     if not stage.spec.is_keyed and event.summary is not None:
         raise IllegalEvent(event, f"unexpected shard summary: stage {name!r} is not keyed")
@@ -154,7 +186,7 @@ def _check_outputs(
 ) -> None:
     for output in outputs:
         if output.collection not in allowed:
-            raise IllegalEvent(event, f"{output.collection!r} is not {what}")
+            raise IllegalEvent(event, f"the output collection {output.collection!r} is not {what}")
         collection = state.collections[output.collection]
         why = describe_missing_facts(collection.node, output.data)
         if why:
@@ -167,12 +199,15 @@ def _check_count(event: Event, data: Data) -> None:
 
 
 def describe_missing_facts(collection: CollectionNode, data: Data) -> str | None:
-    """Describes the facts that the readers of a collection need and the data lacks; None for valid data."""
-    where = f"data {data.ref!r} of collection {collection.name!r}"
+    """Describes the statistics of data that the readers of a collection need and the data lacks; None
+    for valid data.
+    """
     if data.facts.count < 1:
-        return f"{where} has no elements; omit empty data"
-    if collection.keyed and data.facts.shard is None:
-        return f"{where} has no key shard, but a keyed stage reads the collection"
-    if collection.side_consumers and not data.facts.windows:
-        return f"{where} has no known windows, but the collection is a side input"
-    return None
+        lack = "has no elements; omit empty data"
+    elif collection.keyed and data.facts.shard is None:
+        lack = "has no key shard, but a keyed stage reads the collection"
+    elif collection.side_consumers and not data.facts.windows:
+        lack = "has no known windows, but the collection is a side input"
+    else:
+        return None  # without the text: a reference can be long, and this runs for each output
+    return f"data {data.ref!r} of collection {collection.name!r} {lack}"

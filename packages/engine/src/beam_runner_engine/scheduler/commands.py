@@ -1,5 +1,5 @@
-"""Commands of the scheduler to the host: the records that `Scheduler.handle_event` returns, in execution
-order.
+"""Commands of the scheduler: the records that `Scheduler.handle_event` returns, in the order in which
+the caller must execute them.
 
 Event times and processing times are in milliseconds.
 """
@@ -19,17 +19,17 @@ from beam_runner_engine.scheduler.data import Data
 
 @attrs.frozen
 class Input:
-    """Data that a bundle processes.
+    """Input data of a bundle, with the windows of the elements that the bundle processes.
 
     Attributes:
         data: the data to process.
         windows: the windows to process; None for all. Elements in other windows wait for their side
             inputs and are in another bundle.
-        truncate: whether the host must truncate the restrictions before processing.
+        truncate: whether the caller must truncate the restrictions before processing.
         estimator_state: the watermark estimator state of a residual.
-        whole: whether a drain leaves the restrictions as they are. True for truncated restrictions,
-            and for the first part of a split restriction. If the host splits such an input, all
-            parts are whole.
+        whole: whether a drain processes the restrictions to their end, without truncating them.
+            True for truncated restrictions, and for the first part of a split restriction. If the
+            caller splits such an input, all parts are whole.
     """
 
     data: Data
@@ -50,7 +50,8 @@ class SideInput:
 
 @attrs.frozen
 class SectionPart:
-    """Inputs that a stage of a section reads from outside the section.
+    """Inputs that one stage of a section reads from outside the section. A section is several stages
+    that run as one bundle.
 
     Attributes:
         stage: the name of the stage.
@@ -68,13 +69,14 @@ class SectionPart:
 
 @attrs.frozen
 class Bundle:
-    """Unit of work of a stage. Attempts at the same bundle differ in `attempt` only, unless a split
-    or a drain changes the inputs.
+    """Work of a stage, or of a section (stages that run together), which succeeds or fails as a
+    whole. Attempts at the same bundle differ in `attempt` only, unless a split or a drain changes
+    the inputs.
 
     A bundle of a keyed stage processes its inputs first. Then the bundle fires timers and triggers
     up to `end_watermark` and `processing_time`, and expires windows. A keyed bundle without inputs
-    does only the latter. With joint shards, a bundle can contain several complete shards in order;
-    splits happen only between shards.
+    does only the latter. A bundle with joint shards contains several small shards in order; splits
+    happen only between shards.
 
     The bundle of a section has `parts` and no `inputs`. Each part belongs to a stage; stages come
     after the stages that they read from. The bundle does all the work of these stages: timers and
@@ -113,7 +115,7 @@ class Bundle:
 
 @attrs.frozen
 class OpenBundles:
-    """Command to run bundles of one stage, in any order. The host sends a separate event for each
+    """Command to run bundles of one stage, in any order. The caller sends a separate event for each
     bundle.
     """
 
@@ -123,7 +125,7 @@ class OpenBundles:
 
 @attrs.frozen
 class SplitBundle:
-    """Command to ask a running bundle to return part of its remaining work. The host answers with
+    """Command to ask a running bundle to return part of its remaining work. The caller answers with
     `SplitDone`.
 
     `fraction` is the fraction of the remaining work that the bundle keeps (`fraction_of_remainder`
@@ -139,7 +141,7 @@ class SplitBundle:
 class CancelBundles:
     """Command to stop bundles, given by number and attempt.
 
-    The host doesn't answer. The scheduler ignores later events of these attempts.
+    The caller doesn't answer. The scheduler ignores later events of these attempts.
     """
 
     bundles: tuple[tuple[int, int], ...]

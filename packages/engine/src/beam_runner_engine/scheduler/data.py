@@ -1,4 +1,4 @@
-"""Data as the scheduler sees it: an opaque reference, and facts about the elements."""
+"""Data from the scheduler's view: a reference that only the caller understands, and statistics about the elements."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Data:
     """Reference to some elements of one collection.
 
     Attributes:
-        ref: the host's reference, which the scheduler never inspects. The reference must be
+        ref: the caller's reference, which the scheduler never inspects. The reference must be
             immutable, hashable and picklable.
-        facts: facts about the elements (times in ms), which must be true. A `min_timestamp` that is
-            too late lets the watermark overtake the elements.
+        facts: statistics about the elements (times in ms), which must be correct. A `min_timestamp`
+            that is too late lets the watermark overtake the elements.
     """
 
     ref: Any

@@ -1,4 +1,4 @@
-"""Delivery of data to the stages that read it, as pending work or into side inputs."""
+"""Delivery of data to the stages that read the data, as pending work or as side inputs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from beam_runner_model.times import Timestamp
 from beam_runner_model.windows import Window
 
 from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.scheduler.pieces import add_piece, add_use, drop_use
+from beam_runner_engine.scheduler.pieces import add_piece, add_piece_reference, drop_piece_reference
 from beam_runner_engine.scheduler.side_inputs import (
-    add_side_data,
+    add_side_input_data,
     add_waiting_work,
     find_unreadable_window,
     group_by_needed_windows,
@@ -20,18 +20,29 @@ from beam_runner_engine.scheduler.state import SchedulerState, ShardState, Stage
 
 
 def deliver_data(state: SchedulerState, collection: str, data: Data) -> None:
-    """Delivers new data of a collection to all stages that read it. Data without readers is
-    released immediately.
+    """Delivers new data of a collection to all stages that read the collection. Data without
+    readers is released immediately.
     """
     node = state.collections[collection].node
     piece = add_piece(state, data)
     for number, place in node.side_consumers:
         stage = state.stages[number]
-        queue_unblocked_work(state, stage, add_side_data(state, stage, stage.sides[place], piece))
+        queue_unblocked_work(
+            state, stage, add_side_input_data(state, stage, stage.sides[place], piece)
+        )
     for number in node.consumers:
         for work in create_work(state, state.stages[number], piece, data.facts.windows):
             queue_work(state, state.stages[number], work)
-    drop_use(state, piece)
+    drop_piece_reference(state, piece)
+
+
+def redeliver_data(state: SchedulerState, stage: StageState, pieces: Iterable[Data]) -> None:
+    """Delivers data to one stage only, as pending work."""
+    for data in pieces:
+        piece = add_piece(state, data)
+        for work in create_work(state, stage, piece, data.facts.windows):
+            queue_work(state, stage, work)
+        drop_piece_reference(state, piece)
 
 
 def create_work(
@@ -44,10 +55,10 @@ def create_work(
     residual: bool = False,
     truncated: bool = False,
 ) -> list[Work]:
-    """Creates work of a stage for a piece of data, with one item for each set of required side-input
-    windows.
+    """Creates pending work of a stage for new data, with one item for each set of required
+    side-input windows.
 
-    The new work holds the stage's watermarks.
+    The new work holds back the stage's watermarks until it is processed.
     """
     data = state.pieces[piece].data
     items = []
@@ -64,7 +75,7 @@ def create_work(
             truncated=truncated,
         )
         state.next_work += 1
-        add_use(state, piece)
+        add_piece_reference(state, piece)
         stage.work += 1
         stage.times.add_time(work.input_hold_time)
         stage.holds.add_time(work.output_hold_time)
@@ -77,7 +88,7 @@ def remove_work(state: SchedulerState, stage: StageState, work: Work) -> None:
     stage.work -= 1
     stage.times.remove_time(work.input_hold_time)
     stage.holds.remove_time(work.output_hold_time)
-    drop_use(state, work.piece)
+    drop_piece_reference(state, work.piece)
 
 
 def get_shard(stage: StageState, work: Work) -> int | None:
@@ -86,7 +97,7 @@ def get_shard(stage: StageState, work: Work) -> int | None:
 
 
 def get_shard_state(stage: StageState, shard: int | None) -> ShardState:
-    """Returns the state of a shard, and creates the state if necessary."""
+    """Returns the scheduling state of a key shard, and creates the state if necessary."""
     known = stage.shards.get(shard)
     if known is None:
         known = stage.shards[shard] = ShardState()
@@ -94,9 +105,9 @@ def get_shard_state(stage: StageState, shard: int | None) -> ShardState:
 
 
 def queue_work(state: SchedulerState, stage: StageState, work: Work) -> None:
-    """Queues work for a bundle, or makes the work wait for its side inputs."""
+    """Queues work for a bundle, or makes the work wait until its side inputs are readable."""
     stage.waiting_bytes += work.data.facts.size
-    _queue_or_block(state, stage, get_shard(stage, work), work)
+    _queue_or_block_work(state, stage, get_shard(stage, work), work)
 
 
 def queue_unblocked_work(
@@ -106,10 +117,10 @@ def queue_unblocked_work(
     for shard, work in freed:
         stage.blocked -= 1
         stage.shards[shard].blocked.remove_time(work.input_hold_time)
-        _queue_or_block(state, stage, shard, work)
+        _queue_or_block_work(state, stage, shard, work)
 
 
-def _queue_or_block(
+def _queue_or_block_work(
     state: SchedulerState, stage: StageState, shard: int | None, work: Work
 ) -> None:
     need = find_unreadable_window(state, stage, work)
@@ -124,6 +135,6 @@ def _queue_or_block(
 
 
 def mark_shard_as_candidate(state: SchedulerState, stage: StageState, shard: int | None) -> None:
-    """Marks a shard as a candidate for new bundles; the scheduler checks candidates at the end of the event."""
+    """Marks a key shard as a candidate for new bundles; the scheduler checks candidates at the end of the event."""
     stage.candidates[shard] = None
     state.touched[stage.number] = None

@@ -5,12 +5,13 @@ already emitted.
 from __future__ import annotations
 
 from beam_runner_engine.scheduler.bundles import cancel_bundles, resume_bundle
-from beam_runner_engine.scheduler.checkpoints import can_split, request_split
+from beam_runner_engine.scheduler.checkpoints import can_split_bundle, request_split
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome
 from beam_runner_engine.scheduler.delivery import mark_shard_as_candidate
-from beam_runner_engine.scheduler.splits import must_checkpoint
+from beam_runner_engine.scheduler.holding import hold_stages
+from beam_runner_engine.scheduler.splits import must_checkpoint_bundle
 from beam_runner_engine.scheduler.state import SchedulerState
-from beam_runner_engine.scheduler.teststream import end_script
+from beam_runner_engine.scheduler.teststream import end_test_stream
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import resume_delayed_work
 
@@ -21,13 +22,14 @@ def start_drain(state: SchedulerState) -> None:
     TestStreams end at their current step. Pending and delayed restrictions are truncated when a
     bundle takes them. Running bundles get a checkpoint request, and their residuals are truncated.
     A restriction whose second part was returned is not truncated (see `Input.whole`), so the output
-    of a source covers a prefix of each restriction. Pauses before retries end. All watermarks then
-    advance to the maximum timestamp.
+    of a source covers a prefix of each restriction. Held stages are released, and pauses before
+    retries end. All watermarks then advance to the maximum timestamp.
     """
     state.phase = Phase.DRAINING
+    hold_stages(state, ())
     for number, script in enumerate(state.scripts):
         if not script.ended:
-            end_script(state, number)
+            end_test_stream(state, number)
     for stage in state.stages:
         resume_delayed_work(state, stage)
         if stage.throttled:
@@ -38,8 +40,8 @@ def start_drain(state: SchedulerState) -> None:
             resume_bundle(state, record)
         elif (
             record.split is None
-            and can_split(stage, record)
-            and must_checkpoint(state, stage, record)
+            and can_split_bundle(stage, record)
+            and must_checkpoint_bundle(state, stage, record)
         ):
             request_split(state, record, 0.0)
 

@@ -1,4 +1,4 @@
-"""Errors of the scheduler: illegal events, invalid graphs and failing host code."""
+"""Errors of the scheduler: illegal events, invalid graphs and failing caller code."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class GraphError(SchedulerError):
 
 
 class HostCodeError(SchedulerError):
-    """Error of host code that the scheduler calls: the code raised an error or returned an invalid
-    result.
+    """Error of a policy or window mapping that the scheduler calls: the code raised an error or
+    returned an invalid result.
 
     `Scheduler.handle_event` catches this error and fails the job with it as the reason.
     """

@@ -26,8 +26,8 @@ class FailureKind(enum.Enum):
     OUTSIDE = "outside of user code"
     """The attempt was lost, for example because its process exited."""
     UNAVAILABLE = "an unavailable neighbour"
-    """A store, a disk, Spark, a broker or a sink is unavailable and can recover. Doesn't count as
-    an attempt.
+    """An external system (a store, a disk, Spark, a broker or a sink) is unavailable and can recover.
+    Doesn't count as an attempt.
     """
     PERMANENT = "missing or damaged data"
     """A problem that a retry can't fix."""
@@ -52,10 +52,10 @@ class Residual:
             without an estimator; the earliest timestamp of the data then holds the watermark.
         estimator_state: the state of the watermark estimator, which the next bundle gets back.
         windows: the windows of the data to process; None for all.
-        untouched: whether the data consists of complete inputs that the bundle didn't start. Such
-            inputs are still truncated if truncation was required.
-        whole: whether no drain truncates the work, see `Input`. The `delay` then also applies
-            during a drain.
+        untouched: whether the data consists of complete inputs that the bundle didn't start to
+            process. Such inputs are still truncated if truncation was required.
+        whole: whether a drain processes the work to its end, without truncating it; see `Input`.
+            The `delay` then also applies during a drain.
     """
 
     data: Data
@@ -114,7 +114,7 @@ class BundleFailed:
         cause: a description for users.
         kind: the kind of failure.
         neighbour: the name of the unavailable external system, for the kind `UNAVAILABLE`.
-        detail: a record of the host, which the scheduler returns in `RetryReport.last` and never
+        detail: a record of the caller, which the scheduler returns in `RetryReport.last` and never
             reads.
     """
 
@@ -128,7 +128,8 @@ class BundleFailed:
 
 @attrs.frozen
 class AttemptsLost:
-    """Loss of the host and of all its running attempts; no attempt committed anything.
+    """Loss of the program that runs the job's bundles, and of all running attempts; no attempt
+    committed anything.
 
     No bundle caused the loss, so the loss doesn't count as a failure. All these bundles are
     retried.
@@ -137,7 +138,8 @@ class AttemptsLost:
 
 @attrs.frozen
 class SectionRefused:
-    """Refusal of the host to run a section as one bundle, without any commit.
+    """Report that a section can't run as one bundle; nothing was committed. A section is several
+    stages that run as one bundle.
 
     The stages of the section then get separate bundles for the same inputs.
 
@@ -195,7 +197,7 @@ class SplitDone:
         bundle: the number of the bundle.
         attempt: the number of the attempt.
         primary: all remaining work of the bundle, also for later attempts. The first part of a
-            split restriction is marked as `whole`.
+            split restriction is `whole`: a drain doesn't truncate the part.
         residuals: the returned work; empty if the bundle could not be split. Residuals can share
             storage with the bundle's inputs, which are stored until both are done. If the split
             restriction was `whole`, the residual is also `whole`.
@@ -205,6 +207,39 @@ class SplitDone:
     attempt: int
     primary: tuple[Input, ...] = ()
     residuals: tuple[Residual, ...] = ()
+
+
+@attrs.frozen
+class Hold:
+    """Request to open no bundles of some stages, until a later `Hold` that doesn't name these stages.
+
+    Running bundles of the stages finish; bundles with restrictions get a checkpoint request. All
+    other stages continue. Each `Hold` replaces the previous `Hold`, and a `Drain` releases all
+    stages.
+
+    Attributes:
+        stages: the names of the stages; empty to release all stages.
+    """
+
+    stages: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Redeliver:
+    """Request to process data again in one stage only, although the stage's watermark can have passed
+    the data's timestamps.
+
+    The data becomes pending work, and other readers of the stage's input don't get it. The work
+    holds the watermarks of the stage like late data: they don't go back, and don't advance past the
+    data's time before the work is processed.
+
+    Attributes:
+        stage: the name of the stage, which must be able to emit output.
+        data: the data, with all facts that the stage needs.
+    """
+
+    stage: str
+    data: tuple[Data, ...]
 
 
 @attrs.frozen
@@ -221,7 +256,7 @@ class Cancel:
 
 @attrs.frozen
 class Abort:
-    """Report that the host can't continue the job for this `reason`. The job fails."""
+    """Report that the caller can't continue the job for this `reason`. The job fails."""
 
     reason: str
     kind: EndingKind = attrs.field(default=EndingKind.OTHER, converter=EndingKind)
@@ -237,6 +272,8 @@ Event: TypeAlias = (
     | Progress
     | GiveWay
     | SplitDone
+    | Hold
+    | Redeliver
     | Drain
     | Cancel
     | Abort

@@ -71,7 +71,7 @@ class Graph:
 
     @property
     def scripted_clock(self) -> bool:
-        """Whether a TestStream advances processing time. The job then ignores the host's clock."""
+        """Whether a TestStream advances processing time. The job then ignores the caller's clock."""
         return any(
             isinstance(step, AdvanceProcessingTime)
             for stream in self.test_streams
@@ -90,7 +90,7 @@ def compile_graph(spec: GraphSpec) -> Graph:
     for stage in spec.stages:
         _check_stage(stage)
     for stream in spec.test_streams:
-        _check_stream(stream)
+        _check_test_stream(stream)
     stages = _sort_stages(spec.stages)
     return Graph(
         stages=stages,
@@ -119,11 +119,11 @@ def _check_stage(stage: StageSpec) -> None:
         )
     if stage.joint_shards and not (stage.is_keyed and stage.whole_input):
         raise GraphError(
-            f"{where} can't have joint shards: the stage must be keyed and have whole_input"
+            f"{where} can't have joint_shards: the stage must be keyed and have whole_input"
         )
     if stage.joint_pieces and (stage.is_keyed or stage.splittable or stage.whole_input):
         raise GraphError(
-            f"{where} can't join pieces: the stage must not be keyed, splittable or have whole_input"
+            f"{where} can't have joint_pieces: the stage must not be keyed, splittable or have whole_input"
         )
     if stage.is_keyed and stage.splittable:
         raise GraphError(f"{where} is keyed, so the stage can't be splittable")
@@ -133,7 +133,7 @@ def _check_stage(stage: StageSpec) -> None:
         )
 
 
-def _check_stream(stream: TestStreamSpec) -> None:
+def _check_test_stream(stream: TestStreamSpec) -> None:
     watermarks: dict[str, int] = {}
     for step in stream.steps:
         if isinstance(step, AdvanceProcessingTime):
@@ -154,14 +154,14 @@ def _check_stream(stream: TestStreamSpec) -> None:
         watermarks[step.collection] = step.watermark
 
 
-def _find_reads(stage: StageSpec) -> set[str]:
+def _list_read_collections(stage: StageSpec) -> set[str]:
     return {*stage.inputs, *(side.collection for side in stage.side_inputs)}
 
 
 def _sort_stages(stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
     readers: dict[str, list[int]] = {}
     for number, stage in enumerate(stages):
-        for name in _find_reads(stage):
+        for name in _list_read_collections(stage):
             readers.setdefault(name, []).append(number)
     missing = [0] * len(stages)
     for stage in stages:
@@ -207,7 +207,7 @@ def _build_collections(spec: GraphSpec, stages: tuple[StageSpec, ...]) -> dict[s
         for place, side in enumerate(stage.side_inputs):
             side_consumers.setdefault(side.collection, []).append((number, place))
     for stage in stages:
-        for name in sorted(_find_reads(stage)):
+        for name in sorted(_list_read_collections(stage)):
             if name not in producers:
                 raise GraphError(
                     f"Stage {stage.name!r} reads {name!r}, but no stage, root or TestStream produces this collection"

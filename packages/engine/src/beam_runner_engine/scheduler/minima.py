@@ -76,6 +76,10 @@ class KeyedMinimum(Generic[Key]):
     def __len__(self) -> int:
         return len(self._times)
 
+    def get_time(self, key: Key) -> Timestamp | None:
+        """Returns the time of a key (ms), or None if the map doesn't contain the key."""
+        return self._times.get(key)
+
     def set_time(self, key: Key, time: Timestamp | None) -> None:
         """Sets the time of a key (ms), or removes the key if the time is None."""
         if time is None:

@@ -1,4 +1,4 @@
-"""Check that no watermark overtakes on-time data, for simulations and for debugging hosts.
+"""Check that no watermark passes on-time data, for simulations and for debugging.
 
 A watermark promises a reader that all earlier data has arrived, except data that was late at its
 source. Two rules, independent of user code, keep this promise:
@@ -25,12 +25,11 @@ from beam_runner_engine.scheduler.state import SchedulerState, StageState
 
 @attrs.frozen
 class OvertakenData:
-    """Violation: on-time data that a watermark has overtaken. Times are event times in ms.
+    """Violation: on-time data that a watermark has passed. Times are event times in ms.
 
     Attributes:
         stage: the reading stage.
         collection: the collection that the stage reads.
-        timestamp: the earliest timestamp of the data.
         watermark: the watermark of the stage.
     """
 

@@ -1,8 +1,8 @@
 """Reference counts of data, which determine when data is released.
 
-A piece of data is used by pending or running work, by side inputs, by side-input views of bundles,
-and by pieces that were split off it. When the count drops to zero, a `ReleaseData` command names
-the data.
+A piece is the data of one output or of a part of an output. The users of a piece are pending or
+running work, side inputs, side-input views of bundles, and pieces that were split off. When the
+count drops to zero, a `ReleaseData` command names the data.
 """
 
 from __future__ import annotations
@@ -12,26 +12,27 @@ from beam_runner_engine.scheduler.state import Piece, SchedulerState
 
 
 def add_piece(state: SchedulerState, data: Data, origins: tuple[int, ...] = ()) -> int:
-    """Registers new data with a reference count of 1, and returns the number of the piece.
+    """Registers new data as a piece with a reference count of 1, and returns the number of the
+    piece.
 
-    The caller must call `drop_use` when it no longer needs the piece.
+    The caller must call `drop_piece_reference` when it no longer needs the piece.
     """
     number = state.next_piece
     state.next_piece += 1
     state.pieces[number] = Piece(data, uses=1, origins=origins)
     for origin in origins:
-        add_use(state, origin)
+        add_piece_reference(state, origin)
     return number
 
 
-def add_use(state: SchedulerState, number: int) -> None:
-    """Increments the reference count of a piece."""
+def add_piece_reference(state: SchedulerState, number: int) -> None:
+    """Increments the reference count of a piece of data."""
     state.pieces[number].uses += 1
 
 
-def drop_use(state: SchedulerState, number: int) -> None:
-    """Decrements the reference count of a piece. At zero, releases the piece and its uses of other
-    pieces.
+def drop_piece_reference(state: SchedulerState, number: int) -> None:
+    """Decrements the reference count of a piece of data. At zero, releases the piece and its uses
+    of other pieces.
     """
     unused = [number]
     while unused:

@@ -1,5 +1,5 @@
-"""Policies that divide work into bundles, split running bundles, and decide whether to run a
-section as one bundle.
+"""Policies that divide work into bundles, split running bundles, and decide whether a section
+(stages that can run together) runs as one bundle.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from beam_runner_model.times import Duration
 
 @attrs.frozen
 class Load:
-    """Load of the host: the number of `open` bundles, and the `parallelism` of the host in bundles."""
+    """Load of the job: the number of `open` bundles, and the number of bundles that can run at once (`parallelism`)."""
 
     open: int
     parallelism: int
@@ -30,12 +30,12 @@ class RunningBundle:
     """Running bundle, as a splitting policy sees it.
 
     Attributes:
-        stage: the stage of the bundle.
         fraction: the finished fraction of the work, from 0 to 1.
         elapsed: the elapsed processing time (ms).
         stalled: the number of consecutive progress reports without progress.
         splittable: whether the bundle can be checkpointed inside an element.
-        joint: whether the bundle contains several small pieces that could run in separate bundles.
+        joint: whether the bundle contains several small data items (pieces) that could run in
+            separate bundles.
         lingers: whether the bundle has uncommitted output and mostly waits for more input.
     """
 
@@ -54,21 +54,21 @@ class SplittingPolicy(Protocol):
     Implementations must be deterministic and picklable. If a method raises an error, the job fails.
     """
 
-    def initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
+    def plan_initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
         """Divides the pending work of a stage without keys into bundles.
 
         Args:
-            work: the facts of the pending pieces in order, at least one.
+            work: the statistics of the pending data items (pieces) in order, at least one.
             most: the maximum number of bundles, at least 1.
-            load: the load of the host.
+            load: the number of open bundles, and the number that can run at once.
 
         Returns:
-            The number of pieces in each bundle, in order: at least one bundle, and at least one
-                piece per bundle. Remaining pieces wait until a bundle of the stage finishes.
+            The number of data items in each bundle, in order: at least one bundle, and at least
+            one item per bundle. Remaining items wait until a bundle of the stage finishes.
         """
         ...
 
-    def dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:
+    def plan_dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:
         """Decides whether to split a bundle that has just reported progress.
 
         Returns:
@@ -92,10 +92,10 @@ class DefaultPolicy:
         checkpoint_after: the elapsed time (ms) after which a splittable bundle is checkpointed, so
             that long restrictions commit regularly. A lingering bundle is checkpointed at its next
             report.
-        spreads: whether pending work is divided into smaller bundles to use idle slots. If False,
-            bundles are split only after they take long.
-        halves_restrictions: whether splittable bundles can be split in half. If False, they are
-            only checkpointed.
+        spreads: whether the policy creates smaller bundles to use idle slots. If False, idle slots
+            get work only when a long bundle is split.
+        halves_restrictions: whether splittable bundles can be split in half. If False, the
+            scheduler only checkpoints these bundles.
     """
 
     bundle_bytes: int = 64 * 1024 * 1024
@@ -105,7 +105,7 @@ class DefaultPolicy:
     spreads: bool = True
     halves_restrictions: bool = True
 
-    def initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
+    def plan_initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
         """Fills bundles in order up to the target size."""
         total = sum(facts.size for facts in work)
         wanted = max(-(-total // self.bundle_bytes), load.idle_slots if self.spreads else 1, 1)
@@ -126,7 +126,7 @@ class DefaultPolicy:
         counts.append(count)
         return counts
 
-    def dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:
+    def plan_dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:
         """Checkpoints old and lingering bundles, and halves long or stalled bundles for idle slots."""
         # Prefer a checkpoint to a split. After a split, the primary of an unbounded restriction still
         # never ends, so the bundle never commits.
@@ -148,16 +148,16 @@ class DefaultPolicy:
 
 @attrs.frozen
 class SectionFacts:
-    """Facts about a section whose complete input is available.
+    """Statistics about a section (stages that can run as one bundle) whose complete input is
+    available.
 
     Attributes:
-        stages: the names of the stages.
         count: the number of elements in the input, without side inputs.
         size: the size of the input in bytes, without side inputs.
         work: the number of bytes that the input represents, from the sizes of restrictions. None if
             part of the input is a root or an unsized restriction, whose output size is unknown.
         exchanges: the number of collections between stages of the section.
-        parallelism: the number of bundles that the host can run at once.
+        parallelism: the number of bundles that can run at once.
     """
 
     stages: tuple[str, ...]
@@ -169,7 +169,7 @@ class SectionFacts:
 
 
 class SectionPolicy(Protocol):
-    """Policy that decides whether to run a section as one bundle.
+    """Policy that decides whether the stages of a section run together as one bundle.
 
     Implementations must be deterministic and picklable. If a method raises an error, the job fails.
     """
@@ -183,9 +183,10 @@ class SectionPolicy(Protocol):
 
 @attrs.frozen
 class DefaultSectionPolicy:
-    """Default section policy: opens sections with at least `least_bytes` of work.
+    """Default section policy: runs the stages of a section as one bundle if they have at least
+    `least_bytes` of work.
 
-    If `growing` is True, sections with an unknown amount of work are also opened.
+    If `growing` is True, the policy also accepts sections with an unknown amount of work.
     """
 
     least_bytes: int = 0

@@ -25,7 +25,6 @@ class BundleOpening:
 
     Attributes:
         shard: the key shard; the first of several joint shards; None if the stage is not keyed.
-        work: the work of the bundle.
         end_watermark: the watermark (ms) of the shard after the bundle.
     """
 
@@ -35,15 +34,16 @@ class BundleOpening:
 
 
 def find_openings(state: SchedulerState, stage: StageState) -> Iterator[BundleOpening]:
-    """Yields the bundles of a stage that can be opened now, and removes their work from the queues.
+    """Yields the bundles of a stage that can be opened now, and removes the work of these bundles
+    from the queues.
 
     The function checks only shards that changed since its last call.
     """
-    found = _find_openings_by_shard(state, stage)
+    found = _find_bundles_to_open(state, stage)
     return _join_shards(found, state.limits.joint_bytes) if stage.spec.joint_shards else found
 
 
-def _find_openings_by_shard(state: SchedulerState, stage: StageState) -> Iterator[BundleOpening]:
+def _find_bundles_to_open(state: SchedulerState, stage: StageState) -> Iterator[BundleOpening]:
     candidates, stage.candidates = stage.candidates, {}
     for shard in candidates:
         known = stage.shards[shard]
@@ -56,7 +56,7 @@ def _find_openings_by_shard(state: SchedulerState, stage: StageState) -> Iterato
 
 
 def _join_shards(openings: Iterable[BundleOpening], most_bytes: int) -> Iterator[BundleOpening]:
-    """Combines complete shards into bundles, in order, up to `most_bytes` per bundle."""
+    """Combines small key shards with complete input into bundles, in order, up to `most_bytes` per bundle."""
     joint: BundleOpening | None = None
     filled = 0
     for opening in openings:
@@ -98,7 +98,7 @@ def _find_ordinary_openings(
     if stage.spec.joint_pieces and _can_share_bundle(queue, state.limits.joint_bytes):
         yield BundleOpening(None, _take_work(known, len(queue)), stage.input)
         return
-    for alike in _split_by_kind(state, queue):
+    for alike in _split_by_drain_exemption(state, queue):
         most = state.limits.bundles_per_stage - stage.open
         if most < 1:
             return
@@ -109,12 +109,14 @@ def _find_ordinary_openings(
             return
 
 
-def _split_by_kind(state: SchedulerState, queue: list[list[Work]]) -> Iterator[list[list[Work]]]:
-    """Yields runs of queued pieces that are either all whole or all subject to truncation in a
-    drain.
+def _split_by_drain_exemption(
+    state: SchedulerState, queue: list[list[Work]]
+) -> Iterator[list[list[Work]]]:
+    """Yields groups of consecutive queued data. A drain either truncates all restrictions of a
+    group, or leaves all unchanged.
 
-    The two kinds never share a bundle, because the host could not tell from which kind a residual
-    was split. In a drain, all pieces of a bundle are of the same kind.
+    The two kinds never share a bundle, because the caller could not tell from which kind a residual
+    was split. In a drain, all data of a bundle is of the same kind.
     """
     if state.phase is not Phase.RUNNING:
         yield queue
@@ -124,13 +126,15 @@ def _split_by_kind(state: SchedulerState, queue: list[list[Work]]) -> Iterator[l
 
 
 def _can_share_bundle(queue: list[list[Work]], most_bytes: int) -> bool:
-    """Returns whether all queued pieces can share a bundle: they are small, and none is a residual."""
+    """Returns whether all queued data can share a bundle: the data is small, and none of it is a
+    residual.
+    """
     size = sum(items[0].data.facts.size for items in queue)
     return size <= most_bytes and not any(work.residual for items in queue for work in items)
 
 
 def _take_work(known: ShardState, count: int) -> list[Work]:
-    """Removes and returns the work on the first `count` pieces of the queue."""
+    """Removes and returns the work on the first `count` data items (pieces) of the queue."""
     pieces = [known.ready.popitem(last=False)[1] for _ in range(count)]
     return [item for items in pieces for item in items]
 

@@ -16,7 +16,7 @@ from beam_runner_engine.scheduler.state import (
     SectionPhase,
     StageState,
 )
-from beam_runner_engine.scheduler.wakeups import get_event_wake
+from beam_runner_engine.scheduler.wakeups import get_event_time_wake_up
 
 
 @attrs.frozen
@@ -28,9 +28,9 @@ class StageReport:
         upstream_watermark: the earliest watermark (ms) of the input collections.
         input_watermark: the input watermark (ms).
         output_watermark: the output watermark (ms).
-        waiting: the number of pending pieces of work that are not in a bundle and not delayed.
+        waiting: the number of pending work items that are not in a bundle and not delayed.
         waiting_bytes: the size of the pending work in bytes.
-        blocked: the number of pending pieces of work that wait for side inputs.
+        blocked: the number of pending work items that wait for side inputs.
         delayed: the number of residuals that wait for a processing time.
         open_bundles: the number of running bundles.
         complete: whether the stage has finished.
@@ -170,7 +170,7 @@ def _find_input_waits(state: SchedulerState, stage: StageState) -> Iterator[Wait
 def _find_shard_waits(stage: StageState) -> Iterator[Wait]:
     name = stage.spec.name
     for key, shard in stage.shards.items():
-        summary, wake = shard.summary, get_event_wake(shard.summary)
+        summary, wake = shard.summary, get_event_time_wake_up(shard.summary)
         clock, hold = summary.next_processing_timer, summary.min_hold
         if shard.open:
             continue

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.delivery import create_work, queue_work
 from beam_runner_engine.scheduler.events import Residual
-from beam_runner_engine.scheduler.pieces import add_piece, add_use, drop_use
+from beam_runner_engine.scheduler.pieces import add_piece, add_piece_reference, drop_piece_reference
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import delay_work
@@ -22,17 +22,14 @@ def requeue_residuals(
 ) -> None:
     """Turns residuals of a bundle into work of its stage, immediately or after their delay.
 
-    Call this function before the bundle's own work is removed. During a drain, only whole residuals
-    keep their delay; all other residuals are truncated as soon as possible.
+    Call this function before the bundle's own work is removed. During a drain, only residuals that
+    a drain doesn't truncate (`Residual.whole`) keep their delay. All other residuals are truncated
+    as soon as possible.
 
     Args:
-        state: the scheduler's state.
-        stage: the stage of the bundle.
-        record: the bundle.
-        residuals: the residuals.
-        origins: the pieces whose storage the residuals can share.
+        origins: the numbers of the data items (pieces) whose storage the residuals can share.
     """
-    own = map_own_pieces(record) if residuals else {}
+    own = map_pieces_of_bundle(record) if residuals else {}
     for residual in residuals:
         piece = get_piece(state, own, residual.data, origins)
         windows = residual.data.facts.windows if residual.windows is None else residual.windows
@@ -46,24 +43,27 @@ def requeue_residuals(
             residual=True,
             truncated=residual.whole or (record.truncated and not residual.untouched),
         ):
-            # Journals of older versions have no residuals with `whole`. In their drains, residuals had
-            # no delay.
+            # Journals of older versions don't record the field `whole`. In those versions, a drain
+            # ran residuals without delay.
             if residual.delay and (residual.whole or state.phase is Phase.RUNNING):
                 delay_work(state, stage, work, residual.delay)
             else:
                 queue_work(state, stage, work)
-        drop_use(state, piece)
+        drop_piece_reference(state, piece)
 
 
-def map_own_pieces(record: BundleRecord) -> dict[Data, int]:
-    """Returns the numbers of the pieces that a bundle processes, by data."""
+def map_pieces_of_bundle(record: BundleRecord) -> dict[Data, int]:
+    """Returns a mapping from the data that a bundle processes to the number of the data's piece
+    (reference-counted item).
+    """
     return {work.data: work.piece for work in record.work}
 
 
 def get_piece(
     state: SchedulerState, own: Mapping[Data, int], data: Data, origins: tuple[int, ...]
 ) -> int:
-    """Returns the number of the piece for some data, and increments its reference count.
+    """Returns the number of the piece (reference-counted item) for some data, and increments the
+    reference count.
 
     If the data is a complete input of the bundle, the piece already exists. Otherwise, the function
     creates it.
@@ -71,5 +71,5 @@ def get_piece(
     piece = own.get(data)
     if piece is None:
         return add_piece(state, data, origins)
-    add_use(state, piece)
+    add_piece_reference(state, piece)
     return piece

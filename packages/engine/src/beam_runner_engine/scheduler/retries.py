@@ -12,11 +12,11 @@ of another kind ends an outage, because the external system responded. The first
 has no pause, because a lost process says nothing about the bundle.
 
 A scripted clock doesn't advance while a bundle is open. Therefore, a job with a scripted clock has
-no pauses, an outage counts as an `OUTSIDE` failure, and the default limit is `MAX_ATTEMPTS_WITHOUT_CLOCK`
-attempts.
+no pauses, an outage counts as an `OUTSIDE` failure, and the default limit is
+`MAX_ATTEMPTS_WITHOUT_CLOCK` attempts.
 
 A paused bundle stays open: it keeps its work, side inputs and key shard, and holds watermarks. A
-paused bundle uses no slot of the host, and all other bundles continue.
+paused bundle uses no slot, and all other bundles continue.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def record_failure(record: BundleRecord, event: BundleFailed, now: Timestamp) ->
     failures.outages, failures.outage_since = 0, None
     if event.kind is FailureKind.USER:
         failures.user += 1
+        failures.user_detail = event.detail
         causes = record.user_failures
     else:
         failures.outside += 1
@@ -61,15 +62,15 @@ def is_final_failure(state: SchedulerState, failures: FailureRecord) -> bool:
     if kind is FailureKind.PERMANENT:
         return True
     if state.scripted_clock:
-        return _is_final_without_clock(limits, failures, kind)
+        return _is_final_with_scripted_clock(limits, failures, kind)
     match kind:
         case FailureKind.USER:
-            return _is_limit_reached(limits.user_attempts, failures.user)
+            return _is_attempt_limit_reached(limits.user_attempts, failures.user)
         case FailureKind.OUTSIDE:
-            return _is_limit_reached(limits.outside_attempts, failures.outside)
+            return _is_attempt_limit_reached(limits.outside_attempts, failures.outside)
         case FailureKind.UNAVAILABLE:
             assert failures.outage_since is not None
-            return _is_limit_reached(limits.outage_limit, state.now - failures.outage_since)
+            return _is_attempt_limit_reached(limits.outage_limit, state.now - failures.outage_since)
 
 
 def compute_pause(state: SchedulerState, failures: FailureRecord) -> Duration:
@@ -89,11 +90,13 @@ def compute_pause(state: SchedulerState, failures: FailureRecord) -> Duration:
             raise AssertionError("A permanent failure has no next attempt")
 
 
-def _is_limit_reached(limit: int | None, value: int) -> bool:
+def _is_attempt_limit_reached(limit: int | None, value: int) -> bool:
     return limit is not None and value >= limit
 
 
-def _is_final_without_clock(limits: Limits, failures: FailureRecord, kind: FailureKind) -> bool:
+def _is_final_with_scripted_clock(
+    limits: Limits, failures: FailureRecord, kind: FailureKind
+) -> bool:
     if kind is FailureKind.USER:
         return failures.user >= (limits.user_attempts or MAX_ATTEMPTS_WITHOUT_CLOCK)
     lost = failures.outside + failures.outages

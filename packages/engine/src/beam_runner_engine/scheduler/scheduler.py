@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from beam_runner_model.failures import EndingKind
 from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
 from beam_runner_model.waits import Wait
@@ -11,7 +13,7 @@ from beam_runner_engine.scheduler.bundles import commit_bundle, fail_bundle, fai
 from beam_runner_engine.scheduler.checks import check_event, describe_missing_facts
 from beam_runner_engine.scheduler.clock import advance_clock
 from beam_runner_engine.scheduler.commands import Bundle, Command, ReleaseData, SplitBundle
-from beam_runner_engine.scheduler.delivery import deliver_data
+from beam_runner_engine.scheduler.delivery import deliver_data, redeliver_data
 from beam_runner_engine.scheduler.drain import cancel_job, start_drain
 from beam_runner_engine.scheduler.errors import GraphError, HostCodeError
 from beam_runner_engine.scheduler.events import (
@@ -23,13 +25,16 @@ from beam_runner_engine.scheduler.events import (
     Drain,
     Event,
     GiveWay,
+    Hold,
     Progress,
+    Redeliver,
     SectionRefused,
     SplitDone,
     Start,
     Tick,
 )
 from beam_runner_engine.scheduler.graph import ROOT, Graph, compile_graph
+from beam_runner_engine.scheduler.holding import hold_stages, is_quiet
 from beam_runner_engine.scheduler.policy import (
     DefaultPolicy,
     DefaultSectionPolicy,
@@ -50,7 +55,7 @@ from beam_runner_engine.scheduler.splits import apply_split, record_progress, re
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, create_state
 from beam_runner_engine.scheduler.termination import apply_consequences
 from beam_runner_engine.scheduler.transitions import Phase, Reaction
-from beam_runner_engine.scheduler.wakeups import request_next_wake
+from beam_runner_engine.scheduler.wakeups import request_next_tick
 from beam_runner_engine.scheduler.watermarks import set_producer_watermark
 
 
@@ -81,7 +86,7 @@ class Scheduler:
             GraphError: If the graph is invalid.
         """
         compiled = compile_graph(graph)
-        _check_steps(compiled)
+        _check_test_stream_facts(compiled)
         limits = limits or Limits()
         self._state = create_state(
             compiled,
@@ -92,7 +97,7 @@ class Scheduler:
         )
 
     def handle_event(self, event: Event) -> tuple[Command, ...]:
-        """Applies an event and returns the commands for the host, in execution order.
+        """Applies an event and returns the commands for the caller, in execution order.
 
         Events of closed bundles and finished jobs are legal and have no effect. If a policy or a
         window mapping raises an error, the job fails. The cost depends on the stages and shards
@@ -109,7 +114,7 @@ class Scheduler:
             apply_consequences(state)
         except HostCodeError as error:
             fail_job(state, str(error), EndingKind.SERVER, error.stage, (error.problem,))
-        return _take_commands(state)
+        return take_commands(state)
 
     @property
     def phase(self) -> Phase:
@@ -118,20 +123,34 @@ class Scheduler:
 
     @property
     def open_bundles(self) -> tuple[Bundle, ...]:
-        """Running bundles at their latest attempts. A host that restarts must run these bundles
+        """Running bundles at their latest attempts. A caller that restarts must run these bundles
         again.
         """
-        return tuple(record.bundle for record in self._open_records() if record.due is None)
+        return tuple(record.bundle for record in self._open_bundle_records() if record.due is None)
 
     @property
     def paused_bundles(self) -> tuple[Bundle, ...]:
-        """Bundles that wait for their next attempt. The host must not run these bundles yet."""
-        return tuple(record.bundle for record in self._open_records() if record.due is not None)
+        """Bundles that wait for their next attempt. The caller must not run these bundles yet."""
+        return tuple(
+            record.bundle for record in self._open_bundle_records() if record.due is not None
+        )
 
     @property
     def open_splits(self) -> tuple[SplitBundle, ...]:
-        """Pending split requests. A host that restarts must send these requests again."""
-        return tuple(record.split for record in self._open_records() if record.split is not None)
+        """Pending split requests. A caller that restarts must send these requests again."""
+        return tuple(
+            record.split for record in self._open_bundle_records() if record.split is not None
+        )
+
+    @property
+    def held_stages(self) -> tuple[str, ...]:
+        """Names of the stages that the latest `Hold` event holds."""
+        return tuple(self._state.stages[number].spec.name for number in self._state.held)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the job is running and has no open bundle."""
+        return is_quiet(self._state)
 
     @property
     def now(self) -> Timestamp:
@@ -160,7 +179,15 @@ class Scheduler:
 
     def list_retries(self) -> tuple[RetryReport, ...]:
         """Returns the open bundles with failed attempts, oldest bundle first."""
-        return list_retries(self._open_records())
+        return list_retries(self._open_bundle_records())
+
+    def get_failure_detail(self, bundle: int) -> Any:
+        """Returns the caller's record of the latest failure of an open bundle in user code.
+
+        None if no attempt has failed in user code. See `BundleFailed.detail`.
+        """
+        record = self._state.bundles.get(bundle)
+        return None if record is None else record.failures.user_detail
 
     def list_waits(self) -> tuple[Wait, ...]:
         """Returns the conditions that each incomplete stage waits for, such as data or timers."""
@@ -168,10 +195,10 @@ class Scheduler:
 
     @property
     def state(self) -> SchedulerState:
-        """State of the scheduler, which hosts can serialize. Hosts must not change the state."""
+        """State of the scheduler, which callers can serialize. Callers must not change the state."""
         return self._state
 
-    def _open_records(self) -> tuple[BundleRecord, ...]:
+    def _open_bundle_records(self) -> tuple[BundleRecord, ...]:
         """Returns the records of open bundles, or nothing if the job has ended. Records of an ended
         job serve as a savepoint.
         """
@@ -185,7 +212,7 @@ class Scheduler:
         return scheduler
 
 
-def _check_steps(graph: Graph) -> None:
+def _check_test_stream_facts(graph: Graph) -> None:
     for stream in graph.test_streams:
         for step in stream.steps:
             if isinstance(step, AddElements):
@@ -217,6 +244,10 @@ def _apply_event(state: SchedulerState, event: Event) -> None:
             request_yield(state, event)
         case SplitDone():
             apply_split(state, event)
+        case Hold(stages):
+            hold_stages(state, stages)
+        case Redeliver(stage, data):
+            redeliver_data(state, state.stages[state.numbers[stage]], data)
         case Drain():
             start_drain(state)
         case Cancel():
@@ -234,9 +265,10 @@ def _start_job(state: SchedulerState, event: Start) -> None:
         set_producer_watermark(state, state.collections[name], ROOT, MAX_TIMESTAMP)
 
 
-def _take_commands(state: SchedulerState) -> tuple[Command, ...]:
+def take_commands(state: SchedulerState) -> tuple[Command, ...]:
+    """Removes and returns the commands of the current event."""
     if state.running:
-        request_next_wake(state)
+        request_next_tick(state)
     commands, state.commands = state.commands, []
     released, state.released = state.released, []
     if released:

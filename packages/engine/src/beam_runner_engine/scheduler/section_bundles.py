@@ -1,5 +1,5 @@
-"""Lifecycle of a section: it waits for its complete input, and then runs as one bundle or as
-separate stages.
+"""Lifecycle of a section (stages that can run as one bundle): the section waits for its complete
+input, and then runs as one bundle or as separate stages.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from beam_runner_model.facts import DataFacts
 from beam_runner_model.times import MAX_TIMESTAMP
 
 from beam_runner_engine.scheduler.attempts import build_inputs
-from beam_runner_engine.scheduler.bundles import deliver_outputs, resume_producers
+from beam_runner_engine.scheduler.bundles import deliver_outputs, resume_throttled_producers
 from beam_runner_engine.scheduler.commands import (
     Bundle,
     FinalizeBundles,
@@ -21,7 +21,11 @@ from beam_runner_engine.scheduler.delivery import queue_work, remove_work
 from beam_runner_engine.scheduler.errors import HostCodeError
 from beam_runner_engine.scheduler.events import BundleDone, SectionRefused
 from beam_runner_engine.scheduler.policy import SectionFacts
-from beam_runner_engine.scheduler.side_inputs import create_all_views, create_views, release_views
+from beam_runner_engine.scheduler.side_inputs import (
+    create_all_side_input_views,
+    create_side_input_views,
+    release_side_input_views,
+)
 from beam_runner_engine.scheduler.state import (
     BundleRecord,
     PartRecord,
@@ -36,42 +40,48 @@ from beam_runner_engine.scheduler.transitions import Phase
 _POLICY = "the policy for a section"
 
 
-def decide_section(state: SchedulerState, number: int) -> None:
-    """Opens the bundle of a section whose complete input is available, or releases its stages to
-    run separately.
+def open_or_refuse_section(state: SchedulerState, number: int) -> None:
+    """Opens the bundle of a section (several stages that run as one bundle) when its complete input is
+    available. If the policy refuses the section, its stages run separately.
     """
     section = state.sections[number]
     if section.phase is not SectionPhase.WAITING or not _has_complete_input(state, section):
         return
-    if _should_open(state, section):
+    if _should_open_section(state, section):
         section.phase = SectionPhase.OPEN
         _open_section(state, number, section)
     else:
-        _release_stages(state, section)
+        _release_section_stages(state, section)
 
 
 def is_held_by_section(state: SchedulerState, stage: StageState) -> bool:
-    """Returns whether the stage must not open bundles because its section waits, runs or is done."""
+    """Returns whether the stage must not open separate bundles because its section (stages that run
+    as one bundle) waits, runs or is done.
+    """
     if stage.section is None:
         return False
     return state.sections[stage.section].phase is not SectionPhase.APART
 
 
 def commit_section(state: SchedulerState, event: BundleDone) -> None:
-    """Closes the committed bundle of a section, and delivers its outputs."""
+    """Closes the committed bundle of a section (stages that ran as one bundle), and delivers the
+    outputs of the bundle.
+    """
     record = _close_section(state, event.bundle, SectionPhase.DONE)
     deliver_outputs(state, event)
     for part in record.parts:
         stage = state.stages[part.stage]
         for work in part.work:
             remove_work(state, stage, work)
-        resume_producers(state, stage)
+        resume_throttled_producers(state, stage)
     if event.finalize:
         state.commands.append(FinalizeBundles((event.bundle,)))
 
 
 def refuse_section(state: SchedulerState, event: SectionRefused) -> None:
-    """Returns the input of a refused section to its stages, which then get separate bundles."""
+    """Returns the input of a section to the section's stages after the caller refused to run them
+    as one bundle. The stages then run in separate bundles.
+    """
     record = _close_section(state, event.bundle, SectionPhase.APART)
     for part in record.parts:
         for work in part.work:
@@ -86,7 +96,7 @@ def _has_complete_input(state: SchedulerState, section: SectionState) -> bool:
     return all(state.collections[side.spec.collection].watermark == MAX_TIMESTAMP for side in sides)
 
 
-def _should_open(state: SchedulerState, section: SectionState) -> bool:
+def _should_open_section(state: SchedulerState, section: SectionState) -> bool:
     heads = [state.stages[number] for number in section.node.heads]
     ready = [(head, items[0].data.facts) for head in heads for items in _list_queued_work(head)]
     if not ready or state.phase is Phase.DRAINING:
@@ -96,23 +106,24 @@ def _should_open(state: SchedulerState, section: SectionState) -> bool:
         stages=stages,
         count=sum(facts.count for _, facts in ready),
         size=sum(facts.size for _, facts in ready),
-        work=_compute_work(state, ready),
+        work=_compute_section_work(state, ready),
         exchanges=len(section.node.inner),
         parallelism=state.limits.parallelism,
     )
     try:
         return bool(state.section_policy.should_open_section(asked))
     except Exception as error:
-        raise HostCodeError(stages[0], _POLICY, f"raised {error!r}") from error
+        raise HostCodeError(stages[0], _POLICY, f"failed with the error {error!r}") from error
 
 
-def _compute_work(
+def _compute_section_work(
     state: SchedulerState, ready: Iterable[tuple[StageState, DataFacts]]
 ) -> int | None:
-    """Returns the number of bytes that the input of a section stands for, or None if the number is
+    """Returns the estimated number of bytes that a section must process, or None if the number is
     unknown.
 
-    The input stands for more bytes than its size if it contains restrictions.
+    The number exceeds the size of the input if the input contains restrictions, which represent
+    more bytes.
     """
     roots = set(state.graph.roots)
     work = 0
@@ -125,7 +136,7 @@ def _compute_work(
     return work
 
 
-def _release_stages(state: SchedulerState, section: SectionState) -> None:
+def _release_section_stages(state: SchedulerState, section: SectionState) -> None:
     section.phase = SectionPhase.APART
     for number in section.node.stages:
         state.touched[number] = None
@@ -138,7 +149,9 @@ def _open_section(state: SchedulerState, number: int, section: SectionState) -> 
         work = _take_queued_work(stage)
         begins = member in section.node.heads
         side_inputs, views = (
-            create_views(state, stage, work) if begins else create_all_views(state, stage)
+            create_side_input_views(state, stage, work)
+            if begins
+            else create_all_side_input_views(state, stage)
         )
         inputs = tuple(build_inputs(work, truncate=False))
         parts.append(SectionPart(stage.spec.name, inputs, side_inputs, stage.input))
@@ -181,13 +194,13 @@ def _close_section(state: SchedulerState, bundle: int, phase: SectionPhase) -> B
         stage = state.stages[part.stage]
         stage.open -= 1
         stage.running -= len(part.work)
-        release_views(state, part.views)
+        release_side_input_views(state, part.views)
         state.touched[part.stage] = None
     return record
 
 
 def _list_queued_work(stage: StageState) -> list[list[Work]]:
-    """Returns the queued work of all shards of a stage, by piece."""
+    """Returns the queued work of all shards of a stage, grouped by input data."""
     return [items for shard in stage.shards.values() for items in shard.ready.values()]
 
 

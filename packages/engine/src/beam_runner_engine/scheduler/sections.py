@@ -1,5 +1,5 @@
-"""Detection of sections: trees of stages that pass all their output to each other, and can therefore
-run as one bundle.
+"""Detection of sections: trees of bounded stages that pass all their output to each other, and can
+therefore run as one bundle.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from beam_runner_engine.scheduler.specs import StageSpec
 
 
 @attrs.define(eq=False)
-class _Group:
-    """Group of stages that belong to the same section.
+class _SectionGroup:
+    """Group of stages that will form one section: they can run as one bundle.
 
     If another group waits for this group, this group has the lower `rank`. Therefore, no two groups
     wait for each other.
@@ -38,7 +38,7 @@ def find_sections(graph: Graph, most_exchanges: int) -> tuple[Section, ...]:
     """
     if not any(stage.spans for stage in graph.stages):
         return ()
-    group_of: list[_Group] = []
+    group_of: list[_SectionGroup] = []
     levels: list[int] = []
     for number, stage in enumerate(graph.stages):
         level = 1 + max(
@@ -52,13 +52,13 @@ def find_sections(graph: Graph, most_exchanges: int) -> tuple[Section, ...]:
 
 
 def _assign_group(
-    graph: Graph, group_of: list[_Group], number: int, stage: StageSpec, *, may_join: bool
-) -> _Group:
+    graph: Graph, group_of: list[_SectionGroup], number: int, stage: StageSpec, *, may_join: bool
+) -> _SectionGroup:
     before = _find_groups(graph, group_of, stage.inputs)
     sides = _find_groups(graph, group_of, (side.collection for side in stage.side_inputs))
     for group in sides:
         group.awaited = True
-    if _can_follow(graph, stage) and not any(group in sides for group in before):
+    if _can_follow_in_section(graph, stage) and not any(group in sides for group in before):
         rank = max(*(group.rank for group in before), *(side.rank + 1 for side in sides), 0)
         inner = [*(name for group in before for name in group.inner), *stage.inputs]
         movable = all(group.rank == rank or not group.awaited for group in before)
@@ -66,12 +66,16 @@ def _assign_group(
             return _join_groups(group_of, before, number, rank, inner)
     for group in before:
         group.awaited = True
-    return _Group([number], 1 + max((group.rank for group in (*before, *sides)), default=-1))
+    return _SectionGroup([number], 1 + max((group.rank for group in (*before, *sides)), default=-1))
 
 
 def _join_groups(
-    group_of: list[_Group], before: Iterable[_Group], number: int, rank: int, inner: list[str]
-) -> _Group:
+    group_of: list[_SectionGroup],
+    before: Iterable[_SectionGroup],
+    number: int,
+    rank: int,
+    inner: list[str],
+) -> _SectionGroup:
     first, *others = before
     for other in others:
         first.awaited |= other.awaited
@@ -83,7 +87,9 @@ def _join_groups(
     return first
 
 
-def _find_groups(graph: Graph, group_of: list[_Group], names: Iterable[str]) -> list[_Group]:
+def _find_groups(
+    graph: Graph, group_of: list[_SectionGroup], names: Iterable[str]
+) -> list[_SectionGroup]:
     """Returns the groups of the stages that write the collections, without duplicates."""
     return list(dict.fromkeys(group_of[writer] for writer in _find_writers(graph, names)))
 
@@ -94,16 +100,16 @@ def _find_writers(graph: Graph, names: Iterable[str]) -> Iterator[int]:
     return (writer for writer in writers if writer >= 0)
 
 
-def _can_follow(graph: Graph, stage: StageSpec) -> bool:
+def _can_follow_in_section(graph: Graph, stage: StageSpec) -> bool:
     """Returns whether a stage can read its main input from other stages in the same section."""
     return (
         stage.spans
         and not stage.splittable
-        and all(_can_be_inner(graph, name) for name in stage.inputs)
+        and all(_can_be_inner_collection(graph, name) for name in stage.inputs)
     )
 
 
-def _can_be_inner(graph: Graph, name: str) -> bool:
+def _can_be_inner_collection(graph: Graph, name: str) -> bool:
     node = graph.collections[name]
     return (
         len(node.consumers) == 1
@@ -112,7 +118,7 @@ def _can_be_inner(graph: Graph, name: str) -> bool:
     )
 
 
-def _build_section(graph: Graph, group: _Group) -> Section:
+def _build_section(graph: Graph, group: _SectionGroup) -> Section:
     inner = set(group.inner)
     stages = tuple(sorted(group.stages))
     outputs = (name for number in stages for name in graph.stages[number].outputs)

@@ -1,11 +1,12 @@
-"""Side inputs: readable windows, waiting work, and the views that bundles read.
+"""Side inputs: the readable windows, the work that waits for windows, and the versions of
+side-input data that bundles read.
 
-Each piece of work needs one window of each side input of its stage. The work waits in
+Each work item needs one window of each side input of its stage. The work waits in
 `SideState.waiting` for the first window that is not readable yet, and is checked again when this
 window becomes readable. A readable window stays readable, because watermarks never decrease.
 
-Side-input windows are compared after `clip_to_time_bounds`. Commands contain the windows as the data has
-them.
+Side-input windows are compared after `clip_to_time_bounds`. Commands contain the original windows
+of the data.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from beam_runner_engine.scheduler.commands import SideInput
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.errors import HostCodeError
 from beam_runner_engine.scheduler.events import Output
-from beam_runner_engine.scheduler.pieces import add_use, drop_use
+from beam_runner_engine.scheduler.pieces import add_piece_reference, drop_piece_reference
 from beam_runner_engine.scheduler.specs import SideInputReadiness
 from beam_runner_engine.scheduler.state import (
     Need,
@@ -37,7 +38,7 @@ Groups = list[tuple[frozenset[Window] | None, tuple[Need, ...]]]
 
 
 def group_by_needed_windows(stage: StageState, windows: frozenset[Window] | None) -> Groups:
-    """Groups the windows of some data by the side-input windows that they need.
+    """Groups the windows of the main input by the side-input windows that these windows need.
 
     A result with one group means that the data needs no separation by window.
     """
@@ -46,7 +47,7 @@ def group_by_needed_windows(stage: StageState, windows: frozenset[Window] | None
     if not windows:
         return [(windows, _find_needed_windows(stage, None))]
     groups: dict[tuple[Need, ...], set[Window]] = {}
-    for window in sorted(windows, key=window_sort_key):
+    for window in sorted(windows, key=get_window_sort_key):
         groups.setdefault(_find_needed_windows(stage, window), set()).add(window)
     return [(frozenset(members), needs) for needs, members in groups.items()]
 
@@ -62,16 +63,16 @@ def _map_window(stage: StageState, side: SideState, window: Window | None) -> Wi
         found = side.spec.mapping.map_window(window)
     except Exception as error:
         code = f"the window mapping of side input {side.spec.name!r}"
-        raise HostCodeError(stage.spec.name, code, f"raised {error!r}") from error
+        raise HostCodeError(stage.spec.name, code, f"failed with the error {error!r}") from error
     return found and clip_to_time_bounds(found)
 
 
 def _list_windows(data: Data) -> list[Window]:
     """Returns the side-input windows of some data, in a deterministic order."""
-    return sorted(set(map(clip_to_time_bounds, data.facts.windows or ())), key=window_sort_key)
+    return sorted(set(map(clip_to_time_bounds, data.facts.windows or ())), key=get_window_sort_key)
 
 
-def window_sort_key(window: Window) -> tuple[Timestamp, bytes]:
+def get_window_sort_key(window: Window) -> tuple[Timestamp, bytes]:
     """Returns a sort key for windows of a collection that is equal in every process."""
     return window.max_timestamp(), encode_window(window)
 
@@ -106,7 +107,7 @@ def add_waiting_work(stage: StageState, need: Need, shard: int | None, work: Wor
     if waiting is None:
         waiting = side.waiting[window] = []
         if window is not None:
-            heappush(side.ends, (*window_sort_key(window), window))
+            heappush(side.ends, (*get_window_sort_key(window), window))
     waiting.append((shard, work))
 
 
@@ -120,7 +121,7 @@ def pop_readable_work(side: SideState, watermark: Timestamp) -> Iterator[tuple[i
         yield from side.waiting.pop(None, ())
 
 
-def add_side_data(
+def add_side_input_data(
     state: SchedulerState, stage: StageState, side: SideState, piece: int
 ) -> list[tuple[int | None, Work]]:
     """Adds data to a side input, and returns the work (with its shard) that can now proceed.
@@ -129,29 +130,50 @@ def add_side_data(
     """
     free: list[tuple[int | None, Work]] = []
     for window in _list_windows(state.pieces[piece].data):
-        last_needed = add_clamped(window.max_timestamp(), side.spec.retention)
-        if _is_expired(last_needed, stage.input):
-            continue
-        pieces = side.pieces.get(window)
+        pieces = _get_open_window(stage, side, window)
         if pieces is None:
-            pieces = side.pieces[window] = []
-            heappush(side.expiries, (last_needed, encode_window(window), window))
+            continue
         pieces.append(piece)
-        add_use(state, piece)
+        add_piece_reference(state, piece)
         view = side.views.get(window)
         if view is not None and view.updating:
             schedule_checkpoints(state, stage, view)
         _invalidate_view(state, side, window)
         if side.spec.readiness is SideInputReadiness.FIRST_PANE:
             free.extend(side.waiting.pop(window, ()))
-            # Leave the window's entry in `ends`: later, it finds no waiting work.
+            # Don't remove the window's entry from `ends`, because an entry without waiting work does no harm.
     return free
+
+
+def restore_side_input_window(
+    state: SchedulerState, stage: StageState, side: SideState, window: Window, added: Iterable[int]
+) -> None:
+    """Restores the data of a side-input window from another scheduler, unless the window has
+    expired.
+    """
+    pieces = _get_open_window(stage, side, window)
+    if pieces is not None:
+        for piece in added:
+            pieces.append(piece)
+            add_piece_reference(state, piece)
+
+
+def _get_open_window(stage: StageState, side: SideState, window: Window) -> list[int] | None:
+    """Returns the data of a side-input window, or None if the window has expired."""
+    last_needed = add_clamped(window.max_timestamp(), side.spec.retention)
+    if _is_expired(last_needed, stage.input):
+        return None
+    pieces = side.pieces.get(window)
+    if pieces is None:
+        pieces = side.pieces[window] = []
+        heappush(side.expiries, (last_needed, encode_window(window), window))
+    return pieces
 
 
 def drop_replaced_data(state: SchedulerState, outputs: Iterable[Output]) -> None:
     """Removes data of side inputs that the outputs of a commit replace.
 
-    Bundles keep their views of the removed data. The views become outdated when `add_side_data` adds the
+    Bundles keep their views of the removed data. The views become outdated when `add_side_input_data` adds the
     new data.
     """
     windows: dict[str, dict[Window, None]] = {}
@@ -167,15 +189,17 @@ def drop_replaced_data(state: SchedulerState, outputs: Iterable[Output]) -> None
                 continue
             for window in replaced:
                 for piece in side.pieces.get(window, ()):
-                    drop_use(state, piece)
+                    drop_piece_reference(state, piece)
                 if window in side.pieces:
                     side.pieces[window] = []
 
 
-def create_views(
+def create_side_input_views(
     state: SchedulerState, stage: StageState, work: Iterable[Work]
 ) -> tuple[tuple[SideInput, ...], list[SideView]]:
-    """Returns the side inputs that a bundle reads, and the views that the bundle must release at its end."""
+    """Returns the side inputs that a bundle reads, and references to the side-input data. The
+    caller must release the references when the bundle closes.
+    """
     needs: dict[Need, None] = {}
     for item in work:
         for place, window in item.needs:
@@ -183,20 +207,22 @@ def create_views(
                 needs[place, window] = None
             else:
                 needs.update(dict.fromkeys((place, known) for known in stage.sides[place].pieces))
-    return _create_views(state, stage, needs)
+    return _create_needed_views(state, stage, needs)
 
 
-def create_all_views(
+def create_all_side_input_views(
     state: SchedulerState, stage: StageState
 ) -> tuple[tuple[SideInput, ...], list[SideView]]:
-    """Returns all side-input data of a stage, and the views that the bundle must release at its end."""
+    """Returns all side-input data of a stage, and references to the data, which must be released when
+    the bundle closes.
+    """
     places = enumerate(stage.sides)
-    return _create_views(
+    return _create_needed_views(
         state, stage, ((place, window) for place, side in places for window in side.pieces)
     )
 
 
-def _create_views(
+def _create_needed_views(
     state: SchedulerState, stage: StageState, needs: Iterable[Need]
 ) -> tuple[tuple[SideInput, ...], list[SideView]]:
     inputs: list[SideInput] = []
@@ -217,18 +243,20 @@ def _create_views(
 
 
 def _find_original_window(data: Iterable[Data], window: Window) -> Window:
-    """Returns the window of a side input in the form that its data and the SDK use."""
+    """Returns a side-input window as the SDK encoded it, which can start before `MIN_TIMESTAMP`."""
     if not isinstance(window, IntervalWindow) or window.start > MIN_TIMESTAMP:
         return window
-    known = (one for each in data for one in sorted(each.facts.windows or (), key=window_sort_key))
+    known = (
+        one for each in data for one in sorted(each.facts.windows or (), key=get_window_sort_key)
+    )
     return next((one for one in known if clip_to_time_bounds(one) == window), window)
 
 
-def release_views(state: SchedulerState, views: Iterable[SideView]) -> None:
-    """Releases the side-input views that a closed bundle read."""
+def release_side_input_views(state: SchedulerState, views: Iterable[SideView]) -> None:
+    """Releases the references of a closed bundle to its side-input data."""
     for view in views:
         view.uses -= 1
-        _drop_if_unused(state, view)
+        _drop_view_if_unused(state, view)
 
 
 def drop_expired_windows(state: SchedulerState, stage: StageState) -> None:
@@ -237,7 +265,7 @@ def drop_expired_windows(state: SchedulerState, stage: StageState) -> None:
         while side.expiries and _is_expired(side.expiries[0][0], stage.input):
             window = heappop(side.expiries)[2]
             for piece in side.pieces.pop(window):
-                drop_use(state, piece)
+                drop_piece_reference(state, piece)
             _invalidate_view(state, side, window)
 
 
@@ -246,24 +274,21 @@ def _is_expired(last_needed: Timestamp, watermark: Timestamp) -> bool:
 
 
 def _create_view(state: SchedulerState, pieces: Iterable[int], updating: bool) -> SideView:
-    view = SideView(tuple(pieces), _list_data(state, pieces), updating=updating)
+    data = tuple(state.pieces[piece].data for piece in pieces)
+    view = SideView(tuple(pieces), data, updating=updating)
     for piece in view.pieces:
-        add_use(state, piece)
+        add_piece_reference(state, piece)
     return view
-
-
-def _list_data(state: SchedulerState, pieces: Iterable[int]) -> tuple[Data, ...]:
-    return tuple(state.pieces[piece].data for piece in pieces)
 
 
 def _invalidate_view(state: SchedulerState, side: SideState, window: Window) -> None:
     view = side.views.pop(window, None)
     if view is not None:
         view.current = False
-        _drop_if_unused(state, view)
+        _drop_view_if_unused(state, view)
 
 
-def _drop_if_unused(state: SchedulerState, view: SideView) -> None:
+def _drop_view_if_unused(state: SchedulerState, view: SideView) -> None:
     if not view.current and not view.uses:
         for piece in view.pieces:
-            drop_use(state, piece)
+            drop_piece_reference(state, piece)

@@ -45,7 +45,7 @@ class SideInputReadiness(enum.Enum):
 class WindowMapping(Protocol):
     """Mapping from windows of the main input to windows of a side input.
 
-    A host implements this protocol for windows that only an SDK can map. Implementations must be
+    A caller implements this protocol for windows that only an SDK can map. Implementations must be
     deterministic and picklable. If a mapping raises an error, the job fails.
     """
 
@@ -63,7 +63,7 @@ class SideWindowOf:
     """Beam's default window mapping: the earliest side-input window that ends at or after the last
     timestamp of the main window.
 
-    This window contains the timestamp, unless the timestamp is in a gap between sliding windows.
+    The window of the side input contains the timestamp, unless the timestamp is in a gap between sliding windows.
     """
 
     window_fn: WindowFn = attrs.field(factory=GlobalWindows)
@@ -109,13 +109,13 @@ class SideInputSpec:
 
 @attrs.frozen
 class StageSpec:
-    """Stage: the unit in which the scheduler assigns work.
+    """Specification of a stage. The scheduler creates bundles for each stage.
 
     Attributes:
         name: the name of the stage, unique in the job.
         inputs: the main input collections.
-        outputs: the output collections. If several stages write one collection, its watermark is
-            the minimum of their output watermarks.
+        outputs: the output collections. If several stages write one collection, the collection's
+            watermark is the minimum of the output watermarks of these stages.
         kind: the kind of input.
         side_inputs: the side inputs.
         splittable: whether bundles can return residuals, and must truncate restrictions in a drain.
@@ -123,9 +123,9 @@ class StageSpec:
             input.
         joint_shards: for a keyed stage with `whole_input`: whether small shards can share a bundle.
             Such a stage stores no state beyond the bundle.
-        joint_pieces: for an ordinary stage: whether small pieces can share a bundle, in order. If
-            the bundle runs long, idle slots take over pieces.
-        spans: whether the stage is bounded and can run in a section, in one bundle with upstream or
+        joint_pieces: for an ordinary stage: whether small inputs can share a bundle, in order. If
+            the bundle runs long, idle slots take over some of the inputs.
+        spans: whether the stage is bounded and can run in a section: in one bundle with upstream or
             downstream stages.
     """
 
@@ -178,7 +178,7 @@ class TestStreamSpec:
 
     The TestStreams of a job alternate their steps. After the last step, the watermarks of all
     outputs advance to the maximum timestamp. If any TestStream advances processing time, the job
-    ignores the host's clock.
+    ignores the caller's `Tick` events.
     """
 
     __test__ = False
@@ -232,15 +232,15 @@ class Limits:
     """Limits of the scheduler. The table in `retries` specifies the effect of failures.
 
     Attributes:
-        parallelism: the number of bundles that the host can run at once. Splitting aims at this
-            number; more bundles can be open.
+        parallelism: the number of bundles that can run at once. Splitting aims at this number; more
+            bundles can be open.
         bundles_per_stage: the maximum number of open bundles of a stage without keys.
         user_attempts: the maximum number of attempts that fail in user code; None for no maximum.
         outside_attempts: the maximum number of attempts that fail outside of user code; None for no
             maximum.
         backlog_bytes: the pending bytes of a busy consumer above which its splittable producers
             don't resume.
-        joint_bytes: the maximum size (bytes) of a bundle that combines shards or pieces.
+        joint_bytes: the maximum size (bytes) of a bundle that combines several shards or inputs.
         section_exchanges: the maximum number of inner collections in a row in a section.
         pauses: the backoff after failures in user code or outside of user code.
         outage_pauses: the backoff while an external system is unavailable.

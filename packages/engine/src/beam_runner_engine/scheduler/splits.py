@@ -1,5 +1,5 @@
-"""Splits of pending work and of running bundles, because of the policy, a drain, or bundles that
-wait for a slot.
+"""Splits of pending work and of running bundles, because of the policy, a drain, a hold, or bundles
+that wait for a slot.
 """
 
 from __future__ import annotations
@@ -10,17 +10,26 @@ import attrs
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.times import Timestamp
 
-from beam_runner_engine.scheduler.checkpoints import can_split, is_outdated, request_split
+from beam_runner_engine.scheduler.checkpoints import (
+    can_split_bundle,
+    reads_outdated_side_input,
+    request_split,
+)
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.delivery import create_work, remove_work
 from beam_runner_engine.scheduler.errors import HostCodeError
 from beam_runner_engine.scheduler.events import GiveWay, Progress, SplitDone
-from beam_runner_engine.scheduler.pieces import drop_use
+from beam_runner_engine.scheduler.holding import must_checkpoint_for_hold
+from beam_runner_engine.scheduler.pieces import drop_piece_reference
 from beam_runner_engine.scheduler.policy import Load, RunningBundle
-from beam_runner_engine.scheduler.residuals import get_piece, map_own_pieces, requeue_residuals
+from beam_runner_engine.scheduler.residuals import (
+    get_piece,
+    map_pieces_of_bundle,
+    requeue_residuals,
+)
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
-from beam_runner_engine.scheduler.watermarks import mark_stale
+from beam_runner_engine.scheduler.watermarks import mark_watermarks_stale
 
 _POLICY = "the splitting policy for a bundle"
 
@@ -32,9 +41,13 @@ def record_progress(state: SchedulerState, event: Progress) -> None:
     before, record.progress = record.progress, event
     stalled = before is not None and event.fraction <= before.fraction
     record.stalled = record.stalled + 1 if stalled else 0
-    if not can_split(stage, record):
+    if not can_split_bundle(stage, record):
         return
-    if must_checkpoint(state, stage, record) or is_outdated(record):
+    if (
+        must_checkpoint_bundle(state, stage, record)
+        or reads_outdated_side_input(record)
+        or must_checkpoint_for_hold(state, record)
+    ):
         request_split(state, record, 0.0)
         return
     fraction = _decide_split(state, stage, record)
@@ -46,7 +59,7 @@ def request_yield(state: SchedulerState, event: GiveWay) -> None:
     """Requests a checkpoint of a bundle that has restrictions, so that its slot becomes free."""
     record = state.bundles[event.bundle]
     stage = state.stages[record.stage]
-    if stage.spec.splittable and can_split(stage, record):
+    if stage.spec.splittable and can_split_bundle(stage, record):
         request_split(state, record, 0.0)
 
 
@@ -60,9 +73,9 @@ def divide_work(
     """
     load = Load(open=len(state.bundles) - state.paused, parallelism=state.limits.parallelism)
     try:
-        counts = state.policy.initial_split(work, most, load)
+        counts = state.policy.plan_initial_split(work, most, load)
     except Exception as error:
-        raise HostCodeError(stage.spec.name, _POLICY, f"raised {error!r}") from error
+        raise HostCodeError(stage.spec.name, _POLICY, f"failed with the error {error!r}") from error
     if not 1 <= len(counts) <= most or min(counts) < 1 or sum(counts) > len(work):
         problem = f"divided {len(work)} pieces of work into bundles of sizes {list(counts)}; the maximum is {most} bundles"
         raise HostCodeError(stage.spec.name, _POLICY, problem)
@@ -84,9 +97,9 @@ def _decide_split(state: SchedulerState, stage: StageState, record: BundleRecord
     parallelism = open_bundles if record.progress.takes_turns else state.limits.parallelism
     load = Load(open_bundles, parallelism)
     try:
-        fraction = state.policy.dynamic_split(running, load)
+        fraction = state.policy.plan_dynamic_split(running, load)
     except Exception as error:
-        raise HostCodeError(stage.spec.name, _POLICY, f"raised {error!r}") from error
+        raise HostCodeError(stage.spec.name, _POLICY, f"failed with the error {error!r}") from error
     if fraction is not None and not 0.0 <= fraction <= 1.0:
         raise HostCodeError(
             stage.spec.name,
@@ -96,7 +109,7 @@ def _decide_split(state: SchedulerState, stage: StageState, record: BundleRecord
     return fraction
 
 
-def must_checkpoint(state: SchedulerState, stage: StageState, record: BundleRecord) -> bool:
+def must_checkpoint_bundle(state: SchedulerState, stage: StageState, record: BundleRecord) -> bool:
     """Returns whether a bundle must return its restrictions for truncation, because the job is
     draining.
 
@@ -107,7 +120,7 @@ def must_checkpoint(state: SchedulerState, stage: StageState, record: BundleReco
 
 
 def are_exempt_from_drain(work: Sequence[Work]) -> bool:
-    """Returns whether a drain truncates none of the given work; False without any work."""
+    """Returns whether a drain leaves all of the given work unchanged; False without any work."""
     return bool(work) and all(item.truncated for item in work)
 
 
@@ -124,7 +137,7 @@ def apply_split(state: SchedulerState, event: SplitDone) -> None:
     before = record.work
     origins = tuple(dict.fromkeys(work.piece for work in before))
     requeue_residuals(state, stage, record, event.residuals, origins)
-    own = map_own_pieces(record)
+    own = map_pieces_of_bundle(record)
     watermarks = _map_watermarks(before)
     resumed = any(work.residual for work in before)
     primary: list[Work] = []
@@ -140,18 +153,18 @@ def apply_split(state: SchedulerState, event: SplitDone) -> None:
             residual=resumed,
             truncated=record.truncated or part.whole,
         )
-        drop_use(state, piece)
+        drop_piece_reference(state, piece)
     for work in before:
         remove_work(state, stage, work)
     stage.running += len(primary) - len(before)
     record.work = primary
     record.truncated = record.truncated or are_exempt_from_drain(primary)
     record.bundle = attrs.evolve(record.bundle, inputs=event.primary)
-    mark_stale(state, stage)
+    mark_watermarks_stale(state, stage)
 
 
 def _map_watermarks(work: list[Work]) -> dict[Data | None, Timestamp | None]:
-    """Returns the watermarks (ms) that watermark estimators reported, by data.
+    """Returns the watermark (ms) that the watermark estimator reported for each piece of data.
 
     The key None has a safe watermark for parts of unknown origin. The safe watermark is the minimum
     of all watermarks, or None if any work has no watermark.

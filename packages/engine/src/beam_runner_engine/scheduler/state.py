@@ -45,12 +45,16 @@ RETRY = 3
 
 @attrs.define(eq=False)
 class Piece:
-    """Data with a reference count."""
+    """Data that the scheduler must retain while work or side inputs use it, with a reference
+    count.
+    """
 
     data: Data
     uses: int
     origins: tuple[int, ...]
-    """Pieces whose storage the data can share, because the data was split off them."""
+    """Numbers of the data items whose storage this data can share, because this data was split off
+    them.
+    """
 
 
 @attrs.define(eq=False)
@@ -72,12 +76,12 @@ class Work:
 
     @property
     def input_hold_time(self) -> Timestamp:
-        """Time (ms) at which the work holds the input watermark."""
+        """Event time (ms) at which the work holds back the stage's input watermark."""
         return self.data.facts.min_timestamp
 
     @property
     def output_hold_time(self) -> Timestamp:
-        """Time (ms) at which the work holds the output watermark."""
+        """Event time (ms) at which the work holds back the stage's output watermark."""
         return self.input_hold_time if self.watermark is None else self.watermark
 
 
@@ -97,7 +101,7 @@ class ShardState:
 
 @attrs.define(eq=False)
 class SideView:
-    """Data of a side-input window as bundles read it, until the window changes."""
+    """Content of a side-input window as bundles read it, until the window changes."""
 
     pieces: tuple[int, ...]
     data: tuple[Data, ...]
@@ -121,7 +125,7 @@ class SideState:
     ends: list[tuple[Timestamp, bytes, Window]] = attrs.field(factory=list)
     """Heap of the windows in `waiting`, by last timestamp."""
     expiries: list[tuple[Timestamp, bytes, Window]] = attrs.field(factory=list)
-    """Heap of the windows in `pieces`, by the last time at which they are needed."""
+    """Heap of the windows in `pieces`, by the last time at which a bundle can need the window."""
 
 
 @attrs.define(eq=False)
@@ -137,12 +141,12 @@ class StageState:
     input: Timestamp = MIN_TIMESTAMP
     output: Timestamp = MIN_TIMESTAMP
     times: CountedTimes = attrs.field(factory=CountedTimes)
-    """Event times of all work, pending and running."""
+    """Event times of all pending and running work, which hold back the input watermark."""
     holds: CountedTimes = attrs.field(factory=CountedTimes)
     """Holds of the output watermark, from the work and from the shards."""
     shards: dict[int | None, ShardState] = attrs.field(factory=dict)
     candidates: dict[int | None, None] = attrs.field(factory=dict)
-    """Shards that can have new bundles; checked at the end of each event."""
+    """Key shards for which new bundles may be opened; checked at the end of each event."""
     event_wakes: KeyedMinimum[int] = attrs.field(factory=KeyedMinimum)
     """Wake-up times of the shards in event time."""
     delayed: dict[int, Work] = attrs.field(factory=dict)
@@ -169,7 +173,7 @@ class StageState:
 
 
 class SectionPhase(enum.Enum):
-    """Phase of a section."""
+    """Phase of a section (several stages that run as one bundle)."""
 
     WAITING = "waiting"
     """The section waits for its complete input; its stages open no bundles."""
@@ -182,7 +186,7 @@ class SectionPhase(enum.Enum):
 
 @attrs.define(eq=False)
 class SectionState:
-    """Section (stages that run in one bundle), and its current phase."""
+    """Section (stages that run in one bundle), and the current phase of the section."""
 
     node: Section
     phase: SectionPhase = SectionPhase.WAITING
@@ -199,7 +203,9 @@ class CollectionState:
 
 @attrs.define(eq=False)
 class PartRecord:
-    """Work and side-input views of a stage in the open bundle of its section."""
+    """Work and side inputs of one stage in the open bundle of the stage's section (stages that run
+    as one bundle).
+    """
 
     stage: int
     work: list[Work]
@@ -212,7 +218,8 @@ class FailureRecord:
 
     `user` and `outside` count failures by kind; a permanent failure counts as outside. `outages`
     counts consecutive failures because of an unavailable external system, the first at
-    `outage_since` (processing time, ms). `last` is the latest failure.
+    `outage_since` (processing time, ms). `last` is the latest failure, and `user_detail` is the
+    caller's record about the latest failure in user code.
     """
 
     user: int = 0
@@ -220,6 +227,7 @@ class FailureRecord:
     outages: int = 0
     outage_since: Timestamp | None = None
     last: BundleFailed | None = None
+    user_detail: Any = None
 
     @property
     def attempts(self) -> int:
@@ -247,7 +255,7 @@ class BundleRecord:
     user_failures: list[str] = attrs.field(factory=list)
     """Causes of the latest failures in user code."""
     outside_failures: list[str] = attrs.field(factory=list)
-    """Causes of the latest other failures, without outages."""
+    """Causes of the latest failures that aren't outages."""
     section: int | None = None
     """Number of the section, if the bundle belongs to a section."""
     parts: list[PartRecord] = attrs.field(factory=list)
@@ -268,7 +276,7 @@ class BundleRecord:
 
 @attrs.define(eq=False)
 class ScriptState:
-    """Position of a TestStream in its steps."""
+    """Progress of a TestStream: the index of its next step."""
 
     next_step: int = 0
     ended: bool = False
@@ -313,6 +321,8 @@ class SchedulerState:
     """Data that the current event released; empty between events."""
     paused: int = 0
     """Number of open bundles that wait for their next attempt."""
+    held: tuple[int, ...] = ()
+    """Numbers of the stages that open no bundles because of a `Hold`."""
 
     @property
     def running(self) -> bool:

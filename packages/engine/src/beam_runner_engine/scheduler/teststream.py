@@ -12,12 +12,12 @@ from beam_runner_engine.scheduler.state import SchedulerState
 from beam_runner_engine.scheduler.watermarks import set_producer_watermark
 
 
-def have_scripts_ended(state: SchedulerState) -> bool:
+def have_test_streams_ended(state: SchedulerState) -> bool:
     """Returns whether all TestStreams have finished; True for a job without TestStreams."""
     return all(script.ended for script in state.scripts)
 
 
-def take_script_step(state: SchedulerState) -> bool:
+def take_test_stream_step(state: SchedulerState) -> bool:
     """Takes one step of the next TestStream, and returns False if no step remains.
 
     If all TestStreams have finished and the clock is scripted, no event can advance the clock. The
@@ -28,7 +28,7 @@ def take_script_step(state: SchedulerState) -> bool:
         number = (state.script_turn + turn) % count
         if not state.scripts[number].ended:
             state.script_turn = number + 1
-            _run_script_step(state, number)
+            _run_test_stream_step(state, number)
             return True
     if state.scripted_clock and state.clock_wakes:
         advance_clock(state, state.clock_wakes.get_earliest_time())
@@ -36,10 +36,10 @@ def take_script_step(state: SchedulerState) -> bool:
     return False
 
 
-def _run_script_step(state: SchedulerState, number: int) -> None:
+def _run_test_stream_step(state: SchedulerState, number: int) -> None:
     script, spec = state.scripts[number], state.graph.test_streams[number]
     if script.next_step == len(spec.steps):
-        end_script(state, number)
+        end_test_stream(state, number)
         return
     step = spec.steps[script.next_step]
     script.next_step += 1
@@ -52,7 +52,7 @@ def _run_script_step(state: SchedulerState, number: int) -> None:
         advance_clock(state, add_clamped(state.now, step.duration))
 
 
-def end_script(state: SchedulerState, number: int) -> None:
+def end_test_stream(state: SchedulerState, number: int) -> None:
     """Ends a TestStream: advances the watermarks of its outputs to the maximum timestamp."""
     script, spec = state.scripts[number], state.graph.test_streams[number]
     script.ended = True

@@ -18,7 +18,9 @@ from beam_runner_engine.scheduler.events import (
     Cancel,
     Drain,
     GiveWay,
+    Hold,
     Progress,
+    Redeliver,
     SectionRefused,
     SplitDone,
     Start,
@@ -102,6 +104,8 @@ def _build_job_table() -> dict[tuple[Phase, type], Transition]:
         (running, Progress): _accept_event(running, failed),
         (running, GiveWay): _accept_event(running),
         (running, SplitDone): _accept_event(running, failed),
+        (running, Hold): _accept_event(running, done, failed),
+        (running, Redeliver): _accept_event(running, failed),
         (running, Drain): _accept_event(draining, drained, failed),
         (running, Cancel): _accept_event(cancelled),
         (running, Abort): _accept_event(failed),
@@ -113,12 +117,13 @@ def _build_job_table() -> dict[tuple[Phase, type], Transition]:
         (draining, Progress): _accept_event(draining, failed),
         (draining, GiveWay): _accept_event(draining),
         (draining, SplitDone): _accept_event(draining, failed),
+        (draining, Hold): _ignore_event(draining),
         (draining, Drain): _ignore_event(draining),
         (draining, Cancel): _accept_event(cancelled),
         (draining, Abort): _accept_event(failed),
     }
     for phase in (done, drained, cancelled, failed):
-        for event in (Tick, *_BUNDLE_EVENTS, AttemptsLost, Drain, Cancel, Abort):
+        for event in (Tick, *_BUNDLE_EVENTS, AttemptsLost, Hold, Drain, Cancel, Abort):
             table[phase, event] = _ignore_event(phase)
     return table
 
@@ -142,6 +147,6 @@ BUNDLE_TABLE: dict[tuple[BundleState, type], Transition] = {
 """Transition for each event and each state of an attempt at a bundle.
 
 The next attempt starts as `RUNNING`, or as `PAUSED` if a pause comes first. A `Tick` at the end of
-the pause or a `Drain` changes the state to `RUNNING`. The host gets the attempt's number only then,
-so no event can name a paused attempt.
+the pause or a `Drain` changes the state to `RUNNING`. The caller learns the attempt's number only
+then, so no event can name a paused attempt.
 """

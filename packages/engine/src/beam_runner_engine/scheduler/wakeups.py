@@ -1,4 +1,4 @@
-"""Wake-ups of shards and residuals: times in both time domains at which work is due without new data."""
+"""Wake-ups of key shards and residuals: the event times and processing times at which work is due without new data."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from beam_runner_engine.scheduler.state import (
 )
 
 
-def get_event_wake(summary: ShardSummary) -> Timestamp | None:
+def get_event_time_wake_up(summary: ShardSummary) -> Timestamp | None:
     """Returns the watermark (ms) at which a shard has work to do, or None if no work is pending.
 
-    Timers and triggers are due at the watermark in the summary. Expiries are due when the watermark
-    has passed them.
+    Timers and triggers are due at the watermark in the shard's summary. Expiries are due when the
+    watermark has passed them.
     """
     timer, expiry = summary.next_event_timer, summary.next_expiry
     if expiry is None:
@@ -32,21 +32,21 @@ def get_event_wake(summary: ShardSummary) -> Timestamp | None:
 
 def is_shard_due(shard: ShardState, watermark: Timestamp, now: Timestamp) -> bool:
     """Returns whether a timer, trigger or expiry of a shard is due."""
-    wake = get_event_wake(shard.summary)
+    wake = get_event_time_wake_up(shard.summary)
     clock = shard.summary.next_processing_timer
     return (wake is not None and wake <= watermark) or (clock is not None and clock <= now)
 
 
-def has_pending_wake(summary: ShardSummary) -> bool:
-    """Returns whether a shard has a pending timer, trigger or expiry."""
-    return get_event_wake(summary) is not None or summary.next_processing_timer is not None
+def has_pending_wake_up(summary: ShardSummary) -> bool:
+    """Returns whether a key shard has a pending timer, trigger or expiry."""
+    return get_event_time_wake_up(summary) is not None or summary.next_processing_timer is not None
 
 
-def set_wakes(
+def set_shard_wake_ups(
     state: SchedulerState, stage: StageState, shard: int, summary: ShardSummary | None
 ) -> None:
     """Sets the wake-up times of a shard. `summary` is None while a bundle of the shard is open."""
-    event = None if summary is None else get_event_wake(summary)
+    event = None if summary is None else get_event_time_wake_up(summary)
     clock = None if summary is None else summary.next_processing_timer
     stage.event_wakes.set_time(shard, event)
     state.clock_wakes.set_time((stage.number, SHARD, shard), clock)
@@ -59,7 +59,9 @@ def delay_work(state: SchedulerState, stage: StageState, work: Work, delay: Dura
 
 
 def resume_delayed_work(state: SchedulerState, stage: StageState) -> None:
-    """Resumes delayed residuals of a stage immediately, because a drain truncates them."""
+    """Resumes the delayed residuals of a stage immediately, because a drain truncates these
+    residuals.
+    """
     for number, work in tuple(stage.delayed.items()):
         if not work.truncated:
             del stage.delayed[number]
@@ -67,7 +69,7 @@ def resume_delayed_work(state: SchedulerState, stage: StageState) -> None:
             queue_work(state, stage, work)
 
 
-def request_next_wake(state: SchedulerState) -> None:
+def request_next_tick(state: SchedulerState) -> None:
     """Requests a tick at the next wake-up time if this time has changed since the last request."""
     if state.scripted_clock or not state.clock_wakes:
         return

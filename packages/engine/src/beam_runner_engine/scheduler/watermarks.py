@@ -5,7 +5,8 @@ Each stage has three watermarks in ms, which never decrease:
 - upstream: the minimum watermark of its input collections;
 - input: the minimum of upstream and the event times of all its work;
 - output: the minimum of upstream and all holds. Work holds its event time, residuals hold the
-  watermark that their watermark estimator reported, and shards hold the times in their summary.
+  watermark that their watermark estimator reported, and key shards hold the times in their
+  summaries.
 
 The output watermark of a source stage can exceed its input watermark, because the source's element
 holds the input watermark and the estimator reports a later watermark for the outputs.
@@ -22,7 +23,7 @@ from beam_runner_engine.scheduler.side_inputs import drop_expired_windows, pop_r
 from beam_runner_engine.scheduler.state import CollectionState, SchedulerState, StageState
 
 
-def mark_stale(state: SchedulerState, stage: StageState) -> None:
+def mark_watermarks_stale(state: SchedulerState, stage: StageState) -> None:
     """Marks the watermarks of a stage for recomputation by `propagate_watermarks`."""
     heappush(state.stale, stage.number)
     state.touched[stage.number] = None
@@ -42,7 +43,7 @@ def set_producer_watermark(
     for number in collection.node.consumers:
         stage = state.stages[number]
         stage.upstream.set_time(collection.node.name, earliest)
-        mark_stale(state, stage)
+        mark_watermarks_stale(state, stage)
     for number, place in collection.node.side_consumers:
         stage = state.stages[number]
         queue_unblocked_work(state, stage, pop_readable_work(stage.sides[place], earliest))
@@ -60,10 +61,10 @@ def propagate_watermarks(state: SchedulerState) -> None:
         number = heappop(stale)
         while stale and stale[0] == number:
             heappop(stale)
-        _advance_stage(state, state.stages[number])
+        _advance_stage_watermarks(state, state.stages[number])
 
 
-def _advance_stage(state: SchedulerState, stage: StageState) -> None:
+def _advance_stage_watermarks(state: SchedulerState, stage: StageState) -> None:
     upstream = stage.upstream.get_earliest_time()
     if upstream > stage.seen_upstream:
         stage.seen_upstream = upstream

@@ -79,7 +79,9 @@ def check_bulk_grouper(
 
 
 def create_bulk_cases() -> tuple[BulkGrouperCase, ...]:
-    """Returns all test cases. Their strategies fire each window once and need no SDK."""
+    """Returns all test cases. The windowing strategies of the cases fire each window once, and need
+    no SDK.
+    """
     return (*_create_explicit_cases(), *_create_computed_cases())
 
 

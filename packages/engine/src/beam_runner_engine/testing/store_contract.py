@@ -1,6 +1,6 @@
 """Contract tests for stores of cells, as checks for any implementation.
 
-An example::
+This example tests a store with all checks::
 
     @pytest.mark.parametrize("check", list_store_checks(), ids=lambda check: check.__name__)
     def test_my_store(check):
@@ -42,7 +42,7 @@ def list_store_checks() -> tuple[Callable[[CommittingCellStore], None], ...]:
 
 
 def check_store_is_empty(store: CommittingCellStore) -> None:
-    """Checks that an empty store has no values and no subkeys."""
+    """Checks that an empty store has no values and no subkeys (for example, map keys)."""
     _check_equal(store.read_values(CELL, b""), None)
     _check_equal(list(store.scan_subkeys(CELL, b"", None)), [])
 
@@ -69,14 +69,16 @@ def check_scan_is_sorted_and_bounded(store: CommittingCellStore) -> None:
 
 
 def check_empty_subkeys_exist(store: CommittingCellStore) -> None:
-    """Checks that a subkey without values differs from an absent subkey."""
+    """Checks that a subkey (for example, a map key) without values differs from an absent
+    subkey.
+    """
     store.commit_deltas({CELL: CellDelta(added={b"x": ()})})
     _check_equal(_to_list(store.read_values(CELL, b"x")), [])
     _check_equal([s for s, _ in store.scan_subkeys(CELL, b"", None)], [b"x"])
 
 
 def check_steps_apply_in_order(store: CommittingCellStore) -> None:
-    """Checks that clearing applies before removing, and removing before adding."""
+    """Checks that a store first clears a cell, then removes values, and then adds values."""
     store.commit_deltas({CELL: CellDelta(added={b"a": (b"1",), b"b": (b"2",), b"c": (b"3",)})})
     delta = CellDelta(
         removed_ranges=((b"b", b"c"),),

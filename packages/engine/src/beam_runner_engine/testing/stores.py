@@ -1,4 +1,4 @@
-"""In-memory store of cells, for tests and single-process runners."""
+"""In-memory store of state cells, for tests and single-process runners."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from beam_runner_engine.keyed.cells import CellDelta, CellId, apply_delta
 
 
 class MemoryCellStore:
-    """In-memory `CellStore` with a `commit_deltas` method. `reads` counts the subkeys that were read."""
+    """In-memory `CellStore` with a `commit_deltas` method. `reads` counts the subkeys (for example,
+    map keys) that were read.
+    """
 
     def __init__(self) -> None:
         self._cells: dict[CellId, dict[bytes, list[Any]]] = {}
@@ -18,7 +20,9 @@ class MemoryCellStore:
         self.reads = 0
 
     def read_values(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
-        """Returns the values at a subkey of a cell, or None if the subkey is absent."""
+        """Returns the values that a state cell stores at a subkey (for example, a map key), or None if
+        the subkey is absent.
+        """
         self.reads += 1
         values = self._cells.get(cell, {}).get(subkey)
         return None if values is None else tuple(values)
@@ -26,8 +30,8 @@ class MemoryCellStore:
     def scan_subkeys(
         self, cell: CellId, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, Sequence[Any]]]:
-        """Yields subkeys and values from `start` (included) to `end` (excluded; None: no bound),
-        ascending.
+        """Yields subkeys (for example, map keys) and values of a cell from `start` (included) to
+        `end` (excluded; None: no bound), ascending.
         """
         contents = self._cells.get(cell, {})
         order = self._order.get(cell)
