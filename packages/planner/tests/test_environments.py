@@ -28,7 +28,7 @@ from beam_runner_planner.environments import (
     resolve_environments,
 )
 from beam_runner_planner.errors import InvalidPipeline
-from beam_runner_planner.sdks import server_versions
+from beam_runner_planner.sdks import get_server_versions
 
 MAIN_SESSION = "pickled_main_session"
 SUBMISSION_DEPENDENCIES = "submission_environment_dependencies.txt"
@@ -126,7 +126,7 @@ def resolved(environment: Environment, *staged: str, **options: Any) -> Resolved
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_environment_choice_follows_options(
+def test_chosen_environment_depends_on_alternatives_and_options(
     environment: Environment, urn: str, is_embedded: bool
 ) -> None:
     decision = resolved(environment)
@@ -169,7 +169,7 @@ def test_staged_files_without_install_step_need_no_docker() -> None:
     assert decision.environment.artifacts[0].sha256 == f"hash-{MAIN_SESSION}"
 
 
-def test_process_environment_is_chosen_for_same_python() -> None:
+def test_embedded_python_environment_of_same_python_runs_in_separate_process() -> None:
     decision = resolved(EmbeddedPythonGrpcEnvironment(capabilities=CAPABILITIES))
     assert not decision.embedded and not decision.rejection
     assert decision.environment.urn == environment_urns.EMBEDDED_PYTHON
@@ -217,7 +217,7 @@ def test_docker_environment_is_used_if_docker_exists(
 
 
 @pytest.mark.usefixtures("docker_is_here")
-def test_default_environment_is_embedded_even_with_docker() -> None:
+def test_default_environment_is_embedded_even_if_docker_exists() -> None:
     assert resolved(docker()).embedded
     assert resolved(docker(), environment_type="LOOPBACK").embedded
 
@@ -238,12 +238,12 @@ def test_default_environment_is_embedded_even_with_docker() -> None:
         (
             OLD,
             {},
-            rf"uses Beam 2.55.1 and Python 3.13, and the server uses {server_versions()}; .*LOOPBACK",
+            rf"uses Beam 2.55.1 and Python 3.13, and the server uses {get_server_versions()}; .*LOOPBACK",
         ),
         (
             JAVA,
             {},
-            rf"uses the SDK 'apache/beam_java17_sdk:2.60.0', and the server uses .*{server_versions()}",
+            rf"uses the SDK 'apache/beam_java17_sdk:2.60.0', and the server uses .*{get_server_versions()}",
         ),
         (docker(), {"environment_type": "DOCKER"}, "leave out --environment_type=DOCKER"),
         (

@@ -18,7 +18,7 @@ def everything(p: beam.Pipeline) -> None:
 @pytest.mark.parametrize(
     ("flags", "elsewhere"), [(samples.EMBEDDED, False), (samples.EXTERNAL, True)]
 )
-def test_file_steps_of_pipeline_are_sources_matches_and_sinks(
+def test_file_steps_of_pipeline_are_its_file_reads_matches_and_writes(
     flags: tuple[str, ...], elsewhere: bool
 ) -> None:
     found = {step.name: step for step in find_file_steps(_serialized(flags))}
@@ -36,7 +36,7 @@ def test_file_steps_of_pipeline_are_sources_matches_and_sinks(
 @pytest.mark.parametrize(
     ("pattern", "relative"), [("in/*", True), ("/in/*", False), ("s3://bucket/in", False)]
 )
-def test_pattern_without_root_or_scheme_is_relative(pattern: str, relative: bool) -> None:
+def test_file_pattern_without_root_or_scheme_is_relative(pattern: str, relative: bool) -> None:
     reads = find_file_steps(_serialized(samples.EMBEDDED, "./in.txt", pattern))
 
     assert [read.is_relative for read in reads if read.pattern and not read.is_write] == [relative]
@@ -53,7 +53,7 @@ def test_file_steps_are_sorted_by_name() -> None:
     assert names == sorted(names)
 
 
-def test_damaged_display_data_is_ignored() -> None:
+def test_file_step_with_damaged_display_data_is_ignored() -> None:
     pipeline = samples.built(everything)
     for node in pipeline.components.transforms.values():
         for item in node.display_data:

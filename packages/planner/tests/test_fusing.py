@@ -15,7 +15,7 @@ from beam_runner_urns import transforms as transform_urns
 from beam_runner_planner import _protos
 from beam_runner_planner.fusion import fuse_pipeline
 from beam_runner_planner.plan import JobPlan, StagePlan
-from beam_runner_planner.stage_begins import MOST_DEEP
+from beam_runner_planner.stage_starts import MOST_DEEP
 from beam_runner_planner.translate import plan_job
 
 
@@ -39,7 +39,9 @@ def in_a_ring(p: beam.Pipeline) -> None:
     "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]
 )
 @pytest.mark.parametrize("build", [crossed, in_a_ring])
-def test_stages_follow_stages_they_read(build: samples.Build, flags: tuple[str, ...]) -> None:
+def test_fused_stages_follow_the_stages_they_read(
+    build: samples.Build, flags: tuple[str, ...]
+) -> None:
     plan = samples.plan_of(build, *flags)
     done: set[str] = set()
     for stage in plan.stages.values():
@@ -50,7 +52,7 @@ def test_stages_follow_stages_they_read(build: samples.Build, flags: tuple[str, 
         done.add(stage.stage_id)
 
 
-def test_transforms_without_conflict_are_fused_as_usual() -> None:
+def test_transforms_without_side_input_conflict_are_fused() -> None:
     ends = [stage.spec.name for stage in samples.plan_of(crossed).stages.values()]
     assert any("of right" in name and "left on" in name for name in ends)
 
@@ -104,7 +106,7 @@ def depth(stage: StagePlan) -> int:
     return max(of.values())
 
 
-def test_long_chains_are_split() -> None:
+def test_long_chains_of_transforms_are_split_into_stages() -> None:
     shapes = Shapes()
     end = shapes.end
     for _ in range(1000):
@@ -166,7 +168,7 @@ def test_fusion_cost_grows_linearly(of_size: Callable[[int], Shapes]) -> None:
     assert cost(1000) < 40 * max(small, 0.01)
 
 
-def test_repeated_doubling_materializes_limited_number_of_outputs() -> None:
+def test_repeated_branching_materializes_limited_number_of_outputs() -> None:
     plan = doublings(40).plan()
     assert sum(len(stage.outputs) for stage in plan.stages.values()) < 40 * 32
     few = doublings(3).plan()
@@ -184,8 +186,8 @@ def test_composites_of_any_depth_are_fused() -> None:
     del shapes.proto.root_transform_ids[:]
     shapes.proto.root_transform_ids.extend(roots)
     limit = sys.getrecursionlimit()
-    flat = fuse_pipeline(samples.built(samples.map_only), embedded=True)
-    assert len(fuse_pipeline(shapes.proto, embedded=True).stages) == len(flat.stages)
+    flat = fuse_pipeline(samples.built(samples.map_only), prefixed=False)
+    assert len(fuse_pipeline(shapes.proto, prefixed=False).stages) == len(flat.stages)
     assert sys.getrecursionlimit() == limit
 
 
@@ -200,7 +202,7 @@ def test_steps_with_same_name_get_different_names() -> None:
 
 def test_flatten_inputs_are_transcoded_by_transform_every_sdk_supports() -> None:
     stages = fuse_pipeline(
-        samples.built(samples.flatten_of_kinds, *samples.EXTERNAL), embedded=False
+        samples.built(samples.flatten_of_kinds, *samples.EXTERNAL), prefixed=True
     ).stages
     recoded = {t.spec.urn for s in stages for t in s.transforms if "/Transcode/" in t.unique_name}
     assert recoded == {transform_urns.FLATTEN}
@@ -215,7 +217,7 @@ def test_unlifted_combine_uses_urn_its_sdk_supports(sdk: str) -> None:
             environment.capabilities[:] = ["beam:version:sdk_base:go:1"]
     urns = {
         transform.spec.urn
-        for stage in fuse_pipeline(proto, embedded=False).stages
+        for stage in fuse_pipeline(proto, prefixed=True).stages
         for transform in stage.transforms
     }
     assert (transform_urns.COMBINE_GROUPED_VALUES in urns) == (sdk == "python")

@@ -38,7 +38,6 @@ def test_default_options_are_not_reported() -> None:
     ("flag", "text"),
     [
         ("--sdk_worker_parallelism=4", "--sdk_worker_parallelism=4"),
-        ("--update", "--update=True"),
         ("--max_cache_memory_usage_mb=100", "--max_cache_memory_usage_mb=100"),
         ("--profile_cpu", "--profile_cpu=True (set --environment_type=PROCESS or"),
         ("--profile_memory", "--profile_memory=True (set --environment_type=PROCESS or"),
@@ -56,18 +55,26 @@ def test_options_without_effect_are_reported(flag: str, text: str) -> None:
     assert text in told(flag)
 
 
-def test_options_of_harness_are_not_reported_with_harness() -> None:
+def test_options_of_external_harness_are_not_reported_if_job_has_external_harness() -> None:
     assert told("--environment_type=PROCESS", "--profile_cpu", "--profile_location=/tmp") == ""
+
+
+def test_environment_variables_are_reported_if_the_environment_does_not_inherit_them() -> None:
+    assert "--beam_spark_env" in told("--environment_type=DOCKER", "--beam_spark_env=A=1")
+    assert told("--environment_type=PROCESS", "--beam_spark_env=A=1") == ""
 
 
 def test_options_with_effect_are_not_reported() -> None:
     assert (
         told("--project=mine", "--temp_location=gs://mine", "--s3_region_name=eu", "--mine=7") == ""
     )
+    assert (
+        told("--update", '--transform_name_mapping={"a": "b"}', "--beam_spark_update=check") == ""
+    )
 
 
 @pytest.mark.parametrize("value", [-1, -1.0, "-1"])
-def test_default_in_any_form_is_not_reported(value: object) -> None:
+def test_default_option_value_in_any_form_is_not_reported(value: object) -> None:
     job = samples.job_of(samples.built(samples.map_only))
     options = {"beam:option:parallelism:v1": value}
     assert describe_ignored_options(attrs.evolve(job, options=options)) == ""
@@ -78,7 +85,7 @@ def hinted(p: beam.Pipeline) -> None:
     few | beam.Map(str).with_resource_hints(accelerator="type:nvidia-l4;count:1", min_ram="9GB")
 
 
-def test_resource_hints_are_reported_with_alternative() -> None:
+def test_ignored_resource_hints_are_reported_with_alternative() -> None:
     said = told(build=hinted)
     assert "min_ram=8000000000 (set spark.executor.memory" in said
     assert "min_ram=9000000000 " in said
@@ -90,7 +97,7 @@ def one_at_a_time(p: beam.Pipeline) -> None:
     p | beam.Create([1]) | beam.Map(str).with_resource_hints(max_active_bundles_per_worker="1")
 
 
-def test_bundle_limit_per_worker_is_reported_only_for_external_workers() -> None:
+def test_ignored_bundle_limit_per_worker_is_reported_only_for_external_workers() -> None:
     assert told(build=one_at_a_time) == ""
     pool = ("--environment_type=EXTERNAL", "--environment_config=localhost:1")
     job = samples.job_of(samples.built(one_at_a_time, *pool))

@@ -13,13 +13,13 @@ import samples
 from apache_beam.runners.worker import statesampler
 from apache_beam.transforms.window import FixedWindows, Sessions
 from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
+from beam_runner_embedded.harness import EmbeddedHarness
 from beam_runner_model.buffers import BufferKind, BufferPlan, MergingPlan
 from beam_runner_model.stages import JobContext
 from beam_runner_model.window_coders import WindowCoder
 from beam_runner_model.windows import OpaqueWindow
 from beam_runner_runtime.bundles.merging import SdkMerger
 from beam_runner_urns import coders as coder_urns
-from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.errors import BundleError
 from beam_runner_worker.log_records import LogRecord
 
@@ -57,12 +57,12 @@ def test_custom_coded_windows_are_length_prefixed(
 
 
 @pytest.mark.parametrize("window_fn", [FixedWindows(10), Sessions(10)])
-def test_engine_merges_known_windows(window_fn: Any) -> None:
+def test_windows_with_standard_coder_are_merged_by_engine(window_fn: Any) -> None:
     assert grouped(custom_windows.grouped_in(window_fn)).merging is None
 
 
 @both_ways
-def test_stage_merges_custom_windows_of_sdk(flags: tuple[str, ...]) -> None:
+def test_custom_windows_of_sdk_are_merged_by_separate_stage(flags: tuple[str, ...]) -> None:
     buffer = grouped(custom_windows.MERGING, *flags)
     assert buffer.merging is not None
     assert buffer.merging.embedded == (flags is samples.EMBEDDED)
@@ -72,7 +72,7 @@ def test_stage_merges_custom_windows_of_sdk(flags: tuple[str, ...]) -> None:
 
 
 class NoHost:
-    """A host without artifacts and without logs."""
+    """Runner side of a harness, without artifacts and without logs."""
 
     def read(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)
@@ -101,7 +101,9 @@ def window(end: int, color: str) -> OpaqueWindow:
     return OpaqueWindow(custom_windows.ColoredCoder().encode(colored), end * 1000 - 1)
 
 
-def test_python_merger_returns_merged_windows(harness: EmbeddedHarness, tmp_path: Any) -> None:
+def test_window_merger_of_python_returns_merged_windows(
+    harness: EmbeddedHarness, tmp_path: Any
+) -> None:
     merger = merger_of(harness, custom_windows.MERGING, tmp_path)
     even, later, odd = window(10, "even"), window(20, "even"), window(11, "odd")
     asked = [[even, later, odd], [odd], [], [later]]
@@ -114,7 +116,9 @@ def test_python_merger_returns_merged_windows(harness: EmbeddedHarness, tmp_path
     ]
 
 
-def test_merging_bundle_keeps_its_metrics(harness: EmbeddedHarness, tmp_path: Any) -> None:
+def test_window_merging_restores_state_sampler_of_running_bundle(
+    harness: EmbeddedHarness, tmp_path: Any
+) -> None:
     outer = object()
     statesampler.set_current_tracker(outer)
     try:
@@ -125,7 +129,7 @@ def test_merging_bundle_keeps_its_metrics(harness: EmbeddedHarness, tmp_path: An
 
 
 @pytest.mark.parametrize("size", [*range(60), 100, 400, 8000, 400_000])
-def test_merger_accepts_pickled_function_of_any_length(
+def test_window_merger_accepts_pickled_function_of_any_length(
     harness: EmbeddedHarness, tmp_path: Any, size: int
 ) -> None:
     ballast = random.Random(size).randbytes(size).hex()
@@ -135,7 +139,9 @@ def test_merger_accepts_pickled_function_of_any_length(
     assert merger.merge_windows([[even, later]]) == [{even: later, later: later}]
 
 
-def test_merger_reports_failing_window_function(harness: EmbeddedHarness, tmp_path: Any) -> None:
+def test_window_merger_reports_failing_window_function(
+    harness: EmbeddedHarness, tmp_path: Any
+) -> None:
     merger = merger_of(harness, custom_windows.REFUSING, tmp_path)
     with pytest.raises(BundleError, match="I do not merge") as raised:
         merger.merge_windows([[window(10, "even")]])

@@ -100,7 +100,9 @@ def combines_beside_each_other(p: beam.Pipeline) -> None:
 
 @pytest.mark.parametrize("way", packings(Path("/")))
 @both_ways
-def test_translation_runs_no_client_code(tmp_path: Path, way: str, flags: tuple[str, ...]) -> None:
+def test_pipeline_translation_runs_no_client_code(
+    tmp_path: Path, way: str, flags: tuple[str, ...]
+) -> None:
     trace = tmp_path / "ran"
     bomb = packings(trace)[way]
     planted = 0
@@ -115,20 +117,20 @@ def test_translation_runs_no_client_code(tmp_path: Path, way: str, flags: tuple[
 
 
 @pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)
-def test_translation_unpickles_no_payload(build: samples.Build) -> None:
+def test_pipeline_translation_unpickles_no_payload(build: samples.Build) -> None:
     proto = samples.built(build)
     with nothing_unpickled():
         assert plan_job(samples.job_of(proto)).context.job_id == "job-1"
 
 
-def test_pickled_bomb_runs_if_unpickled(tmp_path: Path) -> None:
+def test_malicious_pickle_of_these_tests_runs_code_if_unpickled(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="pathlib"), nothing_unpickled():
         pickle.loads(packings(tmp_path / "ran")["bare"])
     assert (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("compress", [zlib.compress, bz2.compress])
-def test_packed_payloads_are_inspected_within_limits(compress: Any) -> None:
+def test_compressed_payloads_are_inspected_within_limits(compress: Any) -> None:
     name = b"AsSingleton"
     assert contains_pickled_name(base64.b64encode(compress(b"x" * 1000 + name)), name)
     assert not contains_pickled_name(base64.b64encode(compress(b"x" * 1000)), name)

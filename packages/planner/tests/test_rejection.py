@@ -60,7 +60,7 @@ IN_OTHER_SDKS: dict[str, tuple[samples.Build, str]] = {
 
 
 @pytest.mark.parametrize("name", IN_OTHER_SDKS)
-def test_custom_windows_in_other_sdks_are_rejected(name: str) -> None:
+def test_custom_merging_windows_of_other_sdks_are_rejected(name: str) -> None:
     build, reason = IN_OTHER_SDKS[name]
     proto = samples.proto_of(build, *samples.EXTERNAL)
     plan_job(samples.job_of(proto))
@@ -153,14 +153,14 @@ def test_coders_registered_by_client_program_are_accepted() -> None:
         assert plan_job(samples.job_of(proto)).stages
 
 
-def test_requirement_without_transform_is_rejected() -> None:
+def test_unknown_requirement_without_transform_is_rejected() -> None:
     proto = samples.proto_of(samples.map_only)
     proto.requirements.append("beam:requirement:odd:v1")
     with pytest.raises(UnsupportedPipeline, match="beam:requirement:odd:v1"):
         plan_job(samples.job_of(proto))
 
 
-def test_users_of_rejected_feature_are_counted() -> None:
+def test_rejection_counts_transforms_that_use_feature() -> None:
     def build(p: beam.Pipeline) -> None:
         elements = pairs(p)
         for n in range(3):

@@ -51,7 +51,7 @@ def test_test_stream_service_provides_events() -> None:
     assert clock == ScriptedClock(3_000)
 
 
-def test_missing_test_stream_service_is_reported() -> None:
+def test_test_stream_with_unreachable_service_is_reported() -> None:
     with pytest.raises(UnsupportedPipeline, match=r"'localhost:1'.*UNAVAILABLE.*\(in 'Here'\)"):
         plan_job(samples.job_of(job("localhost:1")))
 

@@ -40,7 +40,7 @@ def pardos(element: Any) -> list[_protos.PTransform]:
     return [proto.components.transforms[transform_id] for transform_id in added]
 
 
-def test_windowed_value_holders_are_unwrapped() -> None:
+def test_test_stream_windowed_value_holders_are_unwrapped() -> None:
     (added,) = pardos(WindowedValueHolder(HELD))
     payload = _protos.ParDoPayload.FromString(added.spec.payload)
     fn = pickler.loads(payload.do_fn.payload)[0]
@@ -48,7 +48,7 @@ def test_windowed_value_holders_are_unwrapped() -> None:
     assert fn.process("plain") == ["plain"]
 
 
-def test_holder_unwrapping_code_needs_only_beam() -> None:
+def test_test_stream_holder_unwrapping_code_imports_only_beam() -> None:
     (added,) = pardos(WindowedValueHolder(HELD))
     pickled = _protos.ParDoPayload.FromString(added.spec.payload).do_fn.payload
     code = (
@@ -59,11 +59,11 @@ def test_holder_unwrapping_code_needs_only_beam() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_plain_elements_need_no_unwrapping() -> None:
+def test_test_stream_elements_without_holders_need_no_unwrapping() -> None:
     assert pardos("windowed_value") == []
 
 
-def test_holders_of_another_python_version_are_refused() -> None:
+def test_test_stream_holders_of_another_python_version_are_refused() -> None:
     holder = WindowedValueHolder(HELD)
     proto = samples.proto_of(lambda p: p | Stream().add_elements([holder]) | beam.Map(str))
     for environment in proto.components.environments.values():

@@ -74,7 +74,7 @@ def script(plan: JobPlan) -> tuple[ScriptedElements | ScriptedWatermark | Script
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_test_stream_elements_use_any_coder(
+def test_test_stream_elements_with_any_coder_are_decoded(
     coder: Any, elements: list[Any], flags: tuple[str, ...]
 ) -> None:
     stamped = [TimestampedValue(e, 10 - i) for i, e in enumerate(elements)]
@@ -95,7 +95,7 @@ def test_test_stream_elements_use_any_coder(
         assert value.pane_info.timing == PaneInfoTiming.UNKNOWN
 
 
-def test_test_stream_elements_of_go_arrive_singly_while_time_stands_still() -> None:
+def test_test_stream_elements_of_go_are_separate_events_with_scripted_clock() -> None:
     """Go's tests expect one pane per element. Python's tests expect one pane for all elements of an event."""
     proto = samples.proto_of(
         lambda p: p | test_stream.TestStream().add_elements(["a", "b"]) | beam.Map(lambda x: x)
@@ -166,7 +166,7 @@ def test_test_stream_without_reader_still_advances_clock() -> None:
     ],
 )
 @both_ways
-def test_test_stream_read_by_runner_transform_gets_writing_stage(
+def test_test_stream_before_grouping_or_reshuffle_gets_stage_that_writes_it(
     build: samples.Build, kind: BufferKind, flags: tuple[str, ...]
 ) -> None:
     plan = samples.plan_of(build, *flags)

@@ -65,7 +65,7 @@ def test_bounded_side_input_is_read_after_its_end() -> None:
     assert isinstance(use.mapping_fn, window_fns.OpaqueWindows)
 
 
-def test_unbounded_side_input_is_read_by_main_input_windows() -> None:
+def test_unbounded_side_input_is_read_per_window_of_main_input() -> None:
     plan = samples.plan_of(lambda p: windowed_main(p, scripted_windows(p)))
     stage, use = the_use(plan)
     assert transform_urns.ASSIGN_WINDOWS not in urns(stage)
@@ -87,7 +87,7 @@ def test_global_window_side_input_needs_no_window_tracking() -> None:
 @pytest.mark.parametrize(
     "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]
 )
-def test_grouping_before_side_input_user_runs_in_separate_stage(
+def test_grouping_runs_in_separate_stage_from_following_step_with_side_input(
     build: samples.Build, flags: tuple[str, ...]
 ) -> None:
     plan = samples.plan_of(build, *flags)
@@ -97,7 +97,7 @@ def test_grouping_before_side_input_user_runs_in_separate_stage(
     assert writer.spec.input.kind is InputKind.GROUPS
 
 
-def test_side_input_user_without_grouping_is_fused() -> None:
+def test_step_with_side_input_is_fused_if_no_grouping_precedes_it() -> None:
     def build(p: beam.Pipeline) -> None:
         side = p | "side" >> beam.Create([1])
         elements = p | beam.Create([1]) | beam.Map(lambda x: x)

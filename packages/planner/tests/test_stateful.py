@@ -8,6 +8,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 import samples
+from beam_runner_driver.ledger.scheduling import make_scheduler_graph
 from beam_runner_engine.keyed.state import (
     BagState,
     CombiningState,
@@ -20,7 +21,6 @@ from beam_runner_engine.keyed.timers import TimeDomain
 from beam_runner_engine.scheduler.specs import StageKind
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.stages import InputKind, OutputKind
-from beam_runner_runtime.driver.scheduling import make_scheduler_graph
 from beam_runner_urns import coders as coder_urns
 
 from beam_runner_planner import _protos
@@ -85,7 +85,7 @@ def test_stateful_stages_are_read_by_key(build: samples.Build, count: int, bulk:
             assert edge.kind is OutputKind.KEYED and edge.whole_elements
 
 
-def test_stateful_siblings_share_input_buffer() -> None:
+def test_stateful_transforms_with_the_same_input_share_its_buffer() -> None:
     plan = samples.plan_of(samples.stateful_siblings)
     read = [stage.input_buffer for stage in stateful_stages(plan)]
     assert len(read) == 3 and len(set(read)) == 2
@@ -136,7 +136,9 @@ def test_stateful_coders_are_complete_and_keys_can_be_split(flags: tuple[str, ..
         ("ordered_list", "ordered_list_spec", OrderedListState),
     ],
 )
-def test_state_kinds_match_protocol(protocol: str, field: str, kind: type[State]) -> None:
+def test_planned_state_kind_matches_protocol_of_state_spec(
+    protocol: str, field: str, kind: type[State]
+) -> None:
     spec = _protos.StateSpec()
     getattr(spec, field).SetInParent()
     if protocol:

@@ -25,12 +25,12 @@ def test_table_payload_survives_round_trip(spec: TableSource | TableTarget) -> N
     assert type(spec).from_payload(spec.to_payload()) == spec
 
 
-def test_secrets_are_hidden_in_text() -> None:
+def test_table_spec_text_hides_secrets() -> None:
     assert "hunter2" not in repr(TableSource("jdbc", options={"password": "hunter2"}))
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"{}", b"\xff", b'{"format": 1}'])
-def test_payload_of_another_urn_is_refused(payload: bytes) -> None:
+def test_table_payload_of_another_urn_is_refused(payload: bytes) -> None:
     with pytest.raises(InvalidTableSpec):
         TableSource.from_payload(payload)
 
@@ -46,7 +46,7 @@ OTHERS = (None, True, 5, -1, 1.5, 10**30, float("inf"), "\ud800", [], [1], [[]],
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{type(spec).__name__}-{spec.format}")
-def test_payload_with_wrong_types_is_refused_with_reason(
+def test_table_payload_with_wrong_types_is_refused_with_reason(
     spec: TableSource | TableTarget,
 ) -> None:
     told = json.loads(spec.to_payload())
@@ -66,7 +66,7 @@ def test_payload_with_wrong_types_is_refused_with_reason(
     assert refused > 9 * len(told)
 
 
-def test_payload_of_older_version_is_accepted_and_of_newer_refused() -> None:
+def test_table_payload_of_older_version_is_accepted_and_of_newer_version_refused() -> None:
     told = json.loads(TableTarget("csv", "/here").to_payload())
     del told["table"]
     assert TableTarget.from_payload(json.dumps(told).encode()) == TableTarget("csv", "/here")
@@ -78,13 +78,13 @@ def test_payload_of_older_version_is_accepted_and_of_newer_refused() -> None:
 
 
 @pytest.mark.parametrize("payload", [b"[" * 100_000, b'{"format":' * 100_000])
-def test_deeply_nested_payload_is_refused(payload: bytes) -> None:
+def test_deeply_nested_table_payload_is_refused(payload: bytes) -> None:
     with pytest.raises(InvalidTableSpec, match="doesn't describe a table to be read"):
         TableSource.from_payload(payload)
 
 
 @pytest.mark.parametrize("more", ["/**/", "/* ", " ", "--\n", "reflect"])
-def test_query_check_time_grows_with_query_length(more: str) -> None:
+def test_table_query_check_takes_linear_time(more: str) -> None:
     began = time.thread_time()
     assert TableSource(sql="SELECT reflect" + more * 100_000).sql
     assert time.thread_time() - began < 1
@@ -101,7 +101,7 @@ def test_query_check_time_grows_with_query_length(more: str) -> None:
         ({"table": "t", "where": "try_reflect\n('a', 'b') = 1"}, "try_reflect calls Java"),
     ],
 )
-def test_invalid_source_is_refused(more: dict[str, Any], said: str) -> None:
+def test_invalid_table_source_is_refused(more: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidTableSpec, match=said):
         TableSource(**more)
 
@@ -117,19 +117,19 @@ def test_invalid_source_is_refused(more: dict[str, Any], said: str) -> None:
         ({"format": "text", "path": "p", "options": {"CleanSource": "delete"}}, "cleanSource"),
         (
             {"format": "kafka", "columns": ["key"], "timestamp": "at"},
-            "'at' must be one of columns",
+            "'at' must be one of the names in columns",
         ),
         ({"format": "kafka", "max_lateness": -1}, "from 0 seconds"),
         ({"format": "kafka", "poll": -1}, "from 0 seconds"),
         ({"format": "kafka", "where": "reflect('a', 'b') = 1"}, "reflect calls Java"),
     ],
 )
-def test_invalid_stream_is_refused(more: dict[str, Any], said: str) -> None:
+def test_invalid_stream_source_is_refused(more: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidTableSpec, match=said):
         StreamSource(**more)
 
 
-def test_batch_size_is_limited() -> None:
+def test_stream_source_has_default_micro_batch_size_limits() -> None:
     assert StreamSource("Text", path="p").size_limits == {"maxFilesPerTrigger": "1000"}
     assert StreamSource("kafka").size_limits == {"maxOffsetsPerTrigger": "1000000"}
     assert StreamSource("rate").size_limits == {}
@@ -160,10 +160,10 @@ def test_batch_size_is_limited() -> None:
         ),
     ],
 )
-def test_invalid_target_is_refused(more: dict[str, Any], said: str) -> None:
+def test_invalid_table_target_is_refused(more: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidTableSpec, match=said):
         TableTarget(**more)
 
 
-def test_function_name_without_call_is_accepted() -> None:
+def test_table_query_with_a_forbidden_function_name_but_no_call_is_accepted() -> None:
     assert TableSource(sql="SELECT 1 AS one", where="kind = 'reflect' AND (one = 1)").where

@@ -9,13 +9,13 @@ import apache_beam as beam
 import pytest
 import samples
 from apache_beam.portability.api import beam_runner_api_pb2
+from beam_runner_driver.ledger.scheduling import make_root_outputs, make_scheduler_graph
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Drain, Output, Residual, Start
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.times import MIN_TIMESTAMP
-from beam_runner_runtime.driver.scheduling import make_root_outputs, make_scheduler_graph
 from beam_runner_urns import spark as urns
 from beam_spark_io import ReadFromSpark, ReadStreamFromSpark, WriteToSpark, primitives
 
@@ -47,7 +47,7 @@ def test_table_transforms_get_separate_stages_with_complete_input(flags: tuple[s
         assert (stage.name in tables) <= (stage.whole_input and not stage.spans)
     if flags is samples.EMBEDDED:
         assert {
-            spec.stage_id for spec in plan.embedded_specs()
+            spec.stage_id for spec in plan.list_embedded_specs()
         } == plan.stages.keys() - tables.keys()
 
 
@@ -55,11 +55,11 @@ def stream(p: beam.Pipeline) -> Any:
     return p | "It" >> ReadStreamFromSpark("rate") | beam.Map(print)
 
 
-def test_stream_is_read_in_micro_batches_until_drain() -> None:
+def test_spark_stream_is_read_in_micro_batches_until_drain() -> None:
     plan = plan_job(samples.job_of(samples.proto_of(stream)))
     (read,) = (s for s in plan.stages.values() if s.table is not None)
     assert plan.streaming
-    assert plan.source_stage_ids() == {read.stage_id}
+    assert plan.list_source_stage_ids() == {read.stage_id}
     assert read.truncation == TruncationPlan(None, endless=True)
     (spec,) = (s for s in make_scheduler_graph(plan).stages if s.name == read.stage_id)
     # A running micro-batch isn't split, because a micro-batch is short.
@@ -70,7 +70,7 @@ def some(ref: str, time: int = MIN_TIMESTAMP) -> Data:
     return Data(ref, DataFacts(1, 1, time, None, None))
 
 
-def test_stream_positions_advance_watermark_and_drain_truncates_last_position() -> None:
+def test_spark_stream_positions_advance_watermark_and_drain_truncates_last_position() -> None:
     plan = plan_job(samples.job_of(samples.proto_of(stream)))
     scheduler = Scheduler(make_scheduler_graph(plan))
     scheduler.handle_event(Start(0, make_root_outputs(plan)))
@@ -94,7 +94,7 @@ def test_stream_positions_advance_watermark_and_drain_truncates_last_position() 
     assert FinishJob(Outcome.DRAINED) in scheduler.handle_event(BundleDone(last.number, 1))
 
 
-def test_stream_declared_as_bounded_is_refused() -> None:
+def test_spark_stream_declared_as_bounded_is_refused() -> None:
     proto = samples.proto_of(stream)
     for pcollection in proto.components.pcollections.values():
         pcollection.is_bounded = beam_runner_api_pb2.IsBounded.BOUNDED
@@ -102,7 +102,7 @@ def test_stream_declared_as_bounded_is_refused() -> None:
         plan_job(samples.job_of(proto))
 
 
-def test_stream_with_input_for_start_position_is_refused() -> None:
+def test_spark_stream_read_with_input_other_than_impulse_is_refused() -> None:
     def told(p: beam.Pipeline) -> Any:
         position = p | beam.Create([b"elsewhere"]) | beam.Reshuffle()
         return position | "It" >> primitives.read_stream(StreamSource("rate"))
@@ -114,7 +114,9 @@ def test_stream_with_input_for_start_position_is_refused() -> None:
 
 
 @pytest.mark.parametrize("between", [None, TableTarget("csv", "elsewhere")])
-def test_publication_with_foreign_input_is_refused(between: TableTarget | None) -> None:
+def test_publication_of_files_not_written_by_staging_step_is_refused(
+    between: TableTarget | None,
+) -> None:
     def told(p: beam.Pipeline) -> Any:
         names = p | beam.Create([b'{"folder": "/home", "files": ["mine"]}']) | beam.Reshuffle()
         if between is not None:

@@ -64,7 +64,7 @@ def written(plan: JobPlan, buffer_id: str) -> set[Any]:
 
 @both_ways
 @every_sample
-def test_buffers_have_matching_writers_and_readers(
+def test_buffer_writers_and_readers_use_same_encoding(
     build: samples.Build, flags: tuple[str, ...]
 ) -> None:
     plan = samples.plan_of(build, *flags)
@@ -82,7 +82,7 @@ def test_buffers_have_matching_writers_and_readers(
 
 @both_ways
 @every_sample
-def test_side_inputs_are_written_as_read(build: samples.Build, flags: tuple[str, ...]) -> None:
+def test_side_inputs_are_written_for_readers(build: samples.Build, flags: tuple[str, ...]) -> None:
     """SDKs decode side inputs with the coder of the PCollection."""
     plan = samples.plan_of(build, *flags)
     for stage in plan.stages.values():
@@ -95,7 +95,9 @@ def test_side_inputs_are_written_as_read(build: samples.Build, flags: tuple[str,
 
 @both_ways
 @every_sample
-def test_stages_are_complete_and_ordered(build: samples.Build, flags: tuple[str, ...]) -> None:
+def test_planned_stages_are_complete_and_ordered(
+    build: samples.Build, flags: tuple[str, ...]
+) -> None:
     plan = samples.plan_of(build, *flags)
     read = {s.input_buffer for s in plan.stages.values() if s.input_buffer}
     read |= {use.buffer_id for s in plan.stages.values() for use in s.side_inputs}
@@ -111,11 +113,39 @@ def test_stages_are_complete_and_ordered(build: samples.Build, flags: tuple[str,
         done.add(stage.stage_id)
 
 
+def every_edge_layout(plan: JobPlan) -> list[Any]:
+    """Returns the layouts of all edges of the stages, in order."""
+    return [
+        edge_layout(stage, edge)
+        for stage in plan.stages.values()
+        for edge in (stage.spec.input.transform_id, *stage.outputs)
+    ]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [samples.updating_side_input, samples.scripted_stateful, samples.scripted_sums],
+    ids=lambda build: build.__name__,
+)
+def test_element_encodings_of_streams_do_not_depend_on_environments(build: samples.Build) -> None:
+    """An update can move a stream to other environments, with its state (ADR 0050)."""
+    embedded, external = (
+        samples.plan_of(build, *flags) for flags in (samples.EMBEDDED, samples.EXTERNAL)
+    )
+    assert embedded.streaming and not embedded.needs_sdks and external.needs_sdks
+    assert every_edge_layout(embedded) == every_edge_layout(external)
+
+
+def test_element_encodings_of_embedded_batch_pipelines_have_no_length_prefixes() -> None:
+    layouts = every_edge_layout(samples.plan_of(samples.stateful))
+    assert coder_urns.LENGTH_PREFIX not in str(layouts)
+
+
 def kinds(plan: JobPlan) -> list[str]:
     return sorted(buffer.kind.value for buffer in plan.buffers.values())
 
 
-def test_map_becomes_one_stage() -> None:
+def test_pipeline_with_only_a_map_becomes_one_stage() -> None:
     # Create doesn't reshuffle so few elements, but it is still a splittable source.
     plan = samples.plan_of(samples.map_only)
     assert BufferKind.GROUPED not in {buffer.kind for buffer in plan.buffers.values()}
@@ -126,21 +156,21 @@ def test_empty_pipeline_becomes_empty_plan() -> None:
     assert not plan.stages and not plan.buffers
 
 
-def test_group_is_read_as_groups() -> None:
+def test_group_by_key_output_is_read_as_groups() -> None:
     plan = samples.plan_of(samples.group)
     assert kinds(plan).count("grouped") == 1
     (reader,) = (s for s in plan.stages.values() if s.spec.input.kind is InputKind.GROUPS)
     assert plan.buffers[str(reader.input_buffer)].kind is BufferKind.GROUPED
 
 
-def test_fan_out_becomes_one_stage_with_two_outputs() -> None:
+def test_step_read_by_two_groupings_becomes_one_stage_with_two_outputs() -> None:
     plan = samples.plan_of(samples.fan_out)
     assert kinds(plan).count("grouped") == 2
     (forking,) = (s for s in plan.stages.values() if len(s.outputs) == 2)
     assert {plan.buffers[b].kind for b in forking.outputs.values()} == {BufferKind.GROUPED}
 
 
-def test_combiners_are_lifted() -> None:
+def test_combine_per_key_is_lifted() -> None:
     plan = samples.plan_of(samples.combine)
     urns = [
         {
@@ -186,7 +216,7 @@ def test_side_inputs_are_stored_by_window_or_key() -> None:
     assert (BufferKind.SIDE_MULTIMAP, False) in edges
 
 
-def test_groups_have_windowing_strategies() -> None:
+def test_grouped_buffers_have_windowing_strategies() -> None:
     plan = samples.plan_of(samples.windowed_groups)
     strategies = {
         type(b.strategy.window_fn): b.strategy for b in plan.buffers.values() if b.strategy
@@ -212,7 +242,7 @@ def group_of_known_coders(p: beam.Pipeline) -> None:
 
 
 @pytest.mark.parametrize(("version", "heeded"), [("2.64.0", False), ("2.77.0", True)])
-def test_known_coders_get_no_superfluous_length_prefix(version: str, heeded: bool) -> None:
+def test_known_coders_get_no_additional_length_prefix(version: str, heeded: bool) -> None:
     proto = samples.proto_of(group_of_known_coders, *samples.EXTERNAL)
     for environment in proto.components.environments.values():
         environment.capabilities.append(f"{GO}{version}")
@@ -229,7 +259,7 @@ def test_stages_run_in_environment_of_their_transforms(flags: tuple[str, ...]) -
 
 
 @every_sample
-def test_edges_track_required_timestamps(build: samples.Build) -> None:
+def test_stage_edges_request_timestamps_only_if_required(build: samples.Build) -> None:
     plan = samples.plan_of(build)
     for stage in plan.stages.values():
         for edge in stage.spec.outputs:
@@ -273,7 +303,7 @@ def periodic_beside_a_script(p: beam.Pipeline) -> None:
         (periodic_beside_a_script, False),
     ],
 )
-def test_plan_is_endless_for_unbounded_source_without_test_stream(
+def test_plan_with_unbounded_source_other_than_test_stream_is_endless(
     build: samples.Build, endless: bool
 ) -> None:
     assert samples.plan_of(build).is_endless is endless
@@ -289,7 +319,7 @@ def test_plan_is_endless_for_unbounded_source_without_test_stream(
         (samples.periodic, {False}),
     ],
 )
-def test_bounded_groups_are_grouped_in_bulk(build: samples.Build, bulk: set[bool]) -> None:
+def test_bounded_input_is_grouped_in_bulk(build: samples.Build, bulk: set[bool]) -> None:
     plan = samples.plan_of(build)
     assert {b.bulk for b in plan.buffers.values() if b.kind is BufferKind.GROUPED} == bulk
 
@@ -297,9 +327,7 @@ def test_bounded_groups_are_grouped_in_bulk(build: samples.Build, bulk: set[bool
 @pytest.mark.parametrize(
     ("combiner", "lifted"), [("OUTPUT_AT_EARLIEST", False), ("OUTPUT_AT_LATEST", True)]
 )
-def test_late_elements_are_combined_separately_if_lateness_matters(
-    combiner: str, lifted: bool
-) -> None:
+def test_earliest_combiner_combines_late_elements_separately(combiner: str, lifted: bool) -> None:
     def build(p: Any) -> None:
         samples.scripted_sums(p, getattr(samples.TimestampCombiner, combiner))
 
@@ -325,7 +353,7 @@ def test_stages_are_named_after_their_transforms() -> None:
 
 
 @every_sample
-def test_buffers_have_windowing_strategies(build: samples.Build) -> None:
+def test_planned_buffers_have_windowing_strategies(build: samples.Build) -> None:
     plan = samples.plan_of(build)
     assert all(buffer.strategy is not None for buffer in plan.buffers.values())
 
@@ -362,7 +390,7 @@ def test_pipelines_deeper_than_python_stack_are_planned() -> None:
         (samples.stateful, samples.EXTERNAL, False),
     ],
 )
-def test_bundles_in_one_interpreter_take_turns_unless_waiting_for_state(
+def test_loopback_plan_shares_one_interpreter_unless_user_code_waits_for_state(
     build: samples.Build, flags: tuple[str, ...], takes_turns: bool
 ) -> None:
     job = samples.job_of(samples.proto_of(build, *flags))

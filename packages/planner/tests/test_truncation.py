@@ -1,4 +1,4 @@
-"""Tests of restrictions that a drain truncates, with the SDK or without it."""
+"""Tests of restrictions that a drain truncates, with the help of the SDK or without."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def plans(plan: JobPlan) -> list[TruncationPlan]:
 
 @pytest.mark.parametrize("build", [samples.splittable, samples.splittable_with_side_input])
 @pytest.mark.parametrize("flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["here", "external"])
-def test_truncating_stage_reads_and_writes_buffers_of_its_stage(
+def test_truncation_stage_reads_and_writes_buffers_of_its_splittable_stage(
     build: samples.Build, flags: tuple[str, ...]
 ) -> None:
     stages = [s for s in samples.plan_of(build, *flags).stages.values() if s.splittable]

@@ -152,7 +152,7 @@ def test_unparsable_pipeline_is_refused() -> None:
 
 
 @pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)
-def test_client_pipelines_are_well_formed(build: samples.Build) -> None:
+def test_pipelines_of_beam_clients_are_valid(build: samples.Build) -> None:
     for flags in (samples.EMBEDDED, samples.EXTERNAL):
         data = samples.built(build, *flags).SerializeToString()
         assert parse_valid_pipeline(data).SerializeToString(deterministic=True)

@@ -29,7 +29,9 @@ def components_with(*urns: str) -> _protos.Components:
         (coder_urns.CUSTOM_WINDOW, coder_urns.LENGTH_PREFIX, "own"),
     ],
 )
-def test_readable_window_coder_is_not_wrapped_again(urns: tuple[str, ...]) -> None:
+def test_custom_window_coder_with_readable_length_is_not_wrapped_again(
+    urns: tuple[str, ...],
+) -> None:
     components = components_with(*urns)
     make_windows_readable(components)
     found = []

@@ -148,7 +148,7 @@ def test_merged_windows_are_not_merged_again() -> None:
     assert merged.merge_status is MergeStatus.ALREADY_MERGED and not merged.needs_merge
 
 
-def test_on_time_panes_can_be_omitted() -> None:
+def test_strategy_without_empty_on_time_panes_is_parsed() -> None:
     quiet = with_strategies("any", on_time_behavior=_protos.OnTimeBehavior.FIRE_IF_NONEMPTY)
     assert quiet.on_time_behavior is OnTimeBehavior.FIRE_IF_NONEMPTY
 
@@ -161,7 +161,7 @@ def test_on_time_panes_can_be_omitted() -> None:
         ("beam_python3.11_sdk", ClosingBehavior.EMIT_IF_NONEMPTY),
     ],
 )
-def test_empty_final_panes_are_parsed(sdk: str, expected: ClosingBehavior) -> None:
+def test_strategy_with_empty_final_panes_is_parsed(sdk: str, expected: ClosingBehavior) -> None:
     always = with_strategies(sdk, closing_behavior=_protos.ClosingBehavior.EMIT_ALWAYS)
     assert always.closing_behavior is expected
 

@@ -82,7 +82,7 @@ def test_temporary_folder_is_private_and_removed(shared: Path) -> None:
     folder.remove_folder()
 
 
-def test_folder_of_killed_server_is_removed_and_held_folder_stays(shared: Path) -> None:
+def test_temporary_folder_of_killed_server_is_removed_and_locked_folder_stays(shared: Path) -> None:
     folder, lock = left(shared)
     assert folder.joinpath("data").exists() and lock.exists()
     living = TemporaryFolder("jobs-"), TemporaryFolder()
@@ -93,13 +93,13 @@ def test_folder_of_killed_server_is_removed_and_held_folder_stays(shared: Path) 
     assert list(shared.iterdir()) == []
 
 
-def test_abandoned_folder_is_removed_by_cleanup(shared: Path) -> None:
+def test_abandoned_temporary_folder_is_removed_by_cleanup(shared: Path) -> None:
     folder, lock = left(shared)
     remove_stale_folders()
     assert not folder.exists() and not lock.exists()
 
 
-def test_unlocked_folder_without_marker_is_not_removed(shared: Path) -> None:
+def test_unlocked_temporary_folder_without_marker_is_not_removed(shared: Path) -> None:
     for name in (
         "beam-spark-0123abcd",
         "beam-spark-notes",
@@ -114,7 +114,7 @@ def test_unlocked_folder_without_marker_is_not_removed(shared: Path) -> None:
     assert sorted(shared.rglob("*")) == before
 
 
-def test_links_are_not_followed(shared: Path) -> None:
+def test_temporary_folder_cleanup_does_not_follow_links(shared: Path) -> None:
     others = shared / "others"
     others.mkdir()
     others.joinpath("keep").touch()
@@ -134,7 +134,7 @@ def test_links_are_not_followed(shared: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
-def test_files_of_another_user_are_not_removed(shared: Path) -> None:
+def test_temporary_folder_cleanup_does_not_remove_files_of_another_user(shared: Path) -> None:
     folder, lock = left(shared)
     others, others_lock = left_of_another = (
         shared / "beam-spark-0123abcd",
@@ -150,7 +150,9 @@ def test_files_of_another_user_are_not_removed(shared: Path) -> None:
     assert folder.exists() and lock.exists()
 
 
-def test_servers_started_at_once_remove_no_folder_of_each_other(shared: Path) -> None:
+def test_concurrently_started_servers_remove_no_temporary_folder_of_each_other(
+    shared: Path,
+) -> None:
     for _ in range(2):
         left(shared)
     servers = [start(TWENTY, *arguments) for arguments in ((), ("remove",), ())]
@@ -173,7 +175,7 @@ def test_temporary_folder_is_created_if_locks_are_unsupported(
     assert list(shared.iterdir()) == []
 
 
-def test_last_process_removes_shared_folder(shared: Path) -> None:
+def test_last_process_removes_shared_temporary_folder(shared: Path) -> None:
     first, second = start(JOINS, "first"), start(JOINS, "second")
     folders = set()
     for process in (first, second):
@@ -187,7 +189,7 @@ def test_last_process_removes_shared_folder(shared: Path) -> None:
     assert list(shared.iterdir()) == []
 
 
-def test_shared_folder_stays_after_one_kill_and_is_removed_after_all(shared: Path) -> None:
+def test_shared_temporary_folder_is_removed_after_all_processes_are_killed(shared: Path) -> None:
     processes = [start(JOINS, name) for name in ("first", "second")]
     for process in processes:
         assert process.stdout is not None
@@ -202,7 +204,7 @@ def test_shared_folder_stays_after_one_kill_and_is_removed_after_all(shared: Pat
     assert list(shared.iterdir()) == []
 
 
-def test_shared_folder_is_not_created_through_link(
+def test_shared_temporary_folder_is_not_created_through_link(
     shared: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")

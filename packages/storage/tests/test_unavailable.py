@@ -7,7 +7,7 @@ import pickle
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
 
-def test_error_after_pickling_retains_neighbour_and_reason() -> None:
+def test_unpickled_unavailable_error_retains_service_and_reason() -> None:
     error = NeighbourUnavailable("the data store at s3://bucket", "timed out after 30 s")
 
     copy = pickle.loads(pickle.dumps(error))
@@ -18,7 +18,7 @@ def test_error_after_pickling_retains_neighbour_and_reason() -> None:
     )
 
 
-def test_error_text_names_neighbour_and_reason() -> None:
+def test_unavailable_error_text_names_service_and_reason() -> None:
     error = NeighbourUnavailable("the disk of /state", "no space left on device")
 
     assert str(error) == "the disk of /state is unavailable: no space left on device"

@@ -28,13 +28,13 @@ def _computable(case: BulkGrouperCase) -> bool:
 @pytest.mark.parametrize(
     "case", list(filter(_computable, create_bulk_cases())), ids=lambda case: case.name
 )
-def test_columns_grouper_fulfils_contract(case: BulkGrouperCase) -> None:
+def test_columns_grouper_satisfies_bulk_grouper_contract(case: BulkGrouperCase) -> None:
     check_bulk_grouper(ColumnsGrouper, case)
 
 
 @pytest.mark.parametrize("combiner", list(TimestampCombiner))
 @pytest.mark.parametrize("windows", [1, 7])
-def test_windows_merged_only_by_sdk_are_grouped(combiner: TimestampCombiner, windows: int) -> None:
+def test_windows_merged_by_sdk_are_grouped(combiner: TimestampCombiner, windows: int) -> None:
     strategy = WindowingStrategy(
         window_fn=OpaqueWindows("custom"),
         merge_status=MergeStatus.NEEDS_MERGE,
@@ -60,7 +60,7 @@ def test_windows_merged_only_by_sdk_are_grouped(combiner: TimestampCombiner, win
     assert merger.asked == 1
 
 
-def test_unmergeable_windows_are_refused() -> None:
+def test_grouping_with_unmergeable_windows_raises_error() -> None:
     strategy = WindowingStrategy(OpaqueWindows("odd"), merge_status=MergeStatus.NEEDS_MERGE)
     grouper = ColumnsGrouper(strategy)
     grouper.add_elements([b"k"], [encode_window(OpaqueWindow(b"w", 0))], [0], [b"v"])
@@ -68,7 +68,7 @@ def test_unmergeable_windows_are_refused() -> None:
         list(grouper.build_groups())
 
 
-def test_chunks_are_small_and_large_groups_are_split_into_pieces() -> None:
+def test_group_chunks_are_small_and_large_groups_are_read_in_parts() -> None:
     small = [(b"k%d" % number, b"%d" % number) for number in range(10_000)]
     large = [(b"large", b"%07d|" % number * 1000) for number in range(1000)]
     medium = [(b"m%d" % number, b"x" * 1_000_000) for number in range(10)]
@@ -88,13 +88,13 @@ def test_chunks_are_small_and_large_groups_are_split_into_pieces() -> None:
     assert found == dict([*small, *medium, (b"large", b"".join(value for _, value in large))])
 
 
-def test_shared_windows_survive_encoding() -> None:
+def test_encoded_batch_with_one_shared_window_round_trips() -> None:
     batch = decode_batch(encode_batch(keyed([b"a", b"b"], b"w", None, [b"1", b"2"])))
     assert (batch.schema.metadata or {})[b"window"] == b"w"
     assert batch.column("key").to_pylist() == [b"a", b"b"]
 
 
-def test_shards_contain_each_row_once_and_equal_keys_together() -> None:
+def test_key_shards_contain_each_row_once_and_equal_keys_together() -> None:
     keys = [b"k%d" % (i % 50) for i in range(1000)]
     values = [b"%d" % i for i in range(1000)]
     parts = dict(split_by_shard(keyed(keys, b"", None, values), 7))
@@ -107,7 +107,7 @@ def test_shards_contain_each_row_once_and_equal_keys_together() -> None:
         seen |= distinct
 
 
-def test_shard_of_key_is_equal_in_all_processes() -> None:
+def test_key_shard_of_key_is_equal_in_all_processes() -> None:
     # CRC-32 of b"apple" is 2838417488. The literal detects a change of the hash.
     assert [shard for shard, _ in split_by_shard(keyed([b"apple"], b"", None, [b"1"]), 1000)] == [
         488

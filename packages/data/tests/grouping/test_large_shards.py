@@ -61,7 +61,9 @@ def _computable(case: BulkGrouperCase) -> bool:
     "case", list(filter(_computable, create_bulk_cases())), ids=lambda case: case.name
 )
 @pytest.mark.parametrize("budget", [300, 3000])
-def test_spilling_grouper_fulfils_contract(case: BulkGrouperCase, budget: int) -> None:
+def test_spilling_grouper_satisfies_bulk_grouper_contract(
+    case: BulkGrouperCase, budget: int
+) -> None:
     check_bulk_grouper(partial(ColumnsGrouper, group=partial(spilled, budget)), case)
 
 
@@ -84,7 +86,7 @@ STRATEGIES = (
     budget=st.sampled_from([1, 200, 1000, 5000]),
 )
 @settings(max_examples=60)
-def test_spilling_grouper_returns_groups_of_memory_grouper(
+def test_spilling_grouper_returns_same_groups_as_memory_grouper(
     rows: list[tuple[bytes, int]],
     cut: int,
     strategy: WindowingStrategy,
@@ -124,7 +126,7 @@ def _comparable(group: WindowPane) -> tuple[bytes, bytes, int, tuple[bytes, ...]
     return group.key, group.window, group.timestamp, tuple(group.values)
 
 
-def test_hot_key_is_not_loaded_into_memory(tmp_path: Path) -> None:
+def test_spilling_grouper_does_not_load_hot_key_into_memory(tmp_path: Path) -> None:
     cold = [b"%d" % number for number in range(50)]
     hot = [b"%07d|" % number * 1000 for number in range(1000)]
     keys = [*cold, *[b"hot"] * len(hot)]
@@ -154,7 +156,7 @@ def test_hot_key_is_not_loaded_into_memory(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_aborted_grouping_leaves_files_only_until_attempt_ends(tmp_path: Path) -> None:
+def test_aborted_grouping_deletes_its_files_when_attempt_ends(tmp_path: Path) -> None:
     files = SpillFiles(tmp_path, "1-1-1")
     shard = LargeShard(WindowingStrategy(), None, 100, SHARDS, files)
     keys = [b"%d" % number for number in range(100)]

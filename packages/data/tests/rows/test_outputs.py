@@ -36,7 +36,7 @@ def numbers_in(row: Row) -> list[int]:
 
 
 @given(st.lists(st.integers(1, 20), max_size=10), st.integers(1, 9), st.integers(0, 20))
-def test_dealt_elements_are_evenly_distributed_and_complete(
+def test_rebalanced_elements_are_evenly_distributed_and_complete(
     counts: list[int], shards: int, partition: int
 ) -> None:
     rows: list[Row] = []
@@ -54,7 +54,7 @@ def test_dealt_elements_are_evenly_distributed_and_complete(
 
 
 @given(st.lists(st.integers(1, 20), max_size=10), st.integers(1, 9))
-def test_dealt_elements_of_chunk_stay_in_order(counts: list[int], shards: int) -> None:
+def test_rebalanced_elements_of_chunk_stay_in_order(counts: list[int], shards: int) -> None:
     rows: list[Row] = []
     port = create_row_converter(BufferKind.DEALT, shards, 3, rows.append)
     first = 0
@@ -76,7 +76,9 @@ def test_dealt_elements_of_chunk_stay_in_order(counts: list[int], shards: int) -
         ([float("nan"), -1.0], [None, None]),
     ],
 )
-def test_dealt_restrictions_carry_their_sizes(sizes: list[float], work: list[int | None]) -> None:
+def test_rebalanced_restrictions_contain_their_sizes(
+    sizes: list[float], work: list[int | None]
+) -> None:
     rows: list[Row] = []
     port = create_row_converter(BufferKind.DEALT, 2, 0, rows.append, restrictions=True)
     data = b"".join(b"from 0 on" + struct.pack(">d", size) for size in sizes)
@@ -85,8 +87,8 @@ def test_dealt_restrictions_carry_their_sizes(sizes: list[float], work: list[int
     assert [row.work for row in rows] == work
 
 
-def test_tasks_start_dealing_at_different_shards() -> None:
-    """Otherwise a thousand tasks with one element each would all send it to shard 0."""
+def test_rebalancing_of_different_tasks_starts_at_different_shards() -> None:
+    """Without this rule, a thousand tasks with one element each would all use shard 0."""
     shards = Counter[int]()
     for partition in range(12):
         rows: list[Row] = []
@@ -95,7 +97,7 @@ def test_tasks_start_dealing_at_different_shards() -> None:
     assert shards == {0: 3, 1: 3, 2: 3, 3: 3}
 
 
-def test_stored_elements_become_one_row() -> None:
+def test_stored_output_writes_its_elements_as_one_row() -> None:
     rows: list[Row] = []
     chunk = ElementChunk(3, b"abcdef")
     create_row_converter(BufferKind.STORED, 8, 5, rows.append).write(chunk)
@@ -111,14 +113,14 @@ def keys_in(row: Row) -> list[bytes]:
     return keys
 
 
-def test_keyed_rows_go_to_shard_of_their_key() -> None:
+def test_keyed_output_writes_rows_to_shard_of_their_key() -> None:
     rows: list[Row] = []
     create_row_converter(BufferKind.GROUPED, 5, 0, rows.append).write(KEYED)
     found = {key: row.shard for row in rows for key in keys_in(row)}
     assert found == {key: crc32(key) % 5 for key in (b"aa", b"bb", b"c")}
 
 
-def test_keyed_rows_list_their_windows_separately_if_required() -> None:
+def test_keyed_output_lists_windows_of_rows_separately_if_required() -> None:
     rows: list[Row] = []
     windows = [b"v", b"w", b"v"]
     chunk = attrs.evolve(KEYED, windows=windows)
@@ -128,7 +130,7 @@ def test_keyed_rows_list_their_windows_separately_if_required() -> None:
 
 
 @pytest.mark.parametrize("times", [[3, 25], [25, 25]])
-def test_keyed_rows_hold_watermark_until_first_window_ends(times: list[int]) -> None:
+def test_keyed_output_holds_watermark_until_first_window_ends(times: list[int]) -> None:
     windows = [encode_interval(10, 20), encode_interval(0, 10)]
     several = KeyedChunk(b"ab", [1, 2], b"12", [1, 2], windows, times)
     alone = attrs.evolve(several, windows=windows[0])
@@ -138,7 +140,7 @@ def test_keyed_rows_hold_watermark_until_first_window_ends(times: list[int]) -> 
         assert [row.min_timestamp for row in rows] == [min(*times, last)]
 
 
-def test_element_rows_have_windows_of_their_chunks() -> None:
+def test_element_output_rows_have_windows_of_their_chunks() -> None:
     for kind in (BufferKind.STORED, BufferKind.DEALT):
         rows: list[Row] = []
         port = create_row_converter(kind, 2, 0, rows.append, windows=True)
@@ -149,7 +151,7 @@ def test_element_rows_have_windows_of_their_chunks() -> None:
         assert len(told) == len(rows)
 
 
-def test_side_inputs_are_not_sharded() -> None:
+def test_side_input_output_is_not_sharded() -> None:
     for kind in (BufferKind.SIDE_ITERABLE, BufferKind.SIDE_MULTIMAP):
         rows: list[Row] = []
         create_row_converter(kind, 5, 3, rows.append).write(KEYED)

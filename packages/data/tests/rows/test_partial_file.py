@@ -56,7 +56,7 @@ def check(path: Path, checksum: int, sizes: list[int], rows: set[int]) -> None:
     st.lists(st.sets(st.integers(0, 39), max_size=6), max_size=6),
     st.randoms(use_true_random=False),
 )
-def test_requested_rows_are_available_after_any_loss(
+def test_partial_file_returns_requested_rows_after_failed_fetches(
     tmp_path_factory: pytest.TempPathFactory,
     sizes: list[int],
     asked: list[set[int]],
@@ -79,7 +79,7 @@ def test_requested_rows_are_available_after_any_loss(
         assert path.read_bytes() == store.files[NAME]
 
 
-def test_requested_rows_are_fetched_without_gaps_between_them(tmp_path: Path) -> None:
+def test_partial_file_fetches_requested_rows_without_gaps_between_them(tmp_path: Path) -> None:
     sizes = [1000] * 50
     store, checksum = stored(tmp_path, sizes)
     file = PartialFile(store, NAME, tmp_path / NAME)
@@ -99,7 +99,7 @@ def test_requested_rows_are_fetched_without_gaps_between_them(tmp_path: Path) ->
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
-def test_file_smaller_than_request_is_fetched_completely(tmp_path: Path) -> None:
+def test_partial_file_smaller_than_request_is_fetched_completely(tmp_path: Path) -> None:
     store, checksum = stored(tmp_path, [10, 20])
     file = PartialFile(store, NAME, tmp_path / NAME)
     assert file.fetch_rows({1}) == len(store.files[NAME])
@@ -108,7 +108,7 @@ def test_file_smaller_than_request_is_fetched_completely(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("damage", [b"", b"no rows at all" * 100])
-def test_invalid_row_file_is_fetched_completely_and_refused_by_reader(
+def test_partial_file_with_invalid_content_is_fetched_completely(
     tmp_path: Path, damage: bytes
 ) -> None:
     store = MemoryStore({NAME: damage})
@@ -116,7 +116,7 @@ def test_invalid_row_file_is_fetched_completely_and_refused_by_reader(
     assert (tmp_path / NAME).read_bytes() == damage
 
 
-def test_request_for_missing_rows_is_refused_by_reader(tmp_path: Path) -> None:
+def test_partial_file_request_for_missing_rows_is_refused_by_reader(tmp_path: Path) -> None:
     store, _ = stored(tmp_path, [1000] * 3)
     PartialFile(store, NAME, tmp_path / NAME).fetch_rows({3})
     assert (tmp_path / NAME).read_bytes() == store.files[NAME]
@@ -131,7 +131,9 @@ def test_complete_file_replaces_partial_file(tmp_path: Path) -> None:
     assert file.fetch_all() == 0
 
 
-def test_file_lost_by_store_is_named_and_leaves_no_file(tmp_path: Path) -> None:
+def test_partial_file_lost_by_store_raises_error_with_name_and_leaves_no_file(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(MissingFileError, match=NAME):
         PartialFile(MemoryStore(), NAME, tmp_path / NAME).fetch_rows({0})
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Tests that rows have the number of their elements, and return the elements unchanged."""
+"""Tests that a row stores the number of its elements, and returns the elements unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam_runner_data.rows.row import RowKind, build_element_row, read_elements
 
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(1000)])
-def test_rows_contain_elements(data: bytes) -> None:
+def test_encoded_row_contains_its_elements(data: bytes) -> None:
     row = build_element_row(3, ElementChunk(7, data))
     assert (row.shard, row.kind, row.count) == (3, RowKind.ELEMENTS, 7)
     for stored in (row.data, pa.py_buffer(row.data)):
@@ -19,5 +19,7 @@ def test_rows_contain_elements(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(("told", "kept"), [(None, MIN_TIMESTAMP), (0, 0), (-5, -5)])
-def test_unknown_earliest_timestamp_is_minimum_timestamp(told: int | None, kept: int) -> None:
+def test_row_with_unknown_earliest_timestamp_has_minimum_timestamp(
+    told: int | None, kept: int
+) -> None:
     assert build_element_row(0, ElementChunk(1, b"x", min_timestamp=told)).min_timestamp == kept

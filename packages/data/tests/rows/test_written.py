@@ -1,4 +1,6 @@
-"""Tests of bundle output: small output is inline, large output is in one file, split so that its facts are true."""
+"""Tests of bundle output: small output is inline, and large output is in one file, in parts with
+correct statistics.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ def test_empty_output_writes_no_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("works", "together"), [((3, 4), 7), ((3, None), None), ((None, None), None)]
 )
-def test_work_of_rows_adds_up(
+def test_work_size_of_output_is_sum_of_work_sizes_of_rows(
     works: tuple[int | None, ...], together: int | None, tmp_path: Path
 ) -> None:
     (output,) = write(tmp_path, BufferKind.DEALT, *[row(work=one) for one in works])
@@ -63,7 +65,7 @@ def test_work_of_rows_adds_up(
 
 
 @pytest.mark.parametrize("rows", [1, 4])
-def test_output_within_limit_travels_inline(tmp_path: Path, rows: int) -> None:
+def test_output_within_limit_is_stored_inline(tmp_path: Path, rows: int) -> None:
     outputs = write(tmp_path, BufferKind.STORED, *[row(INLINE_BYTES // rows)] * rows)
     assert all(isinstance(output.data.ref, InlineRows) for output in outputs)
     assert list(tmp_path.iterdir()) == []
@@ -98,7 +100,7 @@ written_rows = st.lists(
 @pytest.mark.parametrize("kind", list(BufferKind))
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=written_rows, pieces=st.integers(1, 5), piece_bytes=st.integers(1, 200))
-def test_output_rows_are_in_one_piece_each_with_true_facts(
+def test_split_output_contains_each_row_once_with_correct_statistics(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     limit: int,
@@ -134,7 +136,7 @@ def test_output_rows_are_in_one_piece_each_with_true_facts(
 
 
 @pytest.mark.parametrize("kind", [BufferKind.STORED, BufferKind.DEALT, BufferKind.KEYED])
-def test_output_pieces_have_one_window_each_if_required(tmp_path: Path, kind: BufferKind) -> None:
+def test_output_is_split_by_window_if_required(tmp_path: Path, kind: BufferKind) -> None:
     windows = [IntervalWindow(0, 10), IntervalWindow(10, 20)]
     rows = [
         row(shard=shard, windows=frozenset((encode_window(window),)))
@@ -149,7 +151,7 @@ def test_output_pieces_have_one_window_each_if_required(tmp_path: Path, kind: Bu
     assert sum(output.data.facts.count for output in outputs) == len(rows)
 
 
-def test_shard_output_contains_only_its_rows(tmp_path: Path) -> None:
+def test_output_of_shard_contains_only_its_rows(tmp_path: Path) -> None:
     rows = [Row(n % 3, RowKind.KEYED, b"%d" % n, n + 1, 100 - n) for n in range(9)]
     outputs = write(tmp_path, BufferKind.GROUPED, *rows)
     for output in outputs:
@@ -165,7 +167,7 @@ def test_large_stored_output_is_split_for_several_readers(tmp_path: Path) -> Non
     assert [len(output.data.ref.rows) for output in outputs] == [4, 4, 4, 4]
 
 
-def test_small_stored_output_is_one_piece(tmp_path: Path) -> None:
+def test_small_stored_output_is_not_split(tmp_path: Path) -> None:
     (output,) = write(tmp_path, BufferKind.STORED, *[row(KB)] * 100, pieces=4)
     assert isinstance(output.data.ref, FileRows)
 
@@ -209,7 +211,7 @@ def test_output_without_windows_in_row_lists_no_windows(tmp_path: Path) -> None:
     st.sampled_from([BufferKind.GROUPED, BufferKind.KEYED, BufferKind.DEALT]),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_shard_rows_are_adjacent_if_fetched_separately(
+def test_rows_of_shard_are_adjacent_in_file_if_fetched_separately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[tuple[int, int]], kind: BufferKind
 ) -> None:
     monkeypatch.setattr(written, "REQUEST_BYTES", 500)
@@ -229,7 +231,7 @@ def test_shard_rows_are_adjacent_if_fetched_separately(
             assert list(ref.rows) == list(range(ref.rows[0], ref.rows[-1] + 1))
 
 
-def test_file_smaller_than_request_is_not_reordered(tmp_path: Path) -> None:
+def test_output_file_smaller_than_request_is_not_reordered(tmp_path: Path) -> None:
     made = RowBufferWriter(buffer("b", BufferKind.GROUPED), 4, tmp_path, "1-2-3-0", in_extents=True)
     for shard in (0, 1, 0, 1):
         made.write(row(INLINE_BYTES, shard))

@@ -49,7 +49,7 @@ def read_a(index: SideInputIndex) -> bytes:
     return values
 
 
-def test_side_index_reads_values_from_written_files(tmp_path: Path) -> None:
+def test_side_input_index_returns_values_from_written_files(tmp_path: Path) -> None:
     one = large(tmp_path, "1")
     index = open_index(tmp_path, "s", [one, data(tmp_path, "2", b"a?")])
     assert read_a(index) == b"a" * 30_000 + b"a!" + b"a?"
@@ -58,7 +58,7 @@ def test_side_index_reads_values_from_written_files(tmp_path: Path) -> None:
     assert sum(file.stat().st_size for file in path.iterdir()) < 1500
 
 
-def test_side_index_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_side_input_index_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = large(tmp_path, "1")
     open_index(tmp_path, "s", [one])
 
@@ -78,7 +78,7 @@ def in_other_processes(count: int, work: Callable[[], None]) -> list[int | None]
     return [process.exitcode for process in processes]
 
 
-def test_side_index_is_built_once_by_many_processes(
+def test_side_input_index_is_built_once_by_many_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = large(tmp_path, "1")
@@ -94,7 +94,7 @@ def test_side_index_is_built_once_by_many_processes(
     assert (tmp_path / "builds").read_bytes() == b"x"
 
 
-def test_side_index_is_built_by_next_process_if_builder_dies(
+def test_side_input_index_is_built_by_next_process_if_builder_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = large(tmp_path, "1")
@@ -106,7 +106,7 @@ def test_side_index_is_built_by_next_process_if_builder_dies(
     assert [path.suffix for path in built(tmp_path)] == [""]
 
 
-def test_failed_side_index_build_leaves_no_file(tmp_path: Path) -> None:
+def test_failed_build_of_side_input_index_leaves_no_file(tmp_path: Path) -> None:
     one = large(tmp_path, "1")
     (tmp_path / "1.arrow").unlink()
     with pytest.raises(FileError):
@@ -114,7 +114,7 @@ def test_failed_side_index_build_leaves_no_file(tmp_path: Path) -> None:
     assert built(tmp_path) == []
 
 
-def test_side_index_is_deleted_with_its_data(tmp_path: Path) -> None:
+def test_side_input_index_is_deleted_with_its_data(tmp_path: Path) -> None:
     index = open_index(tmp_path, "s", [large(tmp_path, "1"), large(tmp_path, "2")])
     remove_indexes(tmp_path, "2.arrow")
     assert len(built(tmp_path)) == 1
@@ -126,7 +126,7 @@ def test_side_index_is_deleted_with_its_data(tmp_path: Path) -> None:
         read_a(index)
 
 
-def test_old_side_index_versions_are_deleted_after_new_version(tmp_path: Path) -> None:
+def test_older_side_input_index_versions_are_deleted_after_new_version(tmp_path: Path) -> None:
     parts = [large(tmp_path, str(number)) for number in range(6)]
     for count in range(1, 7):
         assert read_a(open_index(tmp_path, "s", parts[:count])).count(b"!") == count
@@ -143,7 +143,7 @@ def everything(index: SideInputIndex) -> list[bytes]:
     ]
 
 
-def test_damage_of_any_byte_is_detected(tmp_path: Path) -> None:
+def test_side_input_index_with_damaged_byte_raises_error(tmp_path: Path) -> None:
     """The damage is in the index or in the data that the index refers to."""
     parts = [large(tmp_path, "1"), data(tmp_path, "2", b"a?", b"c")]
     right = everything(open_index(tmp_path, "s", parts))

@@ -1,4 +1,6 @@
-"""Tests of side inputs across bundles: each bundle sees its data, and unchanged data is cached."""
+"""Tests of side inputs across bundles: each bundle reads the version of the data that it must see,
+and unchanged data is cached.
+"""
 
 from __future__ import annotations
 

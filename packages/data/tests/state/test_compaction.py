@@ -8,27 +8,31 @@ from collections.abc import Callable
 import pytest
 
 from beam_runner_data.rows.refs import Segment
-from beam_runner_data.state.compaction import CompactionPlan, CompactionResult, find_full_tier
+from beam_runner_data.state.compaction import (
+    CompactionPlan,
+    CompactionResult,
+    find_full_segment_tier,
+)
 from beam_runner_data.state.store import MERGED_IN_COMMIT
 
 
-def test_full_tier_is_found() -> None:
-    assert find_full_tier([]) is None
-    assert find_full_tier([1] * 7) is None
-    assert find_full_tier([1] * 8) == (0, 8)
-    assert find_full_tier([10**6] * 7 + [1] * 7) is None, "neither tier is full"
-    assert find_full_tier([10**6] * 7 + [1] * 8) == (7, 15)
-    assert find_full_tier([1] * 7 + [10**6]) == (0, 8), (
+def test_full_tier_search_returns_first_range_with_enough_segments() -> None:
+    assert find_full_segment_tier([]) is None
+    assert find_full_segment_tier([1] * 7) is None
+    assert find_full_segment_tier([1] * 8) == (0, 8)
+    assert find_full_segment_tier([10**6] * 7 + [1] * 7) is None, "neither tier is full"
+    assert find_full_segment_tier([10**6] * 7 + [1] * 8) == (7, 15)
+    assert find_full_segment_tier([1] * 7 + [10**6]) == (0, 8), (
         "older small segments merge with a newer large segment"
     )
     sizes = [5000] * 7 + [600] * 8
-    assert find_full_tier(sizes) == (0, 15), "segments that fill the next tier merge, too"
-    assert find_full_tier(sizes, most=39800) == (0, 15)
-    assert find_full_tier(sizes, most=39799) == (7, 15)
-    assert find_full_tier(sizes, most=4799) is None
+    assert find_full_segment_tier(sizes) == (0, 15), "segments that fill the next tier merge, too"
+    assert find_full_segment_tier(sizes, most=39800) == (0, 15)
+    assert find_full_segment_tier(sizes, most=39799) == (7, 15)
+    assert find_full_segment_tier(sizes, most=4799) is None
 
 
-def test_compaction_outside_segment_list_is_refused() -> None:
+def test_compaction_result_for_segments_not_in_list_raises_error() -> None:
     a, b, c, d = (Segment(name, 1) for name in "abcd")
     inner = CompactionResult(CompactionPlan((b, c), oldest=False), Segment("m", 2, 1))
     assert inner.apply_to((a, b, c, d)).segments == (a, Segment("m", 2, 1), d)
@@ -53,7 +57,7 @@ def test_compaction_outside_segment_list_is_refused() -> None:
     ids=["tiny", "even", "mixed", "log-uniform", "heavy tail"],
 )
 @pytest.mark.parametrize("most", [0, MERGED_IN_COMMIT])
-def test_merging_writes_each_byte_few_times(
+def test_compaction_rewrites_each_byte_few_times(
     draw_size: Callable[[random.Random], int], most: int
 ) -> None:
     draw = random.Random(1)
@@ -62,11 +66,11 @@ def test_merging_writes_each_byte_few_times(
     for _ in range(2000):
         sizes.append(draw_size(draw))
         data += sizes[-1]
-        run = find_full_tier(sizes, most)
+        run = find_full_segment_tier(sizes, most)
         if run and run[1] == len(sizes):
             sizes[run[0] :] = [sum(sizes[run[0] :])]
         written += sizes[-1]
-        while run := find_full_tier(sizes):
+        while run := find_full_segment_tier(sizes):
             sizes[slice(*run)] = [sum(sizes[slice(*run)])]
             written += sizes[run[0]]
         assert len(sizes) <= 45

@@ -18,8 +18,8 @@ from beam_runner_data.state.records import (
     ROW,
     Entry,
     HiddenSubkeys,
-    coalesce_ranges,
     encode_cell,
+    merge_subkey_ranges,
 )
 from beam_runner_data.state.segments import SMALL_BYTES, open_segment, write_segment
 from beam_runner_data.state.small import SmallSegment
@@ -42,7 +42,7 @@ def write(folder: Path, entries: list[Entry]) -> Segment:
 
 
 @pytest.mark.parametrize("last", [[], [LARGE]], ids=["small", "large"])
-def test_segment_survives_round_trip(tmp_path: Path, last: list[Entry]) -> None:
+def test_state_segment_round_trips(tmp_path: Path, last: list[Entry]) -> None:
     segment = write(tmp_path, [*ENTRIES, *last])
     assert segment == Segment("s/1", (tmp_path / "s/1").stat().st_size, 2, segment.checksum)
     reader = open_segment(tmp_path, segment)
@@ -57,11 +57,11 @@ def test_segment_survives_round_trip(tmp_path: Path, last: list[Entry]) -> None:
     assert reader.read_row(b"a", b"y") is None
     assert list(reader.read_rows(b"a", b"", None)) == [(b"", False, b"1"), (b"x", True, b"")]
     assert list(reader.read_rows(b"a", b"a", b"x")) == []
-    assert list(reader.read_weights(b"a", b"", None)) == [(b"", False, 17), (b"x", True, 17)]
-    assert list(reader.read_weights(b"b", b"", None)) == [(b"", True, None)]
-    assert reader.sum_weights(b"a", b"", None) == 34
-    assert reader.sum_weights(b"a", b"x", b"xx") == 17
-    assert reader.sum_weights(b"b", b"", None) == 0
+    assert list(reader.read_row_sizes(b"a", b"", None)) == [(b"", False, 17), (b"x", True, 17)]
+    assert list(reader.read_row_sizes(b"b", b"", None)) == [(b"", True, None)]
+    assert reader.sum_row_sizes(b"a", b"", None) == 34
+    assert reader.sum_row_sizes(b"a", b"x", b"xx") == 17
+    assert reader.sum_row_sizes(b"b", b"", None) == 0
     assert reader.net == 7
     reader.close()
 
@@ -84,7 +84,9 @@ def test_empty_segment_writes_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("last", [[], [LARGE]], ids=["small", "large"])
-def test_segment_name_is_used_once(tmp_path: Path, last: list[Entry]) -> None:
+def test_state_segment_with_existing_name_is_not_overwritten(
+    tmp_path: Path, last: list[Entry]
+) -> None:
     segment = write(tmp_path, [*ENTRIES, *last])
     with pytest.raises(FileExistsError):
         write(tmp_path, ENTRIES)
@@ -99,7 +101,7 @@ def test_failed_segment_write_leaves_no_file(tmp_path: Path, last: list[Entry]) 
     assert not (tmp_path / "s/1").exists()
 
 
-def test_missing_segment_file_is_named(tmp_path: Path) -> None:
+def test_missing_segment_file_is_reported_by_name(tmp_path: Path) -> None:
     with pytest.raises(SegmentError, match=f"{tmp_path}/gone is missing"):
         open_segment(tmp_path, Segment("gone", 10))
     (tmp_path / "folder").mkdir()
@@ -112,7 +114,9 @@ ROWS: list[Entry] = [(b"r", ROW, b"%09d" % n, n % 3 == 0, b"%d" % n * 50) for n 
 
 @pytest.mark.parametrize("kind", ["flipped", "zeroed"])
 @pytest.mark.parametrize("more", [[], ROWS], ids=["small", "large"])
-def test_damage_of_any_byte_is_detected(tmp_path: Path, more: list[Entry], kind: str) -> None:
+def test_state_segment_with_damaged_byte_raises_error(
+    tmp_path: Path, more: list[Entry], kind: str
+) -> None:
     """The damage is detected for every entry and every kind of lookup."""
     entries = [*ENTRIES, *more]
     segment = write(tmp_path, entries)
@@ -131,7 +135,7 @@ def test_damage_of_any_byte_is_detected(tmp_path: Path, more: list[Entry], kind:
             list(open_segment(tmp_path, segment).read_entries())
 
 
-def test_segment_lookup_reads_minimal_bytes(tmp_path: Path) -> None:
+def test_segment_lookup_reads_only_needed_bytes(tmp_path: Path) -> None:
     entries: list[Entry] = [(b"r", ROW, b"%09d" % n, False, bytes(1000)) for n in range(20_000)]
     segment = write(tmp_path, entries)
     content = bytearray((tmp_path / segment.path).read_bytes())
@@ -140,7 +144,7 @@ def test_segment_lookup_reads_minimal_bytes(tmp_path: Path) -> None:
     reader = open_segment(tmp_path, segment)
     assert reader.read_row(b"r", b"%09d" % 3) == (False, bytes(1000))
     assert reader.read_row(b"r", b"%09d" % 19_999) == (False, bytes(1000))
-    assert reader.sum_weights(b"r", b"", None) == 20_000 * 1025
+    assert reader.sum_row_sizes(b"r", b"", None) == 20_000 * 1025
     with pytest.raises(SegmentError, match="checksum .*doesn't match"):
         list(reader.read_rows(b"r", b"", None))
     reader.close()
@@ -166,14 +170,14 @@ def test_segment_table_finds_same_entries_as_dictionary(
         assert [s for s, _, _ in table.read_rows(b"b", start, end)] == wanted
         assert all(table.read_row(b"b", s) == (False, rows[s]) for s in rows)
         assert table.read_row(b"b", b"absent") is None
-        weights = {s: weight for s, _, weight in table.read_weights(b"b", start, end)}
+        weights = {s: weight for s, _, weight in table.read_row_sizes(b"b", start, end)}
         assert list(weights) == wanted
-        assert table.sum_weights(b"b", start, end) == sum(w or 0 for w in weights.values())
+        assert table.sum_row_sizes(b"b", start, end) == sum(w or 0 for w in weights.values())
         table.close()
 
 
 @pytest.mark.parametrize("last", [[], [LARGE]], ids=["small", "large"])
-def test_truncated_segment_is_damaged(tmp_path: Path, last: list[Entry]) -> None:
+def test_truncated_segment_raises_error(tmp_path: Path, last: list[Entry]) -> None:
     segment = write(tmp_path, [*ENTRIES, *last])
     path = tmp_path / segment.path
     path.write_bytes(path.read_bytes()[:-1])
@@ -181,23 +185,23 @@ def test_truncated_segment_is_damaged(tmp_path: Path, last: list[Entry]) -> None
         open_segment(tmp_path, segment)
 
 
-def test_cell_encodings_are_unique() -> None:
+def test_encoded_state_cell_ids_are_unique() -> None:
     parts = ["", "a", "b", "ab", "aab"]
     cells = [CellId(n, k.encode(), w.encode()) for n in parts for k in parts for w in parts]
     assert len({encode_cell(cell) for cell in cells}) == len(cells)
 
 
-def test_ranges_are_coalesced() -> None:
-    assert coalesce_ranges([(b"d", b"e"), (b"a", b"c"), (b"b", b"d")]) == ((b"a", b"e"),)
-    assert coalesce_ranges([(b"b", b"a"), (b"a", b"a")]) == ()
-    assert coalesce_ranges([(b"c", None), (b"a", b"b"), (b"d", b"e")]) == (
+def test_overlapping_removed_ranges_are_merged() -> None:
+    assert merge_subkey_ranges([(b"d", b"e"), (b"a", b"c"), (b"b", b"d")]) == ((b"a", b"e"),)
+    assert merge_subkey_ranges([(b"b", b"a"), (b"a", b"a")]) == ()
+    assert merge_subkey_ranges([(b"c", None), (b"a", b"b"), (b"d", b"e")]) == (
         (b"a", b"b"),
         (b"c", None),
     )
-    assert coalesce_ranges([(b"a", b"c"), (b"a", b"b")]) == ((b"a", b"c"),)
+    assert merge_subkey_ranges([(b"a", b"c"), (b"a", b"b")]) == ((b"a", b"c"),)
 
 
-def test_ranges_hide_subkeys() -> None:
+def test_state_tombstones_contain_the_map_keys_of_removed_ranges() -> None:
     hides = HiddenSubkeys(ranges=((b"a", b"c"), (b"d", None)))
     assert [s for s in (b"", b"a", b"b", b"c", b"cc", b"d", b"e") if hides.contains_subkey(s)] == [
         *(b"a", b"b"),

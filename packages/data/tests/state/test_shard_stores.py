@@ -49,7 +49,9 @@ def wait_for_merge(folder: Path, seconds: float = 60) -> str:
     return found
 
 
-def test_commits_without_threads_merge_at_once_and_name_new_segments(tmp_path: Path) -> None:
+def test_commit_without_compaction_threads_compacts_immediately_and_lists_new_segments(
+    tmp_path: Path,
+) -> None:
     segments: Segments = ()
     merged = False
     for number in range(20):
@@ -74,7 +76,7 @@ def eight_commits(stores: ShardStores, folder: Path) -> Segments:
     return segments
 
 
-def test_large_merge_is_adopted_by_later_commit(tmp_path: Path) -> None:
+def test_result_of_large_compaction_is_applied_by_later_commit(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path, OWN)
     segments = eight_commits(stores, tmp_path)
     assert len(segments) == NEIGHBOURS
@@ -87,7 +89,9 @@ def test_large_merge_is_adopted_by_later_commit(tmp_path: Path) -> None:
     assert values(store) == {b"%d" % n: n for n in (*range(NEIGHBOURS), 99)}
 
 
-def test_commits_continue_during_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_continue_during_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun = []
     monkeypatch.setattr(
         merges.StateMerge, "run_merge", lambda merge, name: begun.append((merge, name))
@@ -110,7 +114,7 @@ def test_commits_continue_during_merge(tmp_path: Path, monkeypatch: pytest.Monke
     assert values(store) == {b"%d" % n: n for n in (*range(NEIGHBOURS), *range(20, 24), 30)}
 
 
-def test_merge_of_segments_merged_by_another_process_is_dropped(tmp_path: Path) -> None:
+def test_compaction_of_segments_compacted_by_another_process_is_dropped(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path, OWN)
     segments = eight_commits(stores, tmp_path)
     name = wait_for_merge(tmp_path)
@@ -126,7 +130,7 @@ def test_merge_of_segments_merged_by_another_process_is_dropped(tmp_path: Path) 
     assert len(values(store)) == NEIGHBOURS + 2
 
 
-def test_closed_store_leaves_no_merge(tmp_path: Path) -> None:
+def test_closed_store_deletes_result_of_unused_compaction(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path, OWN)
     segments = eight_commits(stores, tmp_path)
     wait_for_merge(tmp_path)
@@ -134,7 +138,7 @@ def test_closed_store_leaves_no_merge(tmp_path: Path) -> None:
     assert files(tmp_path) == {segment.path for segment in segments}
 
 
-def test_failed_merge_changes_no_segment(
+def test_failed_compaction_changes_no_segment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:

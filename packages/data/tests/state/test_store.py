@@ -1,4 +1,4 @@
-"""Tests that the state of a shard equals its commits, for any layout in files, at low cost."""
+"""Tests that the state of a key shard equals the sum of all commits, for any layout in files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = (f"state/{number}" for number in itertools.count())
 
 
 class Committed(ShardStore):
-    """A store that commits by itself like the journal of the host, and runs due merges."""
+    """A state store that commits changes itself, as the server does, and runs due merges."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, ())
@@ -80,7 +80,7 @@ def cell_of(key: int) -> CellId:
 
 
 @pytest.mark.parametrize("check", list_store_checks(), ids=lambda check: check.__name__)
-def test_store_fulfils_contract(
+def test_shard_store_satisfies_cell_store_contract(
     check: Callable[[CommittingCellStore], None], store: Committed
 ) -> None:
     check(store)
@@ -88,7 +88,7 @@ def test_store_fulfils_contract(
 
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("check", list_store_checks(), ids=lambda check: check.__name__)
-def test_store_with_large_segments_fulfils_contract(
+def test_shard_store_with_large_segments_satisfies_cell_store_contract(
     check: Callable[[CommittingCellStore], None], store: Committed
 ) -> None:
     check(store)
@@ -123,7 +123,7 @@ STEPS = st.lists(
 
 
 class Shard:
-    """A store and its equivalent in memory, which must agree after every step."""
+    """A state store and an equivalent store in memory, which must be equal after every step."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -182,7 +182,7 @@ class Shard:
     small=st.sampled_from([-1, 40, segments.SMALL_BYTES]),
     merged=st.sampled_from([0, 2000, state_store.MERGED_IN_COMMIT]),
 )
-def test_store_equals_memory_store_for_random_operations(
+def test_shard_store_after_random_operations_equals_memory_store(
     steps: list[Any], small: int, merged: int
 ) -> None:
     with (
@@ -221,7 +221,7 @@ def test_written_delta_is_readable_only_after_commit(store: Committed) -> None:
     assert store.read_values(CELL, b"") is None
 
 
-def test_scan_fetches_entries_lazily(store: Committed) -> None:
+def test_shard_store_scan_fetches_entries_lazily(store: Committed) -> None:
     with mock.patch.object(segments, "SMALL_BYTES", -1):
         store.commit_deltas({CELL: CellDelta(added={b"%06d" % n: (n,) for n in range(1000)})})
     with mock.patch.object(state_store, "decode_values", wraps=state_store.decode_values) as decode:
@@ -230,7 +230,7 @@ def test_scan_fetches_entries_lazily(store: Committed) -> None:
         assert decode.call_count == 3
 
 
-def test_damaged_segment_is_named(store: Committed, tmp_path: Path) -> None:
+def test_damaged_segment_is_reported_by_name(store: Committed, tmp_path: Path) -> None:
     store.commit_deltas({CELL: value(b"1")})
     fresh = ShardStore(tmp_path, store.segments)
     path = tmp_path / store.segments[0].path
@@ -254,7 +254,7 @@ def test_overwritten_values_are_deleted(store: Committed) -> None:
 
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("many", [1, 2000])
-def test_cleared_cells_leave_no_entry(store: Committed, many: int) -> None:
+def test_cleared_state_cells_leave_no_entry(store: Committed, many: int) -> None:
     subkeys = [b"%06d" % number for number in range(many)]
     for key in range(5):
         store.commit_deltas({cell_of(key): CellDelta(added={s: (bytes(100),) for s in subkeys})})
@@ -265,7 +265,7 @@ def test_cleared_cells_leave_no_entry(store: Committed, many: int) -> None:
 
 
 @pytest.mark.usefixtures("tables")
-def test_removed_subkeys_and_ranges_leave_no_entry(store: Committed) -> None:
+def test_removed_map_keys_and_ranges_leave_no_entry(store: Committed) -> None:
     store.commit_deltas({CELL: CellDelta(added={b"%06d" % n: (bytes(100),) for n in range(5000)})})
     store.commit_deltas({CELL: CellDelta(removed=frozenset(b"%06d" % n for n in range(2000)))})
     assert store.plan_compaction() is None
@@ -277,7 +277,7 @@ def test_removed_subkeys_and_ranges_leave_no_entry(store: Committed) -> None:
 
 
 @pytest.mark.usefixtures("tables")
-def test_range_removed_repeatedly_is_counted_once(store: Committed) -> None:
+def test_range_removed_repeatedly_causes_no_needless_compaction(store: Committed) -> None:
     store.commit_deltas({CELL: CellDelta(added={b"%06d" % n: (bytes(100),) for n in range(5000)})})
     for _ in range(6):
         store.commit_deltas({CELL: CellDelta(removed_ranges=((b"000000", b"001000"),))})
@@ -286,7 +286,7 @@ def test_range_removed_repeatedly_is_counted_once(store: Committed) -> None:
 
 
 @pytest.mark.usefixtures("tables")
-def test_queue_scan_does_not_step_over_removed_head(store: Committed) -> None:
+def test_shard_store_scan_of_queue_does_not_read_removed_head(store: Committed) -> None:
     times = [b"%06d" % number for number in range(5000)]
     store.commit_deltas({CELL: CellDelta(added=dict.fromkeys(times, ()))})
     for start in range(0, 3000, 500):
@@ -294,7 +294,7 @@ def test_queue_scan_does_not_step_over_removed_head(store: Committed) -> None:
         store.commit_deltas({CELL: CellDelta(removed=frozenset(times[start : start + 500]))})
     oldest = store._open_readers()[0]
     with mock.patch.object(
-        type(oldest), "_read_checked", autospec=True, side_effect=type(oldest)._read_checked
+        type(oldest), "_read_verified", autospec=True, side_effect=type(oldest)._read_verified
     ) as rows:
         assert next(store.scan_subkeys(CELL, b"", None)) == (times[3000], ())
         assert rows.call_count <= 2 * len(store.segments)
@@ -304,7 +304,7 @@ def test_queue_scan_does_not_step_over_removed_head(store: Committed) -> None:
     assert store.segments == ()
 
 
-def test_small_commits_merge_with_each_other(store: Committed) -> None:
+def test_segments_of_small_commits_are_compacted_together(store: Committed) -> None:
     written = 0
     for number in range(1000):
         store.commit_deltas({cell_of(number): value(bytes(200))})
@@ -333,7 +333,7 @@ def test_entries_of_running_compaction_are_retained(store: Committed) -> None:
 
 
 @pytest.mark.usefixtures("tables")
-def test_tombstones_of_deleted_entries_are_deleted(store: Committed, tmp_path: Path) -> None:
+def test_compaction_deletes_tombstones_of_deleted_entries(store: Committed, tmp_path: Path) -> None:
     store.commit_deltas({cell_of(1): value(bytes(100))})
     plan = CompactionPlan((*store.segments,), oldest=True)
     deltas = {cell_of(1): CellDelta(cleared=True), cell_of(2): value(b"2")}
@@ -345,7 +345,7 @@ def test_tombstones_of_deleted_entries_are_deleted(store: Committed, tmp_path: P
     assert [entry[1:4] for entry in entries] == [(ROW, b"", False)]
 
 
-def test_full_tier_below_other_tiers_is_not_merged_in_commit(store: Committed) -> None:
+def test_full_tier_below_other_tiers_is_not_compacted_in_commit(store: Committed) -> None:
     for number in range(8):
         deltas = {cell_of(number): value(bytes(5000))}
         store.advance_to_commit(store.write_commit(deltas, next(NAMES), keep=number))
@@ -356,7 +356,7 @@ def test_full_tier_below_other_tiers_is_not_merged_in_commit(store: Committed) -
 
 
 @pytest.mark.usefixtures("tables")
-def test_subkeys_in_removed_range_need_no_separate_tombstones(
+def test_map_keys_in_removed_range_need_no_separate_tombstones(
     store: Committed, tmp_path: Path
 ) -> None:
     store.commit_deltas({CELL: CellDelta(added={b"a": (1,), b"c": (1,)})})

@@ -8,6 +8,7 @@ from apache_beam.portability.api import (
     beam_interactive_api_pb2_grpc,
     beam_runner_api_pb2,
     endpoints_pb2,
+    schema_pb2,
     standard_window_fns_pb2,
 )
 from google.protobuf import message, wrappers_pb2
@@ -50,6 +51,11 @@ OutputTime = beam_runner_api_pb2.OutputTime
 
 ProcessBundleDescriptor = beam_fn_api_pb2.ProcessBundleDescriptor
 RemoteGrpcPort = beam_fn_api_pb2.RemoteGrpcPort
+
+Schema = schema_pb2.Schema
+Field = schema_pb2.Field
+FieldType = schema_pb2.FieldType
+AtomicType = schema_pb2.AtomicType
 
 LabelledPayload = beam_runner_api_pb2.LabelledPayload
 

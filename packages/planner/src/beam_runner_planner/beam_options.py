@@ -1,4 +1,4 @@
-"""The options of Beam's Python SDK, and those of them that have an effect with this runner."""
+"""Options of Beam's Python SDK, with lists of the options that have an effect with this runner."""
 
 from __future__ import annotations
 
@@ -55,11 +55,18 @@ _OF_CONNECTORS = {
     *("s3_session_token", "s3_verify", "staging_location", "temp_location"),
 }
 _OF_LOGGING = {"default_sdk_harness_log_level", "sdk_harness_log_level_overrides"}
+_OF_UPDATES = {"transform_name_mapping", "update"}
 _OF_USERS = {"application_id", "bootstrap_servers"}
-"""Options of Beam's Kafka Streams runner, whose names user code is likely to use for its own options."""
+"""Options of Beam's Kafka Streams runner. User code is likely to use the same names for its own options."""
 
 EFFECTIVE_OPTIONS = frozenset(
-    _OF_THE_PIPELINE | _OF_THE_CLIENT | _OF_STAGED_FILES | _OF_CONNECTORS | _OF_LOGGING | _OF_USERS
+    _OF_THE_PIPELINE
+    | _OF_THE_CLIENT
+    | _OF_STAGED_FILES
+    | _OF_CONNECTORS
+    | _OF_LOGGING
+    | _OF_UPDATES
+    | _OF_USERS
 )
 """The options of Beam that have an effect in the client, in the workers or in this runner."""
 
@@ -77,7 +84,7 @@ HARNESS_OPTIONS = frozenset(
 
 @cache
 def list_beam_options() -> Mapping[str, Any]:
-    """Returns the names of all options of Beam's Python SDK, with their default values."""
+    """Returns the default value of each option of Beam's Python SDK, by name."""
     found: dict[str, Any] = {}
     for options in PipelineOptions.__subclasses__():
         if options.__module__ == PipelineOptions.__module__:

@@ -10,15 +10,17 @@ from beam_runner_urns.transforms import PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS
 
 from beam_runner_planner import _protos
 from beam_runner_planner.environments import ResolvedEnvironment
+from beam_runner_planner.fusion import FusedPipeline
 from beam_runner_planner.graph import PlanGraph
+from beam_runner_planner.identities import identify_buffers
 from beam_runner_planner.merging import plan_window_merging
-from beam_runner_planner.stateful import first_stateful_transform
+from beam_runner_planner.stateful import find_first_stateful_transform
 from beam_runner_planner.windowing import convert_windowing_strategy
 
 
 def plan_buffers(
     graph: PlanGraph,
-    components: _protos.Components,
+    fused: FusedPipeline,
     environments: dict[str, ResolvedEnvironment],
 ) -> dict[str, BufferPlan]:
     """Returns the buffers of a graph by id, each with the windowing strategy of the data that stages
@@ -26,15 +28,14 @@ def plan_buffers(
 
     Args:
         graph: the fused stages.
-        components: the pipeline's components, after `window_coders.make_windows_readable`.
-        environments: the SDK environments by id.
     """
+    components = fused.components
     written: dict[str, list[_protos.PCollection]] = {buffer_id: [] for buffer_id in graph.kinds}
     for node in graph.nodes:
         for sink in node.sinks:
             written[sink.buffer_id].append(components.pcollections[sink.pcollection_id])
     for node in graph.nodes:
-        # A TestStream's script writes the PCollection that its readers read.
+        # A TestStream's events fill the PCollection that its readers read.
         if node.source_buffer is not None and not written[node.source_buffer]:
             written[node.source_buffer].append(components.pcollections[node.source_pcollection])
     strategies = {
@@ -46,13 +47,17 @@ def plan_buffers(
         for node in graph.nodes
         if any(t.spec.urn == PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS for t in node.transforms)
     }
+    identities = identify_buffers(fused.stages, graph.kinds)
     buffers = {
-        buffer_id: _plan_buffer(
-            buffer_id, kind, written[buffer_id], strategies, buffer_id in of_restrictions
+        buffer_id: attrs.evolve(
+            _plan_buffer(
+                buffer_id, kind, written[buffer_id], strategies, buffer_id in of_restrictions
+            ),
+            identity=identities[buffer_id],
         )
         for buffer_id, kind in graph.kinds.items()
     }
-    names = _reader_names_by_buffer(graph)
+    names = _map_buffers_to_reader_names(graph)
     for buffer_id, buffer in buffers.items():
         if buffer.kind.is_keyed and written[buffer_id]:
             strategy = components.windowing_strategies[written[buffer_id][0].windowing_strategy_id]
@@ -67,12 +72,14 @@ def plan_buffers(
     return buffers
 
 
-def _reader_names_by_buffer(graph: PlanGraph) -> dict[str, str]:
-    """Returns, by buffer id, the full name of the transform that groups the buffer or keeps state by its keys."""
+def _map_buffers_to_reader_names(graph: PlanGraph) -> dict[str, str]:
+    """Returns, by buffer id, the full name of the transform that reads the buffer by key: a
+    GroupByKey or a stateful transform.
+    """
     names = {buffer_id: buffer_id.split(":", 1)[1] for buffer_id in graph.kinds}
     for node in graph.nodes:
         if node.source_buffer is not None:
-            head = first_stateful_transform(node.transforms, node.source_pcollection)
+            head = find_first_stateful_transform(node.transforms, node.source_pcollection)
             if head is not None:
                 names[node.source_buffer] = head.unique_name
     return names

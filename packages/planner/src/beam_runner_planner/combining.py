@@ -1,4 +1,4 @@
-"""Expansion of combines: lifted before the shuffle if the result stays the same, otherwise after a GroupByKey."""
+"""Expansion of combines: lifted before the shuffle if the result stays the same, otherwise run after a GroupByKey."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from beam_runner_urns import transforms as transform_urns
 from beam_runner_planner import _protos
 from beam_runner_planner.context import FusionContext
 from beam_runner_planner.errors import UnsupportedPipeline
-from beam_runner_planner.leaves import leaf_transforms
-from beam_runner_planner.sdks import environment_of, is_python_sdk
+from beam_runner_planner.leaf_transforms import list_leaf_transforms
+from beam_runner_planner.sdks import get_environment, is_python_sdk
 from beam_runner_planner.steps import Step
 from beam_runner_planner.unlifting import undo_lifting
 
@@ -21,37 +21,37 @@ _LIFTABLE = frozenset(
 
 
 def expand_combines(steps: Iterable[Step], context: FusionContext) -> Iterator[Step]:
-    """Replaces each CombinePerKey by transforms that can run.
+    """Replaces each CombinePerKey by a GroupByKey and the transforms that combine its values.
 
     The result is the same whether or not the SDK has lifted the combine.
 
     Raises:
-        UnsupportedPipeline: An SDK has lifted a combine that must not be lifted, and the transforms
-            that follow are not those that SDKs produce.
+        UnsupportedPipeline: An SDK has lifted a combine that must not be lifted, and the following
+            transforms differ from the transforms that SDKs produce.
     """
     for step in undo_lifting(
-        list(steps), lambda step: not _may_combine_before_grouping(step.transform, context)
+        list(steps), lambda step: not _can_combine_before_grouping(step.transform, context)
     ):
         if step.urn == transform_urns.COMBINE_PER_KEY:
             yield from map(Step, _expand_combine(step.transform, context))
             continue
         if step.urn == transform_urns.COMBINE_PER_KEY_PRECOMBINE:
-            _check_may_be_lifted(step.transform, context)
+            _check_combine_can_be_lifted(step.transform, context)
         yield step
 
 
 def _expand_combine(
     transform: _protos.PTransform, context: FusionContext
 ) -> Iterator[_protos.PTransform]:
-    if _may_combine_before_grouping(transform, context):
-        return _expand_lifted(transform, context)
+    if _can_combine_before_grouping(transform, context):
+        return _expand_lifted_combine(transform, context)
     if _can_combine_grouped_values(transform, context):
-        return _expand_after_grouping(transform, context)
-    return _expansion_of_sdk(transform, context)
+        return _expand_unlifted_combine(transform, context)
+    return _get_expansion_of_sdk(transform, context)
 
 
-def _check_may_be_lifted(precombine: _protos.PTransform, context: FusionContext) -> None:
-    if not _may_combine_before_grouping(precombine, context):
+def _check_combine_can_be_lifted(precombine: _protos.PTransform, context: FusionContext) -> None:
+    if not _can_combine_before_grouping(precombine, context):
         raise UnsupportedPipeline(
             [
                 "a combine that the SDK has lifted before the grouping, although its"
@@ -62,8 +62,8 @@ def _check_may_be_lifted(precombine: _protos.PTransform, context: FusionContext)
         )
 
 
-def _may_combine_before_grouping(transform: _protos.PTransform, context: FusionContext) -> bool:
-    """Returns whether elements may be combined before they are grouped.
+def _can_combine_before_grouping(transform: _protos.PTransform, context: FusionContext) -> bool:
+    """Returns whether elements may be combined before the GroupByKey.
 
     A precombined element has one timestamp, which holds the watermark for all elements in it. One
     timestamp is not enough in two kinds of streams:
@@ -84,17 +84,18 @@ def _may_combine_before_grouping(transform: _protos.PTransform, context: FusionC
 
 
 def _can_combine_grouped_values(transform: _protos.PTransform, context: FusionContext) -> bool:
-    """Returns whether the SDK can combine the values of groups when the runner asks it to.
+    """Returns whether the SDK supports the transform that combines the values of groups.
 
     No SDK lists this ability among its capabilities. Python's SDK can. Go's SDK can't: it uses the
     parts of the combine in its own way.
     """
-    environment = environment_of(transform, context.components)
+    environment = get_environment(transform, context.components)
     return is_python_sdk(environment) or not transform.subtransforms
 
 
 def _ignores_element_count(trigger: _protos.Trigger) -> bool:
-    """Returns whether a trigger gives the same panes if it sees several elements as one element.
+    """Returns whether a trigger emits the same panes if several elements arrive combined into one
+    element.
 
     The recursion is as deep as the trigger; protobuf limits the depth.
     """
@@ -116,7 +117,7 @@ def _ignores_element_count(trigger: _protos.Trigger) -> bool:
             return kind in _LIFTABLE
 
 
-def _expand_lifted(
+def _expand_lifted_combine(
     transform: _protos.PTransform, context: FusionContext
 ) -> Iterator[_protos.PTransform]:
     """Returns the steps of a lifted combine: precombine, group, merge accumulators, extract outputs."""
@@ -134,7 +135,7 @@ def _expand_lifted(
         f"{name}/Group.out", out, coder_id=context.add_coder(coder_urns.KV, [key_id, several])
     )
     merged = context.add_pcollection(f"{name}/Merge.out", out, coder_id=accumulated)
-    yield _combine_part(
+    yield _create_combine_part(
         context,
         transform,
         "Precombine",
@@ -142,8 +143,8 @@ def _expand_lifted(
         dict(transform.inputs),
         {"out": precombined},
     )
-    yield _group_by_key_transform(context, transform, precombined, grouped)
-    yield _combine_part(
+    yield _create_group_by_key(context, transform, precombined, grouped)
+    yield _create_combine_part(
         context,
         transform,
         "Merge",
@@ -151,7 +152,7 @@ def _expand_lifted(
         {"in": grouped},
         {"out": merged},
     )
-    yield _combine_part(
+    yield _create_combine_part(
         context,
         transform,
         "ExtractOutputs",
@@ -161,7 +162,7 @@ def _expand_lifted(
     )
 
 
-def _expand_after_grouping(
+def _expand_unlifted_combine(
     transform: _protos.PTransform, context: FusionContext
 ) -> Iterator[_protos.PTransform]:
     """Returns the steps of an unlifted combine: group, then combine the values of each group."""
@@ -177,8 +178,8 @@ def _expand_after_grouping(
         components.pcollections[output_id],
         coder_id=context.add_coder(coder_urns.KV, [key_id, values_id]),
     )
-    yield _group_by_key_transform(context, transform, input_id, grouped)
-    yield _combine_part(
+    yield _create_group_by_key(context, transform, input_id, grouped)
+    yield _create_combine_part(
         context,
         transform,
         "Combine",
@@ -188,27 +189,27 @@ def _expand_after_grouping(
     )
 
 
-def _expansion_of_sdk(
+def _get_expansion_of_sdk(
     transform: _protos.PTransform, context: FusionContext
 ) -> Iterator[_protos.PTransform]:
-    """Returns the steps that the SDK has expanded the combine to."""
-    for _, part in leaf_transforms(transform.subtransforms, context.components):
-        part.unique_name = context.unique_step_name(part.unique_name)
+    """Returns the steps into which the SDK has expanded the combine."""
+    for _, part in list_leaf_transforms(transform.subtransforms, context.components):
+        part.unique_name = context.create_unique_step_name(part.unique_name)
         yield part
 
 
-def _group_by_key_transform(
+def _create_group_by_key(
     context: FusionContext, transform: _protos.PTransform, input_id: str, output_id: str
 ) -> _protos.PTransform:
     return _protos.PTransform(
-        unique_name=context.unique_step_name(f"{transform.unique_name}/Group"),
+        unique_name=context.create_unique_step_name(f"{transform.unique_name}/Group"),
         spec=_protos.FunctionSpec(urn=transform_urns.GROUP_BY_KEY),
         inputs={"in": input_id},
         outputs={"out": output_id},
     )
 
 
-def _combine_part(
+def _create_combine_part(
     context: FusionContext,
     transform: _protos.PTransform,
     part: str,
@@ -217,7 +218,7 @@ def _combine_part(
     outputs: dict[str, str],
 ) -> _protos.PTransform:
     return _protos.PTransform(
-        unique_name=context.unique_step_name(f"{transform.unique_name}/{part}"),
+        unique_name=context.create_unique_step_name(f"{transform.unique_name}/{part}"),
         spec=_protos.FunctionSpec(urn=urn, payload=transform.spec.payload),
         inputs=inputs,
         outputs=outputs,

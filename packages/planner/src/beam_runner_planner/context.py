@@ -10,7 +10,7 @@ from apache_beam.runners.portability.fn_api_runner import translations
 from beam_runner_urns import coders as coder_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.sdks import length_prefix_predicate
+from beam_runner_planner.sdks import create_length_prefix_predicate
 
 
 class FusionContext(translations.TransformContext):
@@ -18,7 +18,7 @@ class FusionContext(translations.TransformContext):
     counting.
 
     Args:
-        components: the pipeline's components; phases change them.
+        components: the pipeline's components, which the phases of the translation change.
         known_runner_urns: the URNs of transforms that the runner executes without an SDK.
     """
 
@@ -29,7 +29,7 @@ class FusionContext(translations.TransformContext):
             for coder_id, coder in components.coders.items()
         }
         self._names: set[str] = set()
-        self._heeds_prefix = length_prefix_predicate(components)
+        self._heeds_prefix = create_length_prefix_predicate(components)
         super().__init__(components, known_runner_urns)
 
     def add_or_get_coder_id(self, coder_proto: _protos.Coder, coder_prefix: str = "coder") -> str:
@@ -37,7 +37,7 @@ class FusionContext(translations.TransformContext):
         content = coder_proto.SerializeToString(deterministic=True)
         coder_id = self._coder_ids.get(content)
         if coder_id is None:
-            coder_id = self._coder_ids[content] = self.unique_id(
+            coder_id = self._coder_ids[content] = self.create_unique_id(
                 self.components.coders, coder_prefix
             )
             self.components.coders[coder_id].CopyFrom(coder_proto)
@@ -63,22 +63,24 @@ class FusionContext(translations.TransformContext):
         self._known_coder_urns |= {c.spec.urn for c in self.components.coders.values()}
 
     def add_pcollection(self, wanted_id: str, like: _protos.PCollection, **changes: Any) -> str:
-        """Adds a copy of a PCollection with some fields changed; returns its id, which is also its name."""
+        """Adds a copy of a PCollection with some fields changed; returns the id of the copy, which
+        is also its name.
+        """
         pcollections = self.components.pcollections
-        pcollection_id = self.unique_id(pcollections, wanted_id)
+        pcollection_id = self.create_unique_id(pcollections, wanted_id)
         pcollections[pcollection_id].CopyFrom(like)
         for field, value in {"unique_name": pcollection_id, **changes}.items():
             setattr(pcollections[pcollection_id], field, value)
         return pcollection_id
 
-    def unique_step_name(self, wanted: str) -> str:
-        """Returns a full name that no step has: the requested name, or the requested name with a number."""
-        name = self.unique_id(self._names, wanted)
+    def create_unique_step_name(self, wanted: str) -> str:
+        """Returns a full name that no step has: the requested name, with a number if another step has the name."""
+        name = self.create_unique_id(self._names, wanted)
         self._names.add(name)
         return name
 
-    def unique_id(self, existing: Container[str], wanted: str) -> str:
-        """Returns an unused id: the requested id, or the requested id with a number."""
+    def create_unique_id(self, existing: Container[str], wanted: str) -> str:
+        """Returns an unused id: the requested id, with a number if the id is in use."""
         found = wanted
         while found in existing:
             self._counts[wanted] += 1

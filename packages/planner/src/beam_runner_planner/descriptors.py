@@ -9,12 +9,13 @@ from beam_runner_model.stages import HarnessStage, InputEdge, InputKind, OutputE
 from beam_runner_model.timestamp_combiners import TimestampCombiner
 from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import transforms as transform_urns
+from beam_runner_urns.payloads import COMBINE_PARTS
 
 from beam_runner_planner import _protos
+from beam_runner_planner.digest_environment import DIGEST_ENVIRONMENT, hide_coders
 from beam_runner_planner.fusion import FusedPipeline
 from beam_runner_planner.graph import PlanGraph, StageNode
-from beam_runner_planner.leaves import COMBINE_PARTS
-from beam_runner_planner.stateful import state_and_timer_coder_ids
+from beam_runner_planner.stateful import list_state_and_timer_coder_ids
 
 
 class DescriptorBuilder:
@@ -37,7 +38,9 @@ class DescriptorBuilder:
     def build(
         self, stage_id: str, node: StageNode, environment_id: str
     ) -> tuple[HarnessStage, dict[str, str]]:
-        """Returns the spec of the stage, and the buffer of each of its output edges by transform id."""
+        """Returns the description of the stage for the harness that runs its user code, and the buffer
+        of each output edge by transform id.
+        """
         descriptor = _protos.ProcessBundleDescriptor(id=stage_id)
         for transform in node.transforms:
             descriptor.transforms[transform.unique_name].CopyFrom(transform)
@@ -54,9 +57,9 @@ class DescriptorBuilder:
                 self._edge_coders[sink.pcollection_id],
             )
             outputs[sink_id] = sink.buffer_id
-            edges.append(self._output_edge(sink_id, self._buffers[sink.buffer_id]))
+            edges.append(self._build_output_edge(sink_id, self._buffers[sink.buffer_id]))
         self._add_components(descriptor, environment_id)
-        grouped = self._is_grouped(node.source_buffer)
+        grouped = self._reads_groups(node.source_buffer)
         spec = HarnessStage(
             stage_id=stage_id,
             name=node.name,
@@ -67,7 +70,7 @@ class DescriptorBuilder:
         )
         return spec, outputs
 
-    def _is_grouped(self, buffer_id: str | None) -> bool:
+    def _reads_groups(self, buffer_id: str | None) -> bool:
         return buffer_id is not None and self._buffers[buffer_id].kind is BufferKind.GROUPED
 
     def _add_source(self, descriptor: _protos.ProcessBundleDescriptor, node: StageNode) -> str:
@@ -102,7 +105,7 @@ class DescriptorBuilder:
         if written is None:
             return own_id
         written_id = self._edge_coders[written]
-        if not self._is_grouped(node.source_buffer):
+        if not self._reads_groups(node.source_buffer):
             return written_id
         coders = self._components.coders
         pair = coders[coders[written_id].component_coder_ids[0]]
@@ -146,7 +149,7 @@ class DescriptorBuilder:
         components = self._components
         coders: set[str] = set()
         for transform in descriptor.transforms.values():
-            coders.update(_coder_ids_of_payload(transform))
+            coders.update(_list_coder_ids_of_payload(transform))
             for pcollection_id in (*transform.inputs.values(), *transform.outputs.values()):
                 if pcollection_id not in descriptor.pcollections:
                     descriptor.pcollections[pcollection_id].CopyFrom(
@@ -158,14 +161,16 @@ class DescriptorBuilder:
                 strategy = components.windowing_strategies[strategy_id]
                 descriptor.windowing_strategies[strategy_id].CopyFrom(strategy)
                 coders.add(strategy.window_coder_id)
-        for coder_id in self._with_component_coders(coders):
+        for coder_id in self._add_component_coders(coders):
             descriptor.coders[coder_id].CopyFrom(components.coders[coder_id])
         for strategy in descriptor.windowing_strategies.values():
             if strategy.environment_id:
                 strategy.environment_id = environment_id
         descriptor.environments[environment_id].CopyFrom(components.environments[environment_id])
+        if environment_id == DIGEST_ENVIRONMENT:
+            hide_coders(descriptor)
 
-    def _output_edge(self, sink_id: str, buffer: BufferPlan) -> OutputEdge:
+    def _build_output_edge(self, sink_id: str, buffer: BufferPlan) -> OutputEdge:
         streaming = self._streaming
         match buffer.kind:
             case BufferKind.STORED | BufferKind.DEALT:
@@ -189,7 +194,7 @@ class DescriptorBuilder:
             case BufferKind.SIDE_MULTIMAP:
                 return OutputEdge(sink_id, OutputKind.KEYED, timestamps=streaming)
 
-    def _with_component_coders(self, coder_ids: Iterable[str]) -> set[str]:
+    def _add_component_coders(self, coder_ids: Iterable[str]) -> set[str]:
         reached: set[str] = set()
         waiting = list(coder_ids)
         while waiting:
@@ -200,7 +205,7 @@ class DescriptorBuilder:
         return reached
 
 
-def _coder_ids_of_payload(transform: _protos.PTransform) -> Iterable[str]:
+def _list_coder_ids_of_payload(transform: _protos.PTransform) -> Iterable[str]:
     """Returns the ids of the coders that a transform's payload refers to."""
     urn, payload = transform.spec.urn, transform.spec.payload
     if urn in (transform_urns.DATA_SOURCE, transform_urns.DATA_SINK):
@@ -211,4 +216,4 @@ def _coder_ids_of_payload(transform: _protos.PTransform) -> Iterable[str]:
         pardo = _protos.ParDoPayload.FromString(payload)
         if pardo.restriction_coder_id:
             yield pardo.restriction_coder_id
-        yield from state_and_timer_coder_ids(pardo)
+        yield from list_state_and_timer_coder_ids(pardo)

@@ -13,11 +13,11 @@ _lock = threading.Lock()
 _told: dict[str, tuple[float, str]] = {}
 
 
-def docker_problem() -> str:
-    """Returns the reason why containers can't run on this machine, as a clause, or an empty text if
-    they can.
+def find_docker_problem() -> str:
+    """Returns the reason why containers can't run on this machine, as a clause; an empty text if
+    containers can run.
 
-    The check takes up to 5 s. Its result is cached for one minute.
+    The check takes up to 5 s. The result of the check is cached for one minute.
     """
     command = shutil.which("docker")
     if command is None:
@@ -25,12 +25,12 @@ def docker_problem() -> str:
     with _lock:
         asked, answer = _told.get(command, (0.0, ""))
         if not asked or time.monotonic() > asked + _ASK_AGAIN:
-            answer = _daemon_problem(command)
+            answer = _find_daemon_problem(command)
             _told[command] = time.monotonic(), answer
         return answer
 
 
-def _daemon_problem(command: str) -> str:
+def _find_daemon_problem(command: str) -> str:
     try:
         subprocess.run(
             [command, "version", "--format", "{{.Server.Version}}"],

@@ -25,14 +25,15 @@ from beam_runner_urns import options as option_urns
 from beam_runner_urns import protocols as protocol_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.docker_check import docker_problem
+from beam_runner_planner.docker_check import find_docker_problem
 from beam_runner_planner.errors import InvalidPipeline
 from beam_runner_planner.sdks import describe_versions, has_server_versions
 
 _PYTHON_SDK = f"{protocol_urns.SDK_BASE_VERSION_PREFIX}apache/beam_python"
 
-# The alternatives of an anyOf environment, best first. Docker comes before embedded: the default
-# image counts as embedded anyway, and a user who names another image wants that image.
+# The alternatives of an anyOf environment, best first. Docker comes before embedded, because the
+# runner replaces the SDK's default image with the embedded harness anyway, and a user who names
+# another image wants that image.
 _PREFERENCE = (
     environment_urns.EXTERNAL,
     environment_urns.PROCESS,
@@ -44,13 +45,16 @@ _ANYOF_DEPTH = 8
 
 @attrs.frozen
 class ResolvedEnvironment:
-    """An environment of the pipeline after the choice among its alternatives.
+    """Environment of the pipeline, after the runner has chosen one of the environment's
+    alternatives.
 
     Attributes:
         environment: the environment that the harness gets.
         embedded: whether the environment runs inside the Spark Python worker.
-        in_client: whether all its harnesses are threads of one Python interpreter, the client's.
-        rejection: the reason why the environment can't run, as a clause; empty if it can.
+        in_client: whether all harnesses of the environment are threads of the client's Python
+            interpreter.
+        rejection: the reason why the environment can't run, as a clause; empty if the environment
+            can run.
     """
 
     environment: Environment
@@ -88,40 +92,40 @@ def resolve_environments(
     return resolved
 
 
-def option_value(options: Mapping[str, Any], name: str) -> Any:
+def get_option_value(options: Mapping[str, Any], name: str) -> Any:
     """Returns the value of a pipeline option, or None if the option is not set."""
     return options.get(f"{option_urns.PREFIX}{name}{option_urns.SUFFIX}", options.get(name))
 
 
-def requested_experiments(options: Mapping[str, Any]) -> list[str]:
+def list_requested_experiments(options: Mapping[str, Any]) -> list[str]:
     """Returns the experiments in a pipeline's options."""
-    asked = option_value(options, "experiments")
+    asked = get_option_value(options, "experiments")
     return [one for one in asked if isinstance(one, str)] if isinstance(asked, list) else []
 
 
 def _is_docker_requested(options: Mapping[str, Any]) -> bool:
     """Returns whether the user chose Docker; the SDK sends Docker as its default, too."""
-    return option_value(options, "environment_type") in ("DOCKER", environment_urns.DOCKER)
+    return get_option_value(options, "environment_type") in ("DOCKER", environment_urns.DOCKER)
 
 
 def _runs_in_client_threads(proto: _protos.Environment, options: Mapping[str, Any]) -> bool:
     """Returns whether the workers of an external pool are threads of the Python program that submits the job."""
     return (
-        option_value(options, "environment_type") == "LOOPBACK"
+        get_option_value(options, "environment_type") == "LOOPBACK"
         and any(capability.startswith(_PYTHON_SDK) for capability in proto.capabilities)
-        and "use_loopback_process_worker" not in requested_experiments(options)
+        and "use_loopback_process_worker" not in list_requested_experiments(options)
     )
 
 
 def _resolve_environment(
     proto: _protos.Environment, stored: Sequence[StagedArtifact], options: Mapping[str, Any]
 ) -> ResolvedEnvironment:
-    chosen = _preferred_alternative(proto)
+    chosen = _choose_alternative(proto)
     by_hash = {artifact.sha256: artifact for artifact in stored}
     environment = Environment(
         urn=chosen.urn,
         payload=chosen.payload,
-        artifacts=tuple(_staged_artifact(d, by_hash) for d in chosen.dependencies),
+        artifacts=tuple(_convert_staged_artifact(d, by_hash) for d in chosen.dependencies),
     )
     match chosen.urn:
         case environment_urns.EXTERNAL:
@@ -130,14 +134,16 @@ def _resolve_environment(
         case environment_urns.PROCESS:
             return ResolvedEnvironment(environment, embedded=False)
         case environment_urns.EMBEDDED_PYTHON:
-            return _in_this_python(environment)
+            return _choose_python_of_server(environment)
         case environment_urns.EMBEDDED_PYTHON_GRPC:
-            return _in_separate_process(environment)
+            return _choose_separate_process(environment)
         case environment_urns.DOCKER:
-            reason = _NAMED if _is_docker_requested(options) else _reason_not_embedded(chosen)
+            reason = (
+                _NAMED if _is_docker_requested(options) else _find_reason_against_embedding(chosen)
+            )
             if not reason:
-                return _in_this_python(environment)
-            missing = docker_problem()
+                return _choose_python_of_server(environment)
+            missing = find_docker_problem()
             if not missing:
                 return ResolvedEnvironment(environment, embedded=False)
             image = _protos.DockerPayload.FromString(chosen.payload).container_image
@@ -150,25 +156,25 @@ def _resolve_environment(
             return ResolvedEnvironment(environment, False, f"environments of kind {urn!r}")
 
 
-def _in_this_python(environment: Environment) -> ResolvedEnvironment:
+def _choose_python_of_server(environment: Environment) -> ResolvedEnvironment:
     """Returns the embedded environment, or a separate Python process if packages must be installed."""
     if has_packages(environment.artifacts):
-        return _in_separate_process(environment)
+        return _choose_separate_process(environment)
     return ResolvedEnvironment(environment, embedded=True)
 
 
-def _in_separate_process(environment: Environment) -> ResolvedEnvironment:
+def _choose_separate_process(environment: Environment) -> ResolvedEnvironment:
     other = attrs.evolve(environment, urn=environment_urns.EMBEDDED_PYTHON, payload=b"")
     return ResolvedEnvironment(other, embedded=False)
 
 
-def _preferred_alternative(proto: _protos.Environment, depth: int = 0) -> _protos.Environment:
+def _choose_alternative(proto: _protos.Environment, depth: int = 0) -> _protos.Environment:
     if proto.urn != environment_urns.ANYOF:
         return proto
     if depth == _ANYOF_DEPTH:
         raise InvalidPipeline("an environment has too many levels of nested alternatives")
     alternatives = _protos.AnyOfEnvironmentPayload.FromString(proto.payload).environments
-    resolved = [_preferred_alternative(alternative, depth + 1) for alternative in alternatives]
+    resolved = [_choose_alternative(alternative, depth + 1) for alternative in alternatives]
     for urn in _PREFERENCE:
         for alternative in resolved:
             if alternative.urn == urn:
@@ -187,14 +193,16 @@ _OTHER_IMAGE = (
 )
 
 
-def _reason_not_embedded(proto: _protos.Environment) -> str:
-    """Returns the reason why the server's own Python can't replace a Docker environment, or an empty text if it can."""
+def _find_reason_against_embedding(proto: _protos.Environment) -> str:
+    """Returns the reason why a Docker environment can't be replaced by the server's own Python; an
+    empty text if replacing is possible.
+    """
     image = _protos.DockerPayload.FromString(proto.payload).container_image
     own = image == DockerEnvironment.default_docker_image() and has_server_versions(proto)
     return "" if own else _OTHER_IMAGE
 
 
-def _staged_artifact(
+def _convert_staged_artifact(
     dependency: _protos.ArtifactInformation, stored: Mapping[str, StagedArtifact]
 ) -> Artifact:
     name = ""

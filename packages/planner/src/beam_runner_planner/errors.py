@@ -18,4 +18,4 @@ class UnsupportedPipeline(Exception):
 
 
 class InvalidPipeline(Exception):
-    """A malformed pipeline, which no runner can execute. The text says what is wrong, and where."""
+    """A malformed pipeline, which no runner can execute. The text names the problem and the affected part."""

@@ -1,4 +1,4 @@
-"""Expansion of the transforms that the runner executes itself into transforms that write or read a buffer."""
+"""Replacement of the transforms that the runner executes itself by transforms that write or read a buffer."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos, scripts
 from beam_runner_planner.context import FusionContext
-from beam_runner_planner.leaves import RESHUFFLES
+from beam_runner_planner.leaf_transforms import RESHUFFLES
 from beam_runner_planner.steps import (
     IMPULSE_BUFFER,
     Step,
     buffer_id,
-    buffer_sink,
-    buffer_source,
+    create_buffer_sink,
+    create_buffer_source,
 )
 
 
@@ -36,13 +36,13 @@ def expand_shuffles(steps: Iterable[Step], context: FusionContext) -> Iterator[S
         if kind == "group":
             context.length_prefix_pcoll_coders(output_id)
         buffer = buffer_id(kind, step.name)
-        yield buffer_sink(f"{step.name}/Write", buffer, step.main)
-        yield buffer_source(f"{step.name}/Read", buffer, output_id)
+        yield create_buffer_sink(f"{step.name}/Write", buffer, step.main)
+        yield create_buffer_source(f"{step.name}/Read", buffer, output_id)
 
 
 def expand_flattens(steps: Iterable[Step], context: FusionContext) -> Iterator[Step]:
-    """Replaces each Flatten by writes to one buffer and a read from it; a Flatten of one input
-    disappears.
+    """Replaces each Flatten by writes to one buffer and a read from the buffer; removes a Flatten of
+    one input.
 
     All writers use the coder of the output. A Flatten without inputs reads a buffer without
     writers.
@@ -62,8 +62,8 @@ def expand_flattens(steps: Iterable[Step], context: FusionContext) -> Iterator[S
         (output_id,) = step.outputs
         buffer = buffer_id("flatten", step.name)
         for tag, pcollection_id in sorted(step.transform.inputs.items()):
-            yield buffer_sink(f"{step.name}/Write/{tag}", buffer, pcollection_id)
-        yield buffer_source(f"{step.name}/Read", buffer, output_id)
+            yield create_buffer_sink(f"{step.name}/Write/{tag}", buffer, pcollection_id)
+        yield create_buffer_source(f"{step.name}/Read", buffer, output_id)
 
 
 def _add_transcoding_step(
@@ -79,7 +79,7 @@ def _add_transcoding_step(
     coder_id = pcollections[output_id].coder_id
     if pcollections[pcollection_id].coder_id == coder_id:
         return None
-    name = context.unique_step_name(f"{step.name}/Transcode/{tag}")
+    name = context.create_unique_step_name(f"{step.name}/Transcode/{tag}")
     return Step(
         _protos.PTransform(
             unique_name=name,
@@ -98,12 +98,10 @@ def _add_transcoding_step(
 def expand_scripts(
     steps: Iterable[Step], context: FusionContext, coders: dict[str, str]
 ) -> Iterator[Step]:
-    """Replaces each TestStream by reads from the buffers that its script fills, one buffer for each
-    output.
+    """Replaces each TestStream by reads from buffers, one for each output. The events of the
+    TestStream fill these buffers.
 
     Args:
-        steps: all steps of the pipeline.
-        context: the shared context.
         coders: a mapping that this function fills, from the buffer id to the coder of the buffer's
             windowed values.
     """
@@ -112,9 +110,9 @@ def expand_scripts(
             yield step
             continue
         for pcollection_id in sorted(set(step.outputs)):
-            buffer = scripts.script_buffer_id(pcollection_id)
+            buffer = scripts.get_script_buffer_id(pcollection_id)
             coders[buffer] = _get_script_coder_id(context, step.transform, pcollection_id)
-            yield buffer_source(
+            yield create_buffer_source(
                 f"{step.name}/Read/{pcollection_id}", buffer.encode(), pcollection_id
             )
 
@@ -135,7 +133,7 @@ def expand_impulses(steps: Iterable[Step], context: FusionContext) -> Iterator[S
         transform = step.transform
         if step.urn == transform_urns.IMPULSE:
             (output_id,) = step.outputs
-            yield buffer_source(step.name, IMPULSE_BUFFER, output_id)
+            yield create_buffer_source(step.name, IMPULSE_BUFFER, output_id)
         elif transform.inputs or step.reads_buffer:
             yield step
         else:
@@ -148,5 +146,5 @@ def expand_impulses(steps: Iterable[Step], context: FusionContext) -> Iterator[S
             if step.urn == transform_urns.READ:
                 transform.spec.urn = python_sdk.IMPULSE_READ_TRANSFORM
             transform.inputs["in"] = impulse_id
-            yield buffer_source(f"{step.name}/Impulse", IMPULSE_BUFFER, impulse_id)
+            yield create_buffer_source(f"{step.name}/Impulse", IMPULSE_BUFFER, impulse_id)
             yield Step(transform)

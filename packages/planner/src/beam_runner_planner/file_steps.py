@@ -33,7 +33,8 @@ class FileStep:
     Attributes:
         name: the full name of the step.
         pattern: the file pattern; empty if the patterns are elements.
-        elsewhere: whether user code runs in the environment of the program that submits the job.
+        elsewhere: whether an external SDK environment (for example, LOOPBACK) runs the step's user
+            code. Relative paths then depend on the working directory of that environment.
         inputs: the ids of the step's input PCollections.
         outputs: the ids of the step's output PCollections.
         is_write: whether the step writes files.
@@ -70,7 +71,7 @@ def _find_file_steps(components: _protos.Components) -> Iterator[FileStep]:
     for node in components.transforms.values():
         if node.spec.urn != transform_urns.PAR_DO:
             continue
-        shown = _display_data(node)
+        shown = _read_display_data(node)
         source = shown.get((_SOURCE, _PATTERN), "")
         sinks = [text for (_, key), text in shown.items() if key == _PATTERN and text != source]
         if source or sinks or _MATCHERS & set(shown.values()):
@@ -85,7 +86,7 @@ def _find_file_steps(components: _protos.Components) -> Iterator[FileStep]:
             )
 
 
-def _display_data(node: _protos.PTransform) -> Mapping[tuple[str, str], str]:
+def _read_display_data(node: _protos.PTransform) -> Mapping[tuple[str, str], str]:
     """Returns the texts of a transform's display data by namespace and key, without damaged items."""
     shown = {}
     for item in node.display_data:

@@ -15,15 +15,15 @@ from beam_runner_planner import _protos
 from beam_runner_planner.windowing import convert_window_fn
 
 
-def incompatible_window_functions(
+def describe_incompatible_window_functions(
     flatten: _protos.PTransform, components: _protos.Components
 ) -> Iterator[str]:
     """Yields one description for each input of a Flatten whose windows have another coder than the output's."""
     (output_id,) = set(flatten.outputs.values())
-    output = _windowing_strategy_of(output_id, components)
+    output = _get_windowing_strategy(output_id, components)
     told: set[str] = set()
     for _, pcollection_id in sorted(flatten.inputs.items()):
-        strategy = _windowing_strategy_of(pcollection_id, components)
+        strategy = _get_windowing_strategy(pcollection_id, components)
         if _has_same_encoding(strategy.window_coder_id, output.window_coder_id, components):
             continue
         text = (
@@ -36,7 +36,7 @@ def incompatible_window_functions(
             yield text
 
 
-def _windowing_strategy_of(
+def _get_windowing_strategy(
     pcollection_id: str, components: _protos.Components
 ) -> _protos.WindowingStrategy:
     strategy_id = components.pcollections[pcollection_id].windowing_strategy_id
@@ -52,7 +52,7 @@ def _describe_window_fn(strategy: _protos.WindowingStrategy) -> str:
 
 
 def _has_same_encoding(one_id: str, other_id: str, components: _protos.Components) -> bool:
-    """Returns whether two coders encode equally, as far as their protos show."""
+    """Returns whether two coders encode values in the same way, according to the coders' protos."""
     coders = components.coders
     waiting, seen = [(one_id, other_id)], set()
     while waiting:

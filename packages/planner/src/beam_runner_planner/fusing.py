@@ -1,5 +1,5 @@
-"""Fusion of steps into stages: a step joins the stage that produces its main input, unless the step
-must start a new stage.
+"""Fusion of steps into stages: a step joins the stage that produces the step's main input, unless
+the step must start a new stage.
 
 A step starts a new stage in three cases: it must be the first step of its stage, its environment
 differs, or it reads a side input that depends on the stage. The step's input is then stored in a
@@ -18,18 +18,18 @@ import attrs
 
 from beam_runner_planner.context import FusionContext
 from beam_runner_planner.errors import InvalidPipeline
-from beam_runner_planner.ordering import nodes_around_cycles, sort_by_dependencies
-from beam_runner_planner.steps import Step, buffer_id, buffer_sink, buffer_source
+from beam_runner_planner.ordering import find_nodes_around_cycles, sort_by_dependencies
+from beam_runner_planner.steps import Step, buffer_id, create_buffer_sink, create_buffer_source
 
 
 @attrs.define(eq=False)
 class StageSteps:
-    """Stage under construction: steps that run together.
+    """Steps that run together: a stage under construction.
 
     Attributes:
         source: the edge by which elements enter the stage.
         steps: the steps after the source, each after the step that produces its main input.
-        environment_id: the SDK environment; None if no step needs one.
+        environment_id: the SDK environment; None if no step needs an SDK.
         sides_behind: a bit mask of the side inputs that depend on the stage.
         sinks: the edges by which elements leave the stage.
     """
@@ -47,7 +47,8 @@ class StageSteps:
 
 
 def fuse_steps(steps: Sequence[Step], context: FusionContext) -> list[StageSteps]:
-    """Returns the stages, each after the stages that produce its inputs.
+    """Returns the fused stages in topological order: each stage comes after the stages that produce
+    its inputs.
 
     Args:
         steps: all steps; a step without an input reads the buffer of an impulse.
@@ -61,12 +62,12 @@ def fuse_steps(steps: Sequence[Step], context: FusionContext) -> list[StageSteps
         stages = _build_stages(graph)
         stage_of = {step: stage for stage in stages for step in (*stage.steps, *stage.sinks)}
         stage_of |= {stage.source: stage for stage in stages}
-        needed = {stage: _producing_stages(stage, graph, stage_of) for stage in stages}
-        waiting = nodes_around_cycles(stages, needed.__getitem__)
+        needed = {stage: _find_producing_stages(stage, graph, stage_of) for stage in stages}
+        waiting = find_nodes_around_cycles(stages, needed.__getitem__)
         begin = [s for stage in waiting for s in stage.steps if s.sides and not s.begins]
         if not begin:
             break
-        # Two such stages would deadlock, because each one waits for an output of the other.
+        # If each of two stages waits for an output of the other stage, both stages wait forever.
         for step in begin:
             step.begins = True
     if waiting:
@@ -97,16 +98,16 @@ class _StepGraph:
                 self.readers_of.setdefault(step.buffer, []).append(step)
         sides = sorted({p for step in steps for p in step.sides})
         self._bits = {p: 1 << number for number, p in enumerate(sides)}
-        self.sides_behind = self._dependent_side_inputs()
+        self.sides_behind = self._find_dependent_side_inputs()
 
-    def side_input_mask(self, pcollections: Iterable[str]) -> int:
+    def get_side_input_mask(self, pcollections: Iterable[str]) -> int:
         """Returns a bit mask of the side inputs among the given PCollections."""
         mask = 0
         for pcollection_id in pcollections:
             mask |= self._bits.get(pcollection_id, 0)
         return mask
 
-    def _dependent_side_inputs(self) -> dict[Step, int]:
+    def _find_dependent_side_inputs(self) -> dict[Step, int]:
         if not self._bits:
             return {}
         of_sides: dict[str, list[Step]] = {}
@@ -114,7 +115,7 @@ class _StepGraph:
             for pcollection_id in step.sides:
                 of_sides.setdefault(pcollection_id, []).append(step)
 
-        def direct_readers(step: Step) -> Iterator[Step]:
+        def find_direct_readers(step: Step) -> Iterator[Step]:
             for pcollection_id in step.outputs:
                 yield from self.read_by.get(pcollection_id, ())
                 yield from of_sides.get(pcollection_id, ())
@@ -122,16 +123,16 @@ class _StepGraph:
                 yield from self.readers_of.get(step.buffer, ())
 
         masks: dict[Step, int] = {}
-        for step in sort_by_dependencies(self.steps, direct_readers):
-            mask = self.side_input_mask(step.outputs)
-            for other in direct_readers(step):
+        for step in sort_by_dependencies(self.steps, find_direct_readers):
+            mask = self.get_side_input_mask(step.outputs)
+            for other in find_direct_readers(step):
                 mask |= masks.get(other, 0)
             masks[step] = mask
         return masks
 
 
 def _build_stages(graph: _StepGraph) -> list[StageSteps]:
-    """Returns the stages in the order of their first steps."""
+    """Returns the fused stages, ordered by the first step of each stage."""
     stages: list[StageSteps] = []
     trees: list[tuple[Step, StageSteps | None]]
     trees = [(step, None) for step in reversed(graph.steps) if step.main is None]
@@ -142,9 +143,9 @@ def _build_stages(graph: _StepGraph) -> list[StageSteps]:
             stages.append(stage)
         else:
             assert stage is not None
-            if not _may_join_stage(step, stage, graph):
+            if not _can_join_stage(step, stage, graph):
                 assert step.main is not None
-                edge = buffer_source(
+                edge = create_buffer_source(
                     f"{step.main}/Read", buffer_id("materialize", step.main), step.main
                 )
                 stage = StageSteps(edge, sides_behind=graph.sides_behind.get(step, 0))
@@ -155,7 +156,7 @@ def _build_stages(graph: _StepGraph) -> list[StageSteps]:
     return stages
 
 
-def _may_join_stage(step: Step, stage: StageSteps, graph: _StepGraph) -> bool:
+def _can_join_stage(step: Step, stage: StageSteps, graph: _StepGraph) -> bool:
     environment_id = step.transform.environment_id
     one_environment = not (environment_id and stage.environment_id) or (
         environment_id == stage.environment_id
@@ -163,11 +164,11 @@ def _may_join_stage(step: Step, stage: StageSteps, graph: _StepGraph) -> bool:
     return (
         one_environment
         and not step.begins
-        and not stage.sides_behind & graph.side_input_mask(step.sides)
+        and not stage.sides_behind & graph.get_side_input_mask(step.sides)
     )
 
 
-def _producing_stages(
+def _find_producing_stages(
     stage: StageSteps, graph: _StepGraph, stage_of: dict[Step, StageSteps]
 ) -> list[StageSteps]:
     """Returns the stages that produce the inputs of a stage."""
@@ -180,7 +181,9 @@ def _producing_stages(
 
 
 def _reads_stored_output(stage: StageSteps, graph: _StepGraph) -> bool:
-    """Returns whether a step reads the stored output of another stage, and not a shuffle, a script or an impulse."""
+    """Returns whether a step reads the stored output of another stage, and not a shuffle, a TestStream
+    or an impulse.
+    """
     return all(graph.made_by[p] is not stage.source for p in stage.source.outputs)
 
 
@@ -199,4 +202,4 @@ def _add_stored_outputs(
         context.length_prefix_pcoll_coders(pcollection_id)
         buffer = buffer_id("materialize", pcollection_id)
         maker = stage_of[graph.made_by[pcollection_id]]
-        maker.add_step(buffer_sink(f"{pcollection_id}/Write", buffer, pcollection_id))
+        maker.add_step(create_buffer_sink(f"{pcollection_id}/Write", buffer, pcollection_id))

@@ -1,4 +1,6 @@
-"""Graph of fused stages and buffers: buffers get their kinds, and stages without work disappear."""
+"""Graph of fused stages and buffers. The module chooses the kind of each buffer, and removes stages
+without work.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,9 @@ from beam_runner_urns import side_inputs as side_input_urns
 
 from beam_runner_planner import _protos, scripts
 from beam_runner_planner.fusion import FusedStage
-from beam_runner_planner.side_inputs import side_inputs_of
-from beam_runner_planner.stateful import first_stateful_transform
+from beam_runner_planner.identities import identify_stage
+from beam_runner_planner.side_inputs import get_side_inputs
+from beam_runner_planner.stateful import find_first_stateful_transform
 from beam_runner_planner.steps import IMPULSE_BUFFER, buffer_id
 
 _KIND_OF_PREFIX = {
@@ -40,12 +43,12 @@ class BufferSink:
 
 @attrs.frozen
 class StageNode:
-    """A stage with its edges.
+    """Fused stage in the plan graph, with its input, outputs and side inputs.
 
     Attributes:
-        name: a name for people.
-        transforms: the transforms in the stage.
-        environment_id: the SDK environment; None if no transform in the stage needs one.
+        name: the display name of the stage.
+        identity: the name of the stage in plans of edited pipelines; see `identities`.
+        environment_id: the SDK environment; None if no transform in the stage needs an SDK.
         source_buffer: the buffer that the stage reads; None for an impulse.
         source_pcollection: the PCollection that enters the stage.
         sinks: the edges that the stage writes, in a fixed order and without duplicates.
@@ -53,6 +56,7 @@ class StageNode:
     """
 
     name: str
+    identity: str
     transforms: tuple[_protos.PTransform, ...]
     environment_id: str | None
     source_buffer: str | None
@@ -68,7 +72,7 @@ class StageNode:
 
 @attrs.frozen
 class PlanGraph:
-    """Nodes, in an order in which the writers of a buffer come before its readers, and the kinds of the buffers."""
+    """Graph of stages (nodes) and buffers. The writers of a buffer come before its readers."""
 
     nodes: tuple[StageNode, ...]
     kinds: Mapping[str, BufferKind]
@@ -77,17 +81,21 @@ class PlanGraph:
 def build_graph(stages: Iterable[FusedStage]) -> PlanGraph:
     """Connects fused stages by buffers, bypasses empty stages, and removes writes to unread buffers."""
     kinds: dict[str, BufferKind] = {}
-    nodes = _write_only_read_buffers([_stage_node(stage, kinds) for stage in stages], kinds)
-    read = _buffers_with_readers(nodes)
+    nodes = _remove_writes_to_unread_buffers(
+        [_build_stage_node(stage, kinds) for stage in stages], kinds
+    )
+    read = _list_buffers_with_readers(nodes)
     return PlanGraph(tuple(nodes), {b: kind for b, kind in kinds.items() if b in read})
 
 
-def _stage_node(stage: FusedStage, kinds: dict[str, BufferKind]) -> StageNode:
+def _build_stage_node(stage: FusedStage, kinds: dict[str, BufferKind]) -> StageNode:
     source_buffer = None
     if stage.source.spec.payload != IMPULSE_BUFFER:
         source_buffer = _add_buffer(stage.source.spec.payload, kinds)
     (source_pcollection,) = stage.source.outputs.values()
-    if source_buffer is not None and first_stateful_transform(stage.transforms, source_pcollection):
+    if source_buffer is not None and find_first_stateful_transform(
+        stage.transforms, source_pcollection
+    ):
         source_buffer = f"{BufferKind.KEYED.value}:{source_buffer}"
         kinds[source_buffer] = BufferKind.KEYED
     sinks = []
@@ -95,18 +103,19 @@ def _stage_node(stage: FusedStage, kinds: dict[str, BufferKind]) -> StageNode:
         (pcollection_id,) = sink.inputs.values()
         sinks.append(BufferSink(pcollection_id, _add_buffer(sink.spec.payload, kinds)))
     return StageNode(
-        name=_joined_name([t.unique_name for t in stage.transforms] or [stage.source.unique_name]),
+        name=_join_names([t.unique_name for t in stage.transforms] or [stage.source.unique_name]),
+        identity=identify_stage(stage, source_buffer),
         transforms=stage.transforms,
         environment_id=stage.environment_id,
         source_buffer=source_buffer,
         source_pcollection=source_pcollection,
         sinks=tuple(sinks),
-        side_inputs=tuple(_side_input_uses(stage.transforms, kinds)),
+        side_inputs=tuple(_list_side_input_uses(stage.transforms, kinds)),
     )
 
 
-def _joined_name(names: Sequence[str]) -> str:
-    """Returns one name made from several names; only the first and the last names of a long list."""
+def _join_names(names: Sequence[str]) -> str:
+    """Returns one name for a list of names; from a long list, only the first and the last names."""
     if len(names) > _NAMES_SHOWN:
         names = [names[0], f"... {len(names) - 2} more transforms ...", names[-1]]
     return " + ".join(names)
@@ -118,11 +127,11 @@ def _add_buffer(payload: bytes, kinds: dict[str, BufferKind]) -> str:
     return buffer
 
 
-def _side_input_uses(
+def _list_side_input_uses(
     transforms: Iterable[_protos.PTransform], kinds: dict[str, BufferKind]
 ) -> Iterable[SideInputUse]:
     for transform in transforms:
-        for tag, side_input in sorted(side_inputs_of(transform).items()):
+        for tag, side_input in sorted(get_side_inputs(transform).items()):
             stored = buffer_id("materialize", transform.inputs[tag]).decode()
             kind = _SIDE_KINDS[side_input.access_pattern.urn]
             side = f"{kind.value}:{stored}"
@@ -130,10 +139,11 @@ def _side_input_uses(
             yield SideInputUse(transform.unique_name, tag, side)
 
 
-def _write_only_read_buffers(
+def _remove_writes_to_unread_buffers(
     nodes: Sequence[StageNode], kinds: Mapping[str, BufferKind]
 ) -> list[StageNode]:
-    """Returns the nodes that do work, in order, each with writes to all buffers that its readers need.
+    """Returns the stages that do work, in order. Each stage writes only buffers that another stage
+    reads.
 
     Readers read side inputs by window (and key), and the input of stateful transforms by key. The
     producing stage writes a stored PCollection once for each of these ways. The writers of an empty
@@ -145,15 +155,15 @@ def _write_only_read_buffers(
     read: dict[str, dict[str, None]] = {}
     passed: dict[str, list[str]] = {}
 
-    def reads(buffer: str) -> None:
-        # The name of a copy contains the name of the stored PCollection, because sinks refer to
-        # that name.
+    def mark_as_read(buffer: str) -> None:
+        # The name of a PCollection's copy begins with the name of the stored PCollection, because
+        # sinks refer to the stored PCollection by name.
         stored = buffer.split(":", 1)[1] if kinds[buffer] in _COPIES else buffer
         read.setdefault(stored, {})[buffer] = None
 
     for node in nodes:
         for use in node.side_inputs:
-            reads(use.buffer_id)
+            mark_as_read(use.buffer_id)
     kept: list[StageNode] = []
     for node in reversed(nodes):
         sinks = tuple(
@@ -169,15 +179,16 @@ def _write_only_read_buffers(
             continue
         kept.append(attrs.evolve(node, sinks=sinks))
         if node.source_buffer is not None:
-            reads(node.source_buffer)
+            mark_as_read(node.source_buffer)
     return kept[::-1]
 
 
 def _is_bypassable(node: StageNode, kinds: Mapping[str, BufferKind]) -> bool:
-    """Returns whether the writers of a node's input can do the work of the node.
+    """Returns whether a stage can be removed, because the stages that write the stage's input can
+    also write the stage's outputs.
 
-    They can't if the node reads groups, because a group is a new element. They can't if no stage
-    writes the input, unless a script does.
+    The writers can't if the node reads groups, because a group is a new element. The writers can't
+    if neither a stage nor a script writes the input.
     """
     return (
         node.is_empty
@@ -187,7 +198,7 @@ def _is_bypassable(node: StageNode, kinds: Mapping[str, BufferKind]) -> bool:
     )
 
 
-def _buffers_with_readers(nodes: Iterable[StageNode]) -> set[str]:
+def _list_buffers_with_readers(nodes: Iterable[StageNode]) -> set[str]:
     read = {node.source_buffer for node in nodes if node.source_buffer is not None}
     read.update(use.buffer_id for node in nodes for use in node.side_inputs)
     return read

@@ -1,4 +1,4 @@
-"""Warnings about Beam's options of a job that have no effect in this runner."""
+"""Warnings about Beam's pipeline options that have no effect in this runner."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from beam_runner_model.jobs import JobSpec
 from beam_runner_model.texts import truncate_text
 from beam_runner_urns import environments as environment_urns
+from beam_runner_urns import options as option_urns
 from beam_runner_urns import resource_hints
 
 from beam_runner_planner import _protos
@@ -18,9 +19,9 @@ from beam_runner_planner.beam_options import (
     HARNESS_OPTIONS,
     list_beam_options,
 )
-from beam_runner_planner.environments import option_value, requested_experiments
+from beam_runner_planner.environments import get_option_value, list_requested_experiments
 
-# These are the experiments that Beam's Python SDK and this runner read. User code may read others.
+# Experiments that Beam's Python SDK and this runner read. User code may read other experiments.
 _EXPERIMENTS = (
     "beam_fn_api",
     "data_buffer_time_limit_ms",
@@ -34,12 +35,14 @@ _EXPERIMENTS = (
 )
 _WITH_HARNESS = ("PROCESS", "DOCKER", "EXTERNAL")
 """The environments whose user code runs in a separate process of an SDK harness."""
+_OTHER_STARTER = ("LOOPBACK", "DOCKER", "EXTERNAL")
+"""The environments whose harness processes don't inherit the environment variables of a worker process."""
 _ALIKE = 0.85
 _MOST = 100
 """The maximum number of experiments to check, and of hints to report."""
 _LONGEST = 500
-# Each resource hint has its name in programs and the Spark property that sets it for all tasks of a
-# server.
+# For each resource hint: the name in Beam programs, and the Spark property that sets the resource
+# for all tasks of a server.
 _HINTS: Mapping[str, tuple[str, str]] = {
     resource_hints.ACCELERATOR: (
         "accelerator",
@@ -61,37 +64,44 @@ def describe_ignored_options(job: JobSpec) -> str:
     named = [
         truncate_text(text, _LONGEST)
         for text in (
-            *_ignored_options(job.options),
-            *islice(_ignored_resource_hints(job.pipeline), _MOST),
+            *_find_ignored_options(job.options),
+            *islice(_find_ignored_resource_hints(job.pipeline), _MOST),
         )
     ]
     return f"This runner ignores these options and hints: {', '.join(named)}" if named else ""
 
 
-def _ignored_options(options: Mapping[str, Any]) -> Iterator[str]:
-    in_harness = option_value(options, "environment_type") in _WITH_HARNESS
+def _find_ignored_options(options: Mapping[str, Any]) -> Iterator[str]:
+    environment = get_option_value(options, "environment_type")
+    in_harness = environment in _WITH_HARNESS
     for name, default in list_beam_options().items():
-        asked = option_value(options, name)
-        if name in EFFECTIVE_OPTIONS or asked is None or _normalize(asked) == _normalize(default):
+        asked = get_option_value(options, name)
+        if (
+            name in EFFECTIVE_OPTIONS
+            or asked is None
+            or _normalize_option_value(asked) == _normalize_option_value(default)
+        ):
             continue
         if name not in HARNESS_OPTIONS:
             yield f"--{name}={asked}"
         elif not in_harness:
             yield f"--{name}={asked} (set --environment_type={' or '.join(_WITH_HARNESS)} as well)"
-    for experiment in requested_experiments(options)[:_MOST]:
+    if environment in _OTHER_STARTER and options.get(option_urns.VARIABLES):
+        yield f"--beam_spark_env (processes of {environment} don't inherit variables from workers)"
+    for experiment in list_requested_experiments(options)[:_MOST]:
         name = experiment.split("=", 1)[0]
         meant = difflib.get_close_matches(name, _EXPERIMENTS, 1, _ALIKE)
         if meant and meant[0] != name:
             yield f"the experiment {name!r} (did you mean {meant[0]!r}?)"
 
 
-def _normalize(value: Any) -> str:
+def _normalize_option_value(value: Any) -> str:
     """Returns the value as text. Clients send numbers as texts, or as floating-point numbers."""
     is_whole = isinstance(value, float) and value.is_integer()
     return str(int(value) if is_whole else value).lower()
 
 
-def _ignored_resource_hints(pipeline: bytes) -> Iterator[str]:
+def _find_ignored_resource_hints(pipeline: bytes) -> Iterator[str]:
     environments = _protos.Pipeline.FromString(pipeline).components.environments.values()
     hints = {
         (urn, value.decode(errors="replace"))

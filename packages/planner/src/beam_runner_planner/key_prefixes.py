@@ -9,14 +9,15 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.context import FusionContext
-from beam_runner_planner.stateful import stateful_payload
+from beam_runner_planner.stateful import get_stateful_payload
 from beam_runner_planner.steps import Step
 
 _PAIR = 2
 
 
 def prefix_keys_and_values(steps: Iterable[Step], context: FusionContext) -> Iterator[Step]:
-    """Adds length prefixes to keys and values if the runner must split their encoded elements.
+    """Adds length prefixes to the coders of keys and values if the runner must separate encoded
+    keys from encoded values.
 
     The runner splits elements before every GroupByKey and every stateful transform. With prefixes
     it needs no other knowledge of the coders. Readers of groups use the coders of the grouped data,
@@ -26,14 +27,14 @@ def prefix_keys_and_values(steps: Iterable[Step], context: FusionContext) -> Ite
         transform = step.transform
         if transform.spec.urn == transform_urns.GROUP_BY_KEY:
             for pcollection_id in transform.inputs.values():
-                _prefix_pair(context, context.components.pcollections[pcollection_id])
-        elif stateful_payload(transform) is not None:
+                _add_prefixes_to_pair(context, context.components.pcollections[pcollection_id])
+        elif get_stateful_payload(transform) is not None:
             assert step.main is not None
-            _prefix_pair(context, context.components.pcollections[step.main])
+            _add_prefixes_to_pair(context, context.components.pcollections[step.main])
         yield step
 
 
-def _prefix_pair(context: FusionContext, pcollection: _protos.PCollection) -> None:
+def _add_prefixes_to_pair(context: FusionContext, pcollection: _protos.PCollection) -> None:
     coder = context.components.coders[pcollection.coder_id]
     if coder.spec.urn != coder_urns.KV or len(coder.component_coder_ids) != _PAIR:
         return

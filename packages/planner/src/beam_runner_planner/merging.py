@@ -1,8 +1,9 @@
 """Custom merging windows: the stage that asks an SDK how the windows of a key merge.
 
-The SDK answers with the Beam transform ``beam:transform:merge_windows:v1``. Its input is a nonce
-and windows. Its output is the nonce, the windows that don't merge, and each merged window with its
-original windows. The transform is the only one of a stage, so every harness can run it.
+The SDK answers with the Beam transform ``beam:transform:merge_windows:v1``. The input of this
+transform is a nonce and windows. The output is the nonce, the windows that don't merge, and each
+merged window with the original windows. The transform is the only one of a stage, so every harness
+can run it.
 """
 
 from __future__ import annotations
@@ -33,14 +34,13 @@ def plan_window_merging(
     components: _protos.Components,
     environments: dict[str, ResolvedEnvironment],
 ) -> MergingPlan | None:
-    """Returns the plan for merging the windows of a strategy; None if the windows don't merge, or if
-    the engine can merge them.
+    """Returns the plan for merging the windows of a strategy; None if the windows don't merge, or
+    if the engine can merge the windows itself.
 
     Args:
         stage_id: the id of the merging stage, unique in the job.
         full_name: the name that errors of the window function show.
         strategy: a strategy whose windows are readable.
-        components: the pipeline's components.
         environments: the SDK environments by id; at least one.
     """
     merges = strategy.merge_status == _protos.MergeStatus.NEEDS_MERGE
@@ -96,12 +96,12 @@ def _add_coders(
                 windowing_strategy_id=_GLOBAL,
             )
         )
-        windowed = descriptor.coders[_edge_coder_id(pcollection_id)]
+        windowed = descriptor.coders[_get_edge_coder_id(pcollection_id)]
         windowed.spec.urn = coder_urns.WINDOWED_VALUE
         windowed.component_coder_ids[:] = (coder_id, _GLOBAL)
 
 
-def _edge_coder_id(pcollection_id: str) -> str:
+def _get_edge_coder_id(pcollection_id: str) -> str:
     return f"windowed {pcollection_id}"
 
 
@@ -126,14 +126,16 @@ def _add_windowing_strategy(
 def _add_transforms(
     descriptor: _protos.ProcessBundleDescriptor, full_name: str, spec: _protos.FunctionSpec
 ) -> None:
-    def grpc_port(pcollection_id: str) -> bytes:
-        return _protos.RemoteGrpcPort(coder_id=_edge_coder_id(pcollection_id)).SerializeToString()
+    def create_grpc_port(pcollection_id: str) -> bytes:
+        return _protos.RemoteGrpcPort(
+            coder_id=_get_edge_coder_id(pcollection_id)
+        ).SerializeToString()
 
     merge = _pad_for_python_sdk(spec).SerializeToString(deterministic=True)
     for transform_id, name, urn, payload, reads, writes in (
-        (_READ, _READ, transform_urns.DATA_SOURCE, grpc_port(_ASKED), None, _ASKED),
+        (_READ, _READ, transform_urns.DATA_SOURCE, create_grpc_port(_ASKED), None, _ASKED),
         (_MERGE, full_name, transform_urns.MERGE_WINDOWS, merge, _ASKED, _ANSWERED),
-        (_WRITE, _WRITE, transform_urns.DATA_SINK, grpc_port(_ANSWERED), _ANSWERED, None),
+        (_WRITE, _WRITE, transform_urns.DATA_SINK, create_grpc_port(_ANSWERED), _ANSWERED, None),
     ):
         transform = descriptor.transforms[transform_id]
         transform.unique_name = name
@@ -149,7 +151,7 @@ def _pad_for_python_sdk(spec: _protos.FunctionSpec) -> _protos.FunctionSpec:
     """Returns a window function that Python's SDK can load when it merges windows.
 
     As of Beam 2.77, Python's SDK unpickles the whole message around the pickled function, although
-    the message begins with the function's length. Its base64 decoder skips bytes that are not
+    the message begins with the function's length. The SDK's base64 decoder skips bytes that are not
     base64, so unpickling works only for some lengths. White space after the function doesn't change
     the function in any version. This function adds white space until the bytes of the length are
     not base64.

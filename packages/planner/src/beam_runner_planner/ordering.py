@@ -1,4 +1,4 @@
-"""Orders of nodes that depend on each other, found without recursion because pipelines can be very deep."""
+"""Topological orders and cycles of graphs, found without recursion because pipelines can be very deep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Node = TypeVar("_Node", bound=Hashable)
 def sort_by_dependencies(
     nodes: Iterable[_Node], needed: Callable[[_Node], Iterable[_Node]]
 ) -> Iterator[_Node]:
-    """Returns all reachable nodes, each after the nodes that it depends on, in linear time.
+    """Returns all reachable nodes of a graph in topological order, in linear time.
 
     If nodes depend on each other in a cycle, one of them comes before a node that it depends on.
     """
@@ -32,10 +32,10 @@ def sort_by_dependencies(
                 path.append((other, iter(needed(other))))
 
 
-def nodes_around_cycles(
+def find_nodes_around_cycles(
     nodes: Collection[_Node], needed: Callable[[_Node], Iterable[_Node]]
 ) -> set[_Node]:
-    """Returns the nodes in cycles, and on paths from one cycle to another, in linear time."""
+    """Returns the nodes of a graph that are in cycles, or on paths from one cycle to another, in linear time."""
     forward = {node: set(needed(node)) for node in nodes}
     backward: dict[_Node, set[_Node]] = {node: set() for node in nodes}
     for node, others in forward.items():

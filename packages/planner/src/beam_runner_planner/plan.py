@@ -17,7 +17,8 @@ from beam_runner_model.stages import HarnessStage, JobContext
 
 @attrs.frozen
 class StatefulPlan:
-    """The declarations of a stage that begins with a stateful transform.
+    """States, timers and options that a stateful transform declares, for the stage that begins with
+    the transform.
 
     Attributes:
         transform_id: the id of the stateful transform.
@@ -42,7 +43,8 @@ class TruncationPlan:
 
     Attributes:
         spec: a stage of one transform, in which the SDK truncates restrictions; None if the SDK
-            can't. In that case a drain drops unbounded restrictions and keeps the others.
+            can't truncate. In that case, a drain drops unbounded restrictions and processes bounded
+            restrictions to their end.
         endless: whether the restrictions can be unbounded.
     """
 
@@ -67,10 +69,10 @@ class TablePlan:
 
 @attrs.frozen
 class StagePlan:
-    """A fused stage and its connections.
+    """Plan of a fused stage, with the buffers that the stage reads and writes.
 
     Attributes:
-        spec: the description of the stage for the harness.
+        spec: the description of the stage, for the harness that runs its user code.
         embedded: whether the stage runs in the Spark Python worker, not in an SDK over the Fn API.
         input_buffer: the buffer of the main input, or None for an impulse.
         impulse: the single encoded element of an impulse; empty otherwise.
@@ -84,6 +86,8 @@ class StagePlan:
         callbacks: whether user code may register callbacks for the commit of its bundle.
         stateful: the declarations of the stateful transform, if the stage begins with one.
         table: the read or write of Spark, if the stage does nothing else.
+        identity: the name by which an update finds the same stage in the plan of the edited
+            pipeline; see `identities`. Empty in plans of old versions that couldn't update jobs.
     """
 
     spec: HarnessStage
@@ -98,6 +102,7 @@ class StagePlan:
     callbacks: bool = False
     stateful: StatefulPlan | None = None
     table: TablePlan | None = None
+    identity: str = ""
 
     @property
     def stage_id(self) -> str:
@@ -147,13 +152,13 @@ class TestStreamPlan:
 
     @property
     def sets_clock(self) -> bool:
-        """Whether the script advances processing time. If so, the job has no other clock."""
+        """Whether the TestStream advances processing time. If so, the job has no other clock."""
         return any(isinstance(step, ScriptedClock) for step in self.steps)
 
 
 @attrs.frozen
 class JobPlan:
-    """The complete plan of a job.
+    """Complete plan of a job: the stages, the buffers between stages, and the TestStreams.
 
     Attributes:
         context: the data that all stages share.
@@ -161,7 +166,8 @@ class JobPlan:
         buffers: the buffers by id.
         test_streams: the scripted sources.
         streaming: whether any PCollection is unbounded. If so, all data records its event times.
-        one_interpreter: whether all user code runs in one Python process, the client's.
+        one_interpreter: whether all user code runs in one Python process, which is the client's
+            process.
     """
 
     context: JobContext
@@ -193,12 +199,13 @@ class JobPlan:
 
     @property
     def needs_sdks(self) -> bool:
-        """Whether some stage runs in an SDK over the Fn API."""
+        """Whether some stage runs in an SDK harness over the Fn API."""
         return not all(stage.embedded for stage in self.stages.values())
 
     @property
     def shares_one_interpreter(self) -> bool:
-        """Whether parallel bundles gain nothing, because all of them share one Python interpreter.
+        """Whether parallel bundles save no time, because all bundles of the job share one Python
+        interpreter.
 
         Parallel bundles with state gain time, because an SDK waits for the runner at each access to
         a state cell. In a stream, a short bundle must not wait for a long one.
@@ -207,17 +214,25 @@ class JobPlan:
         return self.one_interpreter and not self.streaming and not stateful
 
     @property
+    def has_identities(self) -> bool:
+        """Whether stages and buffers have identities, by which an update finds the same stages and
+        buffers in another plan.
+        """
+        stages, buffers = self.stages.values(), self.buffers.values()
+        return all(stage.identity for stage in stages) and all(one.identity for one in buffers)
+
+    @property
     def sets_clock(self) -> bool:
-        """Whether a script sets the processing time of the job, and no other clock counts."""
+        """Whether a TestStream sets the processing time of the job, and no other clock counts."""
         return any(stream.sets_clock for stream in self.test_streams)
 
-    def source_stage_ids(self) -> frozenset[str]:
+    def list_source_stage_ids(self) -> frozenset[str]:
         """The ids of the stages whose bundles may run without end and can be checkpointed."""
         if not self.streaming:
             return frozenset()
         return frozenset(s.stage_id for s in self.stages.values() if s.splittable)
 
-    def embedded_specs(self) -> Iterator[HarnessStage]:
-        """The specs of the stages that run in the worker process itself."""
+    def list_embedded_specs(self) -> Iterator[HarnessStage]:
+        """Returns the harness specifications of the stages that run in the worker process itself."""
         stages = self.stages.values()
         return (stage.spec for stage in stages if stage.embedded and stage.table is None)

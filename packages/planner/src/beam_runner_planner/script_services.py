@@ -12,19 +12,19 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.errors import UnsupportedPipeline
-from beam_runner_planner.leaves import leaf_transforms
+from beam_runner_planner.leaf_transforms import list_leaf_transforms
 
 _SECONDS = 30.0
 _MOST_BYTES = 64 << 20
 
 
 def fetch_events_of_services(pipeline: _protos.Pipeline) -> None:
-    """Replaces the service of each TestStream by all events that the service sends.
+    """Replaces the event service of each TestStream by all events that the service sends.
 
     Raises:
         UnsupportedPipeline: a service can't be reached, or didn't send all events within 30 s.
     """
-    for _, transform in leaf_transforms(pipeline.root_transform_ids, pipeline.components):
+    for _, transform in list_leaf_transforms(pipeline.root_transform_ids, pipeline.components):
         if transform.spec.urn != transform_urns.TEST_STREAM:
             continue
         payload = _protos.TestStreamPayload.FromString(transform.spec.payload)

@@ -1,6 +1,6 @@
-"""Elements of a TestStream that carry their own window: `WindowedValueHolder` of Beam's Python SDK.
+"""Elements of a TestStream that contain their window: `WindowedValueHolder` of Beam's Python SDK.
 
-Only an SDK can decode such an element. A transform after the TestStream replaces each holder by its
+Only an SDK can decode an element that is a holder of a windowed value. A transform after the TestStream replaces each holder by its
 value, with the timestamp, windows and pane of the holder.
 """
 
@@ -18,10 +18,10 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.errors import UnsupportedPipeline
-from beam_runner_planner.leaves import leaf_transforms
+from beam_runner_planner.leaf_transforms import list_leaf_transforms
 from beam_runner_planner.sdks import describe_versions, has_server_versions
 
-# Python pickles a holder as a row of these two fields. The second field is this URN.
+# Python pickles a windowed-value holder as a row of two fields. The second field is this URN.
 _SIGNS = (b"windowed_value", coder_urns.ROW.encode())
 
 
@@ -33,7 +33,7 @@ def unwrap_windowed_value_holders(pipeline: _protos.Pipeline) -> None:
             of the server's Python and Beam.
     """
     for transform_id, transform in list(
-        leaf_transforms(pipeline.root_transform_ids, pipeline.components)
+        list_leaf_transforms(pipeline.root_transform_ids, pipeline.components)
     ):
         if transform.spec.urn == transform_urns.TEST_STREAM and _has_windowed_value_holders(
             transform
@@ -64,7 +64,7 @@ def _add_unwrapping_transforms(
                 f" '{transform.unique_name}')"
             ]
         )
-    siblings = _sibling_ids(pipeline, transform_id)
+    siblings = _find_sibling_ids(pipeline, transform_id)
     for tag, pcollection_id in sorted(transform.outputs.items()):
         held = f"{pcollection_id}/held"
         components.pcollections[held].CopyFrom(components.pcollections[pcollection_id])
@@ -72,21 +72,21 @@ def _add_unwrapping_transforms(
         added = components.transforms[f"{transform_id}/windows/{tag}"]
         added.unique_name = f"{transform.unique_name}/Windows/{tag}"
         added.spec.urn = transform_urns.PAR_DO
-        added.spec.payload = _unwrapping_pardo().SerializeToString()
+        added.spec.payload = _create_unwrapping_pardo().SerializeToString()
         added.environment_id = environment_id
         added.inputs["in"] = held
         added.outputs["None"] = pcollection_id
         siblings.append(f"{transform_id}/windows/{tag}")
 
 
-def _sibling_ids(pipeline: _protos.Pipeline, transform_id: str) -> Any:
+def _find_sibling_ids(pipeline: _protos.Pipeline, transform_id: str) -> Any:
     """Returns the list of transform ids that contains the given id."""
     composites: Iterable[_protos.PTransform] = pipeline.components.transforms.values()
     lists = (pipeline.root_transform_ids, *(c.subtransforms for c in composites))
     return next(found for found in lists if transform_id in found)
 
 
-def _unwrapping_pardo() -> _protos.ParDoPayload:
+def _create_unwrapping_pardo() -> _protos.ParDoPayload:
     this_module = sys.modules[__name__]
     # Pickle the function by value, because the SDK's process may not have this package.
     cloudpickle.register_pickle_by_value(this_module)

@@ -1,4 +1,4 @@
-"""Scripted sources: the payload of a TestStream as steps, with elements that stages can read.
+"""TestStreams: conversion of the payload's events to steps, with elements that stages can read.
 
 An element has the bytes that its coder writes at the top level. Every SDK puts the same bytes
 behind a length prefix. So readers use the payload's coder with a length prefix, and ignore the
@@ -25,7 +25,7 @@ from beam_runner_planner.plan import (
     ScriptedWatermark,
     TestStreamPlan,
 )
-from beam_runner_planner.sdks import is_go_sdk, length_prefix_predicate
+from beam_runner_planner.sdks import create_length_prefix_predicate, is_go_sdk
 
 KIND = "script"
 """The kind of a TestStream's buffers, and the first part of their names."""
@@ -36,12 +36,12 @@ _GLOBAL_WINDOW_AND_PANE = encode_windows_and_pane(
 )
 
 
-def script_buffer_id(pcollection_id: str) -> str:
+def get_script_buffer_id(pcollection_id: str) -> str:
     """Returns the id of the buffer that holds an output of a TestStream."""
     return f"{KIND}:{pcollection_id}"
 
 
-def unsupported_script_features(
+def find_unsupported_script_features(
     transform: _protos.PTransform, components: _protos.Components
 ) -> Iterator[str]:
     """Yields the features of a TestStream that the runner can't run."""
@@ -53,58 +53,62 @@ def unsupported_script_features(
         window_coder_id = components.windowing_strategies[strategy_id].window_coder_id
         if components.coders[window_coder_id].spec.urn != coder_urns.GLOBAL_WINDOW:
             yield "a TestStream outside of the global window"
-    for tag in sorted(_event_tags(payload)):
-        if _output_of_tag(transform, tag) is None:
+    for tag in sorted(_list_event_tags(payload)):
+        if _get_output_of_tag(transform, tag) is None:
             yield f"a TestStream with events for the unknown output {tag!r}"
     if any(event.processing_time_event.advance_duration < 0 for event in payload.events):
         yield "a TestStream that moves processing time back"
-    if _watermark_goes_back(payload):
+    if _moves_watermark_back(payload):
         yield "a TestStream that moves its watermark back"
 
 
 def plan_script(
     transform: _protos.PTransform, components: _protos.Components, read: Container[str]
 ) -> TestStreamPlan:
-    """Returns the script of a TestStream for those of its buffers that have readers.
+    """Returns the events of a TestStream as steps, for the outputs that some stage reads.
 
-    All times are in milliseconds. The script omits events without elements, and events for outputs
-    without readers. The elements of one event arrive together. In Go they arrive one by one,
-    because Go's tests expect triggers to see each element, and Python's tests expect the opposite.
-    The model leaves this choice to the runner. In Go, the script's clock is the only clock, even if
-    the script never advances it.
+    All times are in milliseconds. The result omits events without elements, and events for outputs
+    that no stage reads.
+
+    For the Python SDK, the elements of one event arrive together; for the Go SDK, they arrive one
+    by one. The Beam model permits both, and the tests of each SDK expect the behavior of that SDK.
+    For the Go SDK, the TestStream is the only source of processing time, even if no event advances
+    the time.
     """
     payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
-    has_length = has_expected_encoding(payload, components)
+    has_length = has_required_length_prefixes(payload, components)
     is_go = any(map(is_go_sdk, components.environments.values()))
-    buffers = sorted(script_buffer_id(p) for p in set(transform.outputs.values()))
+    buffers = sorted(get_script_buffer_id(p) for p in set(transform.outputs.values()))
     return TestStreamPlan(
         name=transform.unique_name,
         buffers=tuple(b for b in buffers if b in read),
         steps=tuple(
             step
             for event in (_split_events_for_go(payload.events) if is_go else payload.events)
-            if (step := _script_step(transform, event, has_length)) is not None
+            if (step := _convert_script_event(transform, event, has_length)) is not None
             and (isinstance(step, ScriptedClock) or step.buffer_id in read)
         ),
     )
 
 
-def has_expected_encoding(
+def has_required_length_prefixes(
     payload: _protos.TestStreamPayload, components: _protos.Components
 ) -> bool:
-    """Returns whether the payload's elements already have the encoding that their readers expect.
+    """Returns whether the elements of a TestStream have length prefixes, or need none.
 
-    Some readers ignore length prefixes.
+    The check is needed because some readers of the elements ignore length prefixes.
     """
     coder = components.coders[payload.coder_id]
     has_prefix = coder.spec.urn in (_GO_CUSTOM_CODER, coder_urns.LENGTH_PREFIX)
-    return has_prefix or not length_prefix_predicate(components)(coder)
+    return has_prefix or not create_length_prefix_predicate(components)(coder)
 
 
 def _split_events_for_go(
     events: Iterable[_protos.TestStreamPayload.Event],
 ) -> Iterator[_protos.TestStreamPayload.Event]:
-    """Returns the events with one element each; the time advances only if an event advances it."""
+    """Returns the events with one element each. The time advances only if an event of the
+    TestStream advances it.
+    """
     still = _protos.TestStreamPayload.Event()
     still.processing_time_event.advance_duration = 0
     yield still
@@ -119,21 +123,21 @@ def _split_events_for_go(
             yield one
 
 
-def _script_step(
+def _convert_script_event(
     transform: _protos.PTransform, event: _protos.TestStreamPayload.Event, has_length: bool
 ) -> ScriptedElements | ScriptedWatermark | ScriptedClock | None:
     match event.WhichOneof("event"):
         case "watermark_event":
             watermark = clamp_timestamp(event.watermark_event.new_watermark)
             return ScriptedWatermark(
-                _buffer_id_of_tag(transform, event.watermark_event.tag), watermark
+                _get_buffer_id_of_tag(transform, event.watermark_event.tag), watermark
             )
         case "processing_time_event":
             return ScriptedClock(min(event.processing_time_event.advance_duration, MAX_TIMESTAMP))
         case "element_event" if event.element_event.elements:
             elements = event.element_event.elements
             return ScriptedElements(
-                _buffer_id_of_tag(transform, event.element_event.tag),
+                _get_buffer_id_of_tag(transform, event.element_event.tag),
                 count=len(elements),
                 data=b"".join(_encode_windowed_values(elements, has_length)),
                 min_timestamp=min(clamp_timestamp(element.timestamp) for element in elements),
@@ -153,21 +157,21 @@ def _encode_windowed_values(
         yield element.encoded_element
 
 
-def _buffer_id_of_tag(transform: _protos.PTransform, tag: str) -> str:
-    pcollection_id = _output_of_tag(transform, tag)
+def _get_buffer_id_of_tag(transform: _protos.PTransform, tag: str) -> str:
+    pcollection_id = _get_output_of_tag(transform, tag)
     if pcollection_id is None:
         raise ValueError(f"{transform.unique_name!r} has no output {tag!r}")
-    return script_buffer_id(pcollection_id)
+    return get_script_buffer_id(pcollection_id)
 
 
-def _output_of_tag(transform: _protos.PTransform, tag: str) -> str | None:
+def _get_output_of_tag(transform: _protos.PTransform, tag: str) -> str | None:
     """Returns the output for a tag. Go and Java leave the tag empty, because they have only one output."""
     if tag not in transform.outputs and len(transform.outputs) == 1:
         return next(iter(transform.outputs.values()))
     return transform.outputs.get(tag)
 
 
-def _event_tags(payload: _protos.TestStreamPayload) -> set[str]:
+def _list_event_tags(payload: _protos.TestStreamPayload) -> set[str]:
     return {
         getattr(event, event.WhichOneof("event")).tag
         for event in payload.events
@@ -175,7 +179,7 @@ def _event_tags(payload: _protos.TestStreamPayload) -> set[str]:
     }
 
 
-def _watermark_goes_back(payload: _protos.TestStreamPayload) -> bool:
+def _moves_watermark_back(payload: _protos.TestStreamPayload) -> bool:
     reached: dict[str, int] = {}
     for event in payload.events:
         if event.WhichOneof("event") == "watermark_event":

@@ -22,7 +22,7 @@ _GO_HEEDS_PREFIXES = (2, 77)
 _PYTHON_IMAGE = re.compile(r"apache/beam_python(\d+\.\d+)_sdk:(.+)")
 
 
-def environment_of(
+def get_environment(
     part: _protos.PTransform | _protos.WindowingStrategy, components: _protos.Components
 ) -> _protos.Environment:
     """Returns the environment of a transform or coder; an empty environment if the transform or coder names none."""
@@ -39,18 +39,20 @@ def is_go_sdk(environment: _protos.Environment) -> bool:
     return any(capability.startswith(_GO) for capability in environment.capabilities)
 
 
-def length_prefix_predicate(components: _protos.Components) -> Callable[[_protos.Coder], bool]:
+def create_length_prefix_predicate(
+    components: _protos.Components,
+) -> Callable[[_protos.Coder], bool]:
     """Returns a predicate for coders: whether all SDKs of a pipeline write a length prefix around data
     of the coder.
 
     Up to 2.64, Go's SDK ignores a length-prefix coder around any coder that it knows and that has
     no payload. Go's SDK 2.77 writes the prefix. The runner treats the versions between as old.
     """
-    always = all(map(_always_uses_length_prefixes, components.environments.values()))
+    always = all(map(_requires_length_prefixes_always, components.environments.values()))
     return lambda coder: always or bool(coder.spec.payload)
 
 
-def _always_uses_length_prefixes(environment: _protos.Environment) -> bool:
+def _requires_length_prefixes_always(environment: _protos.Environment) -> bool:
     for capability in environment.capabilities:
         if capability.startswith(_GO):
             image = _GO_IMAGE.match(capability.removeprefix(_GO))
@@ -65,12 +67,10 @@ def has_server_versions(environment: _protos.Environment) -> bool:
 
 def describe_versions(environment: _protos.Environment) -> str:
     """Returns the versions of an environment and of the server, as a clause."""
-    return (
-        f"the pipeline uses {_describe_sdk(environment)}, and the server uses {server_versions()}"
-    )
+    return f"the pipeline uses {_describe_sdk(environment)}, and the server uses {get_server_versions()}"
 
 
-def server_versions() -> str:
+def get_server_versions() -> str:
     """Returns the versions of Python and Beam that run pipelines in the server's own Python."""
     python = ".".join(platform.python_version_tuple()[:2])
     return f"Beam {version.__version__} and Python {python}"
@@ -86,12 +86,12 @@ def _describe_sdk(environment: _protos.Environment) -> str:
 
 
 @functools.cache
-def transforms_known_to_server() -> frozenset[str]:
+def list_transforms_known_to_server() -> frozenset[str]:
     """Returns the URNs of the transforms that an SDK of the server's versions can run."""
     return frozenset(BeamTransformFactory._known_urns)
 
 
 @functools.cache
-def coders_known_to_server() -> frozenset[str]:
+def list_coders_known_to_server() -> frozenset[str]:
     """Returns the URNs of the coders that an SDK of the server's versions knows."""
     return frozenset(filter(None, Coder._known_urns))

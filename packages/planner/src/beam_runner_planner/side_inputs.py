@@ -1,4 +1,6 @@
-"""Side inputs: their readers, the windows that readers look up, and whether updates must be visible."""
+"""Side inputs: the transforms that read them, the windows that these transforms look up, and
+whether updates must be visible.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ from beam_runner_model.triggers import may_fire_early
 from beam_runner_model.window_fns import GlobalWindows, OpaqueWindows
 from beam_runner_urns import python_sdk as python_urns
 from beam_runner_urns import transforms as transform_urns
+from beam_runner_urns.payloads import PAR_DOS
 
 from beam_runner_planner import _protos
-from beam_runner_planner.leaves import PAR_DOS
 from beam_runner_planner.windowing import convert_trigger, convert_window_fn
 
 _SINGLETON = b"AsSingleton"
@@ -27,8 +29,8 @@ _HEAD_BYTES = 1 << 18
 _GLOBAL_MAPPING = functools.partial(sideinputs._global_window_mapping_fn)
 
 
-def side_inputs_of(transform: _protos.PTransform) -> Mapping[str, _protos.SideInput]:
-    """Returns the side inputs of a transform by their tags among its inputs."""
+def get_side_inputs(transform: _protos.PTransform) -> Mapping[str, _protos.SideInput]:
+    """Returns the side inputs of a transform by tag (name of the input)."""
     if transform.spec.urn not in PAR_DOS:
         return {}
     return dict(_protos.ParDoPayload.FromString(transform.spec.payload).side_inputs)
@@ -39,9 +41,9 @@ def describe_side_inputs(
     transforms: Sequence[_protos.PTransform],
     components: _protos.Components,
 ) -> tuple[SideInputUse, ...]:
-    """Returns the side-input uses of a stage, with the facts that the scheduler needs."""
+    """Returns the side-input uses of a stage, with the properties that the scheduler needs."""
     by_name = {transform.unique_name: transform for transform in transforms}
-    rewindowed = _rewindowed_pcollections(transforms) if uses else set()
+    rewindowed = _find_rewindowed_pcollections(transforms) if uses else set()
     return tuple(
         _describe_side_input(use, by_name[use.transform_id], rewindowed, components) for use in uses
     )
@@ -55,7 +57,7 @@ def _describe_side_input(
 ) -> SideInputUse:
     side = components.pcollections[transform.inputs[use.tag]]
     strategy = components.windowing_strategies[side.windowing_strategy_id]
-    main = main_input(transform)
+    main = find_main_input(transform)
     mapping_fn = convert_window_fn(strategy.window_fn)
     if main in rewindowed and not isinstance(mapping_fn, GlobalWindows):
         mapping_fn = OpaqueWindows(strategy.window_fn.urn, strategy.window_fn.payload)
@@ -67,10 +69,10 @@ def _describe_side_input(
         use,
         mapping_fn=mapping_fn,
         by_window=endless and not isinstance(mapping_fn, GlobalWindows | OpaqueWindows),
-        # Only the global window has early panes for readers. Every other window ends, and Beam's
-        # tests expect readers to wait for its end and to see all of its panes.
+        # Only the global window has early panes for readers. All other windows end. Beam's tests
+        # expect readers to wait for the end of the window and to see all panes of the window.
         early=early and isinstance(mapping_fn, GlobalWindows),
-        latest=updated and _is_singleton(side_inputs_of(transform)[use.tag]),
+        latest=updated and _is_singleton(get_side_inputs(transform)[use.tag]),
         retention=components.windowing_strategies[main_strategy_id].allowed_lateness,
     )
 
@@ -78,7 +80,7 @@ def _describe_side_input(
 def reread_updated_side_inputs(
     uses: Iterable[SideInputUse], transforms: Iterable[_protos.PTransform]
 ) -> None:
-    """Makes the Python SDK read side inputs with updates again in each bundle.
+    """Makes the Python SDK read side inputs that can be updated again in each bundle.
 
     The SDK caches a side input without limit if its window mapping function is the SDK's own
     function for the global window. The SDK doesn't recognize that function inside another function.
@@ -102,14 +104,13 @@ def _is_global_mapping(mapping_fn: _protos.FunctionSpec) -> bool:
     return pickled and contains_pickled_name(mapping_fn.payload, name)
 
 
-def record_windows(
+def record_buffer_windows(
     buffers: Mapping[str, BufferPlan],
     readers: Iterable[tuple[str | None, Iterable[SideInputUse]]],
 ) -> dict[str, BufferPlan]:
     """Returns the buffers, with windows recorded for data that a stage reads window by window.
 
     Args:
-        buffers: the buffers by id.
         readers: for each stage, the buffer that it reads and its side inputs, as `describe_side_inputs`
             returns them.
     """
@@ -132,7 +133,7 @@ def _is_readable_by_window(buffer: BufferPlan) -> bool:
 def _is_singleton(side_input: _protos.SideInput) -> bool:
     """Returns whether the Python SDK presents a side input as a single value.
 
-    Only the pickled view function shows this. The check looks for its name in the pickle and never
+    Only the pickled view function shows whether a side input is a singleton. The check looks for its name in the pickle and never
     loads the pickle.
     """
     view_fn = side_input.view_fn
@@ -155,26 +156,26 @@ def contains_pickled_name(payload: bytes, name: bytes) -> bool:
         return False
 
 
-def main_tag(transform: _protos.PTransform) -> str | None:
+def find_main_tag(transform: _protos.PTransform) -> str | None:
     """Returns the tag of a transform's main input; None if the transform has no input."""
-    sides = side_inputs_of(transform)
+    sides = get_side_inputs(transform)
     return min((tag for tag in transform.inputs if tag not in sides), default=None)
 
 
-def main_input(transform: _protos.PTransform) -> str | None:
+def find_main_input(transform: _protos.PTransform) -> str | None:
     """Returns the PCollection that a transform processes; None if the transform has no input."""
-    tag = main_tag(transform)
+    tag = find_main_tag(transform)
     return None if tag is None else transform.inputs[tag]
 
 
-def _rewindowed_pcollections(transforms: Sequence[_protos.PTransform]) -> set[str]:
-    """Returns the PCollections of a stage whose windows can differ from those of the stage's input."""
+def _find_rewindowed_pcollections(transforms: Sequence[_protos.PTransform]) -> set[str]:
+    """Returns the PCollections of a stage whose windows can differ from the windows of the stage's input."""
     found: set[str] = set()
     while True:
         known = len(found)
         for transform in transforms:
             assigns = transform.spec.urn == transform_urns.ASSIGN_WINDOWS
-            if assigns or main_input(transform) in found:
+            if assigns or find_main_input(transform) in found:
                 found.update(transform.outputs.values())
         if len(found) == known:
             return found

@@ -9,7 +9,7 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.context import FusionContext
-from beam_runner_planner.side_inputs import main_tag
+from beam_runner_planner.side_inputs import find_main_tag
 from beam_runner_planner.steps import Step
 
 
@@ -30,7 +30,7 @@ def _expand_splittable_dofn(
     step: Step, restriction_id: str, context: FusionContext
 ) -> Iterator[Step]:
     transform = step.transform
-    tag = main_tag(transform)
+    tag = find_main_tag(transform)
     assert tag is not None
     main = transform.inputs[tag]
     elements = context.components.pcollections[main]
@@ -44,7 +44,7 @@ def _expand_splittable_dofn(
     def add_part(name: str, urn: str, reads: str, writes: str | None) -> Step:
         made = _protos.PTransform()
         made.CopyFrom(transform)
-        made.unique_name = context.unique_step_name(f"{transform.unique_name}/{name}")
+        made.unique_name = context.create_unique_step_name(f"{transform.unique_name}/{name}")
         made.spec.urn = urn
         made.inputs[tag] = reads
         if writes is not None:
@@ -58,7 +58,7 @@ def _expand_splittable_dofn(
     )
     yield Step(
         _protos.PTransform(
-            unique_name=context.unique_step_name(f"{transform.unique_name}/Reshuffle"),
+            unique_name=context.create_unique_step_name(f"{transform.unique_name}/Reshuffle"),
             spec=_protos.FunctionSpec(urn=transform_urns.RESHUFFLE),
             inputs={"in": split},
             outputs={"out": dealt},

@@ -1,4 +1,4 @@
-"""Declarations of ParDos: state, timers, and requirements on the input."""
+"""Declarations of ParDos in the pipeline proto: state, timers, and requirements on the input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BAGS: dict[str | None, type[State]] = {
 }
 
 
-def stateful_payload(transform: _protos.PTransform) -> _protos.ParDoPayload | None:
+def get_stateful_payload(transform: _protos.PTransform) -> _protos.ParDoPayload | None:
     """Returns the payload of a ParDo with state or timers; None for other transforms."""
     if transform.spec.urn != transform_urns.PAR_DO:
         return None
@@ -59,18 +59,22 @@ def needs_stable_input(transform: _protos.PTransform) -> bool:
 
 
 def may_register_callbacks(transform: _protos.PTransform) -> bool:
-    """Returns whether user code may register callbacks for the commit of its bundle."""
+    """Returns whether user code may register finalization callbacks, which run after the bundle's
+    commit.
+    """
     if transform.spec.urn not in _RUNS_USER_CODE:
         return False
     return _protos.ParDoPayload.FromString(transform.spec.payload).requests_finalization
 
 
-def first_stateful_transform(
+def find_first_stateful_transform(
     transforms: Iterable[_protos.PTransform], source_pcollection: str
 ) -> _protos.PTransform | None:
-    """Returns the stateful transform that reads the input of its stage, or None."""
+    """Returns the stateful transform that reads the stage's main input; None if no stateful
+    transform does.
+    """
     for transform in transforms:
-        if source_pcollection in transform.inputs.values() and stateful_payload(transform):
+        if source_pcollection in transform.inputs.values() and get_stateful_payload(transform):
             return transform
     return None
 
@@ -80,7 +84,7 @@ def plan_stateful_transform(transform: _protos.PTransform, *, scripted_clock: bo
     payload = _protos.ParDoPayload.FromString(transform.spec.payload)
     return StatefulPlan(
         transform_id=transform.unique_name,
-        states={name: _state_kind(spec) for name, spec in payload.state_specs.items()},
+        states={name: _convert_state_kind(spec) for name, spec in payload.state_specs.items()},
         timers={
             name: (
                 TimeDomain.PROCESSING_TIME
@@ -95,7 +99,7 @@ def plan_stateful_transform(transform: _protos.PTransform, *, scripted_clock: bo
     )
 
 
-def state_and_timer_coder_ids(payload: _protos.ParDoPayload) -> Iterator[str]:
+def list_state_and_timer_coder_ids(payload: _protos.ParDoPayload) -> Iterator[str]:
     """Returns the ids of the coders of a transform's states and timers."""
     for spec in payload.state_specs.values():
         if (kind := spec.WhichOneof("spec")) is not None:
@@ -105,10 +109,10 @@ def state_and_timer_coder_ids(payload: _protos.ParDoPayload) -> Iterator[str]:
         yield family.timer_family_coder_id
 
 
-def _state_kind(spec: _protos.StateSpec) -> type[State]:
+def _convert_state_kind(spec: _protos.StateSpec) -> type[State]:
     """Returns the class of a state as the Fn API transfers it, which can differ from the state in user code.
 
-    For example, the SDK stores some sets as bags or maps.
+    The kind can differ from the kind in user code: for example, the SDK stores some sets as bags or maps.
     """
     kind = _KINDS.get(spec.protocol.urn)
     return _BAGS.get(spec.WhichOneof("spec"), BagState) if kind is None else kind

@@ -6,18 +6,17 @@ import attrs
 from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.side_inputs import main_input, side_inputs_of
+from beam_runner_planner.side_inputs import find_main_input, get_side_inputs
 
 IMPULSE_BUFFER = b"impulse"
 
 
 @attrs.define(eq=False)
 class Step:
-    """A transform that runs.
+    """Transform that runs in a stage. Composite transforms are no steps.
 
     Attributes:
-        transform: the transform's proto.
-        main: the PCollection that the step processes; None if it has no input.
+        main: the PCollection that the step processes; None if the step has no input.
         sides: the PCollections that the step reads as side inputs.
         begins: whether the step must be the first of its stage.
     """
@@ -29,8 +28,8 @@ class Step:
 
     def __attrs_post_init__(self) -> None:
         transform = self.transform
-        self.main = main_input(transform)
-        self.sides = frozenset(transform.inputs[tag] for tag in side_inputs_of(transform))
+        self.main = find_main_input(transform)
+        self.sides = frozenset(transform.inputs[tag] for tag in get_side_inputs(transform))
 
     @property
     def urn(self) -> str:
@@ -51,7 +50,7 @@ class Step:
 
     @property
     def buffer(self) -> bytes:
-        """The id of the buffer that an edge reads or writes."""
+        """The id of the buffer that the edge reads or writes."""
         buffer: bytes = self.transform.spec.payload
         return buffer
 
@@ -71,13 +70,13 @@ def buffer_id(kind: str, name: str) -> bytes:
     return f"{kind}:{name}".encode()
 
 
-def buffer_source(name: str, buffer: bytes, pcollection_id: str) -> Step:
+def create_buffer_source(name: str, buffer: bytes, pcollection_id: str) -> Step:
     """Returns an edge that reads a buffer into a PCollection."""
     spec = _protos.FunctionSpec(urn=transform_urns.DATA_SOURCE, payload=buffer)
     return Step(_protos.PTransform(unique_name=name, spec=spec, outputs={"out": pcollection_id}))
 
 
-def buffer_sink(name: str, buffer: bytes, pcollection_id: str) -> Step:
+def create_buffer_sink(name: str, buffer: bytes, pcollection_id: str) -> Step:
     """Returns an edge that writes a PCollection into a buffer."""
     spec = _protos.FunctionSpec(urn=transform_urns.DATA_SINK, payload=buffer)
     return Step(_protos.PTransform(unique_name=name, spec=spec, inputs={"in": pcollection_id}))

@@ -56,7 +56,7 @@ def find_option(options: Mapping[str, str], name: str) -> str:
     return next((value for key, value in options.items() if key.lower() == name.lower()), "")
 
 
-def _to_names(names: Iterable[str]) -> tuple[str, ...]:
+def _convert_to_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
@@ -88,7 +88,7 @@ def _check_time(spec: Any, field: attrs.Attribute[Any], value: Any) -> None:
         raise InvalidTableSpec(f"{field.name} must be a duration from 0 seconds to 1,000 years")
 
 
-def _text_field(default: Any = attrs.NOTHING, *, repr: bool = True) -> Any:
+def _define_text_field(default: Any = attrs.NOTHING, *, repr: bool = True) -> Any:
     return attrs.field(default=default, validator=_check_text, repr=repr)
 
 
@@ -135,7 +135,8 @@ class TableSource(_TablePayload):
         table: a table or view of Spark's catalog; otherwise empty.
         sql: a query; otherwise empty.
         path: the path of the files, for a format that has files.
-        options: options for the reader. They can hold passwords, so the runner never shows them.
+        options: options for the reader. Options can contain passwords, so the runner never shows
+            options.
         columns: the selected columns in order; empty for all columns.
         where: a condition in SQL; empty for all rows.
         schema: the schema as Spark's JSON; empty if Spark infers it.
@@ -143,16 +144,18 @@ class TableSource(_TablePayload):
 
     KIND: ClassVar[str] = "read"
 
-    format: str = _text_field("")
-    table: str = _text_field("")
-    sql: str = _text_field("")
-    path: str = _text_field("")
+    format: str = _define_text_field("")
+    table: str = _define_text_field("")
+    sql: str = _define_text_field("")
+    path: str = _define_text_field("")
     options: Mapping[str, str] = attrs.field(
         factory=dict, converter=_format_options, validator=_check_options, repr=False
     )
-    columns: tuple[str, ...] = attrs.field(default=(), converter=_to_names, validator=_check_texts)
-    where: str = _text_field("")
-    schema: str = _text_field("", repr=False)
+    columns: tuple[str, ...] = attrs.field(
+        default=(), converter=_convert_to_names, validator=_check_texts
+    )
+    where: str = _define_text_field("")
+    schema: str = _define_text_field("", repr=False)
 
     def __attrs_post_init__(self) -> None:
         if sum(map(bool, (self.format, self.table, self.sql))) != 1:
@@ -169,7 +172,7 @@ class TableSource(_TablePayload):
 
     @property
     def name(self) -> str:
-        """The name of the source for people."""
+        """The display name of the source, for messages to users."""
         if self.sql:
             return "a query"
         return self.table or f"{self.format} {self.path or self.options.get('dbtable', '')}".strip()
@@ -177,8 +180,8 @@ class TableSource(_TablePayload):
 
 @attrs.frozen
 class StreamSource(TableSource):
-    """The source of a streaming read. It has a format, and only the columns of its schema, if it has
-    one.
+    """The source of a streaming read, which always has a format. If it has a schema, the source has
+    only the columns of the schema.
 
     Attributes:
         timestamp: the column of event times; empty if rows get the time at which they are read.
@@ -186,7 +189,7 @@ class StreamSource(TableSource):
         poll: the pause (ms) between the end of the available data and the next look for new data.
     """
 
-    timestamp: str = _text_field("")
+    timestamp: str = _define_text_field("")
     max_lateness: int = attrs.field(default=0, validator=_check_time)
     poll: int = attrs.field(default=1000, validator=_check_time)
 
@@ -219,7 +222,7 @@ class StreamSource(TableSource):
             )
         if self.timestamp and self.columns and self.timestamp not in self.columns:
             raise InvalidTableSpec(
-                f"the timestamp column {self.timestamp!r} must be one of columns"
+                f"the timestamp column {self.timestamp!r} must be one of the names in columns"
             )
 
     @property
@@ -244,7 +247,8 @@ class TableTarget(_TablePayload):
             existing table of the catalog, or for Spark's default format.
         path: the folder of the files.
         mode: what to do if the target contains data, one of `MODES`.
-        options: options for the writer. They can hold secrets, so the runner never shows them.
+        options: options for the writer. Options can contain secrets, so the runner never shows
+            options.
         partition_by: the columns by which Spark partitions the files into folders.
         schema: the schema of the rows, as Spark's JSON.
         table: a table of Spark's catalog; otherwise empty.
@@ -252,17 +256,17 @@ class TableTarget(_TablePayload):
 
     KIND: ClassVar[str] = "written"
 
-    format: str = _text_field("")
-    path: str = _text_field("")
-    mode: str = _text_field("error")
+    format: str = _define_text_field("")
+    path: str = _define_text_field("")
+    mode: str = _define_text_field("error")
     options: Mapping[str, str] = attrs.field(
         factory=dict, converter=_format_options, validator=_check_options, repr=False
     )
     partition_by: tuple[str, ...] = attrs.field(
-        default=(), converter=_to_names, validator=_check_texts
+        default=(), converter=_convert_to_names, validator=_check_texts
     )
-    schema: str = _text_field("", repr=False)
-    table: str = _text_field("")
+    schema: str = _define_text_field("", repr=False)
+    table: str = _define_text_field("")
 
     def __attrs_post_init__(self) -> None:
         if self.table and self.path:
@@ -325,14 +329,16 @@ class TableTarget(_TablePayload):
 
     @property
     def name(self) -> str:
-        """The name of the target for people."""
+        """The display name of the target, for messages to users."""
         return self.table or f"{self.format} {self.location}"
 
     @property
     def location(self) -> str:
-        """The location of the target for people."""
+        """The target's table or path, for messages to users."""
         return self.table or (self.dbtable if self.is_database else self.path)
 
     def staging_folder(self, attempt: str) -> str:
-        """The folder for the files of an attempt. It is next to the table's files, so that a move is a rename."""
+        """Returns the folder for the files of an attempt. The folder is next to the table's files, so
+        that a move is a rename.
+        """
         return f"{self.path.rstrip('/')}/{STAGING}{attempt}"

@@ -1,4 +1,6 @@
-"""Stages that Spark's own readers and writers run: their plans and their restrictions."""
+"""Stages that Spark's readers and writers execute: plans of these stages, and checks of the stages'
+inputs and outputs.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def plan_table_stage(
     """Returns the read or write that a stage consists of; None for any other stage.
 
     Raises:
-        InvalidPipeline: the payload is invalid, or the inputs or outputs are not the expected ones.
+        InvalidPipeline: the payload is invalid, or the inputs or outputs differ from the expected
+            inputs or outputs.
     """
     found = next((t for t in transforms if t.spec.urn in spark_urns.ALL), None)
     if found is None:
@@ -48,8 +51,10 @@ def plan_table_stage(
     return TablePlan(found.spec.urn, payload, output)
 
 
-def plan_drain_of_table(table: TablePlan) -> TruncationPlan | None:
-    """Returns the pending work of a stage that a drain keeps: nothing of a stream, otherwise everything."""
+def plan_table_drain(table: TablePlan) -> TruncationPlan | None:
+    """Returns the truncation plan for a table read: a drain drops the pending work of a stream, and
+    keeps all other pending work.
+    """
     is_stream = table.urn == spark_urns.READ_STREAM
     return TruncationPlan(None, endless=True) if is_stream else None
 
@@ -60,10 +65,7 @@ def check_table_buffers(
     """Raises an error if the input or output of a Spark stage isn't a plain stored PCollection.
 
     Args:
-        name: the name of the transform.
         source: the buffer that the stage reads; None for an impulse.
-        outputs: the buffers that the stage writes.
-        buffers: the buffers by id.
 
     Raises:
         UnsupportedPipeline: the transform's input or output is grouped, redistributed or a side
@@ -86,7 +88,8 @@ def _check_stream_read(read: _protos.PTransform, components: _protos.Components)
             f"the transform {read.unique_name!r} reads a stream, but its output is"
             " marked as bounded"
         )
-    # Without this check, the server would read an element as a position in Spark's data.
+    # Accept only an Impulse as input, because the server interprets any other element as a position
+    # in Spark's data.
     impulses = (t for t in components.transforms.values() if t.spec.urn == transform_urns.IMPULSE)
     if not any(given in impulse.outputs.values() for impulse in impulses):
         raise InvalidPipeline(
@@ -96,13 +99,14 @@ def _check_stream_read(read: _protos.PTransform, components: _protos.Components)
 
 def _check_publish(publish: _protos.PTransform, components: _protos.Components) -> None:
     (given,) = publish.inputs.values()
-    # Without this check, the server would read an element as file names, and move these files.
+    # Accept only the output of STAGE as input, because the server interprets any other element as
+    # file names, and would move these files.
     stages = (t for t in components.transforms.values() if t.spec.urn == spark_urns.STAGE)
     made = (t.spec.payload for t in stages if given in t.outputs.values())
     if publish.spec.payload not in made:
         raise InvalidPipeline(
             f"the transform {publish.unique_name!r} publishes written files, but its"
-            " input isn't the transform that writes the same files"
+            " input isn't an output of the transform that writes the same files"
         )
 
 

@@ -8,10 +8,11 @@ from typing import Any
 from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import spark as spark_urns
 from beam_runner_urns import transforms as transform_urns
+from beam_runner_urns.payloads import COMBINE_PARTS, PAR_DOS
 
 from beam_runner_planner import _protos
-from beam_runner_planner.leaves import COMBINE_PARTS, PAR_DOS, RESHUFFLES, has_own_outputs
-from beam_runner_planner.stateful import is_stateful, state_and_timer_coder_ids
+from beam_runner_planner.leaf_transforms import RESHUFFLES, has_own_outputs
+from beam_runner_planner.stateful import is_stateful, list_state_and_timer_coder_ids
 
 _COMBINES = COMBINE_PARTS | {transform_urns.COMBINE_PER_KEY}
 _PAYLOADS: Mapping[str, Any] = {
@@ -59,19 +60,19 @@ def find_transform_problems(
     if urn in PAR_DOS:
         mains = {tag: p for tag, p in mains.items() if tag not in payload.side_inputs}
     elif urn in RESHUFFLES and len(mains) > 1:
-        main = redistributed_pcollection(transform)
+        main = find_redistributed_pcollection(transform)
         mains = {} if main is None else {"in": main}
-    yield from _edge_problems(transform, mains)
+    yield from _find_edge_problems(transform, mains)
     if urn in PAR_DOS:
-        yield from _pardo_problems(transform, payload, components)
+        yield from _find_pardo_problems(transform, payload, components)
     elif urn in _COMBINES and payload.accumulator_coder_id not in components.coders:
         yield (f"has the accumulator coder {payload.accumulator_coder_id!r}, which is missing")
     if urn in _KEYED or (urn == transform_urns.PAR_DO and is_stateful(payload)):
-        yield from _key_problems(mains.values(), components)
+        yield from _find_key_problems(mains.values(), components)
 
 
-def redistributed_pcollection(transform: _protos.PTransform) -> str | None:
-    """Returns the PCollection that a reshuffle redistributes; None if it is ambiguous.
+def find_redistributed_pcollection(transform: _protos.PTransform) -> str | None:
+    """Returns the PCollection that a reshuffle redistributes; None if the choice is ambiguous.
 
     If a Python client has expanded a splittable DoFn, its reshuffle has the DoFn's side inputs,
     too.
@@ -82,7 +83,7 @@ def redistributed_pcollection(transform: _protos.PTransform) -> str | None:
     return inputs[0] if len(inputs) == 1 else None
 
 
-def _edge_problems(transform: _protos.PTransform, mains: Mapping[str, str]) -> Iterator[str]:
+def _find_edge_problems(transform: _protos.PTransform, mains: Mapping[str, str]) -> Iterator[str]:
     urn = transform.spec.urn
     outputs = len(set(transform.outputs.values()))
     if urn in _ONE_OUTPUT and outputs != 1:
@@ -99,10 +100,10 @@ def _edge_problems(transform: _protos.PTransform, mains: Mapping[str, str]) -> I
         yield "has its input as an output"
 
 
-def _pardo_problems(
+def _find_pardo_problems(
     transform: _protos.PTransform, payload: _protos.ParDoPayload, components: _protos.Components
 ) -> Iterator[str]:
-    coder_ids = [*state_and_timer_coder_ids(payload)]
+    coder_ids = [*list_state_and_timer_coder_ids(payload)]
     if payload.restriction_coder_id:
         coder_ids.append(payload.restriction_coder_id)
     for coder_id in coder_ids:
@@ -123,7 +124,7 @@ def _pardo_problems(
         yield (f"has the timer family {expiration!r} for expired windows, which is missing")
 
 
-def _key_problems(pcollections: Any, components: _protos.Components) -> Iterator[str]:
+def _find_key_problems(pcollections: Any, components: _protos.Components) -> Iterator[str]:
     for pcollection_id in pcollections:
         coder = components.coders[components.pcollections[pcollection_id].coder_id]
         if coder.spec.urn != coder_urns.KV:

@@ -16,6 +16,7 @@ from beam_runner_urns import transforms as transform_urns
 from beam_runner_planner import _protos
 from beam_runner_planner.buffers import plan_buffers
 from beam_runner_planner.descriptors import DescriptorBuilder
+from beam_runner_planner.digest_environment import DIGEST_ENVIRONMENT
 from beam_runner_planner.environments import (
     ResolvedEnvironment,
     resolve_environments,
@@ -23,24 +24,25 @@ from beam_runner_planner.environments import (
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
 from beam_runner_planner.fusion import FusedPipeline, fuse_pipeline
 from beam_runner_planner.graph import PlanGraph, build_graph
-from beam_runner_planner.leaves import leaf_transforms
+from beam_runner_planner.isolation import ElementIsolation
+from beam_runner_planner.leaf_transforms import list_leaf_transforms
 from beam_runner_planner.plan import JobPlan, StagePlan, TestStreamPlan
-from beam_runner_planner.rejection import unsupported_features
+from beam_runner_planner.rejection import find_unsupported_features
 from beam_runner_planner.script_services import fetch_events_of_services
 from beam_runner_planner.scripted_windows import unwrap_windowed_value_holders
 from beam_runner_planner.scripts import plan_script
 from beam_runner_planner.side_inputs import (
     describe_side_inputs,
-    record_windows,
+    record_buffer_windows,
     reread_updated_side_inputs,
 )
 from beam_runner_planner.stateful import (
-    first_stateful_transform,
+    find_first_stateful_transform,
     may_register_callbacks,
     needs_stable_input,
     plan_stateful_transform,
 )
-from beam_runner_planner.tables import check_table_buffers, plan_drain_of_table, plan_table_stage
+from beam_runner_planner.tables import check_table_buffers, plan_table_drain, plan_table_stage
 from beam_runner_planner.truncation import plan_truncation
 from beam_runner_planner.validation import parse_valid_pipeline
 
@@ -51,25 +53,34 @@ _IMPULSE: bytes = (
 )
 
 
-def plan_job(job: JobSpec) -> JobPlan:
-    """Plans a job.
+def plan_job(job: JobSpec, isolation: ElementIsolation | None = None) -> JobPlan:
+    """Translates the pipeline of a submitted job into a plan.
 
     A small pipeline takes milliseconds, and the time grows with the number of stages. If a
     TestStream gets its events from a service, planning takes up to 30 s.
 
+    Args:
+        job: the job.
+        isolation: the steps whose elements the runner must be able to isolate; None for no steps.
+
     Raises:
         InvalidPipeline: the pipeline is malformed; the text says what is wrong, and where.
-        UnsupportedPipeline: the pipeline uses an unsupported feature; the text names it and its
-            transform.
+        UnsupportedPipeline: the pipeline uses an unsupported feature; the error names the feature
+            and the transform.
     """
     pipeline = parse_valid_pipeline(job.pipeline)
     fetch_events_of_services(pipeline)
     unwrap_windowed_value_holders(pipeline)
     environments = resolve_environments(pipeline, job.artifacts, job.options_json)
-    reasons = unsupported_features(pipeline, environments)
+    reasons = find_unsupported_features(pipeline, environments)
     if reasons:
         raise UnsupportedPipeline(reasons)
-    fused = fuse_pipeline(pipeline, embedded=all(e.embedded for e in environments.values()))
+    if isolation is not None:
+        isolation.check_steps(pipeline)
+    unbounded = _is_unbounded(pipeline)
+    # The encodings must not depend on environments, because an update can change these.
+    embedded = not unbounded and all(e.embedded for e in environments.values())
+    fused = fuse_pipeline(pipeline, prefixed=not embedded, isolation=isolation)
     graph = build_graph(fused.stages)
     if graph.nodes and not environments:
         raise InvalidPipeline("the pipeline has no environment in which its transforms can run")
@@ -79,12 +90,12 @@ def plan_job(job: JobSpec) -> JobPlan:
     ]
     for node, of_node in zip(graph.nodes, uses, strict=True):
         reread_updated_side_inputs(of_node, node.transforms)
-    buffers = plan_buffers(graph, fused.components, environments)
-    buffers = record_windows(
+    buffers = plan_buffers(graph, fused, environments)
+    buffers = record_buffer_windows(
         buffers, zip([node.source_buffer for node in graph.nodes], uses, strict=True)
     )
     test_streams = _plan_test_streams(pipeline, buffers)
-    streaming = bool(test_streams) or _is_unbounded(pipeline)
+    streaming = bool(test_streams) or unbounded
     builder = DescriptorBuilder(fused, graph, buffers, streaming)
     context = JobContext(
         job_id=job.job_id,
@@ -116,7 +127,7 @@ def _plan_test_streams(
 ) -> tuple[TestStreamPlan, ...]:
     return tuple(
         plan_script(transform, pipeline.components, buffers)
-        for _, transform in leaf_transforms(pipeline.root_transform_ids, pipeline.components)
+        for _, transform in list_leaf_transforms(pipeline.root_transform_ids, pipeline.components)
         if transform.spec.urn == transform_urns.TEST_STREAM
     )
 
@@ -130,8 +141,9 @@ def _plan_stages(
     scripted_clock: bool,
     buffers: dict[str, BufferPlan],
 ) -> dict[str, StagePlan]:
-    # A stage that only regroups needs an SDK for decoding and encoding. Any SDK can do that.
-    default_environment = next(iter(environments), "")
+    # A stage without transforms, which only groups by key again, needs an SDK for decoding and
+    # encoding. Any SDK can do that.
+    default_environment = next((one for one in environments if one != DIGEST_ENVIRONMENT), "")
     components = fused.components
     produced = {p for node in graph.nodes for t in node.transforms for p in t.outputs.values()}
     stages: dict[str, StagePlan] = {}
@@ -139,7 +151,7 @@ def _plan_stages(
         stage_id = f"stage{index}"
         environment_id = node.environment_id or default_environment
         spec, outputs = builder.build(stage_id, node, environment_id)
-        stateful = first_stateful_transform(node.transforms, node.source_pcollection)
+        stateful = find_first_stateful_transform(node.transforms, node.source_pcollection)
         table = plan_table_stage(node.transforms, components)
         if table is not None:
             check_table_buffers(node.name, node.source_buffer, outputs.values(), buffers)
@@ -156,11 +168,12 @@ def _plan_stages(
             truncation=(
                 plan_truncation(spec, components.environments[environment_id], components)
                 if table is None
-                else plan_drain_of_table(table)
+                else plan_table_drain(table)
             ),
             stable_input=any(map(needs_stable_input, node.transforms)),
             callbacks=any(map(may_register_callbacks, node.transforms)),
             stateful=stateful and plan_stateful_transform(stateful, scripted_clock=scripted_clock),
             table=table,
+            identity=node.identity,
         )
     return stages

@@ -45,10 +45,10 @@ def plan_truncation(
     )
     if transform_urns.TRUNCATE_SIZED_RESTRICTION not in environment.capabilities:
         return TruncationPlan(None, endless)
-    return TruncationPlan(_truncation_stage(spec, descriptor, head, read), endless)
+    return TruncationPlan(_build_truncation_stage(spec, descriptor, head, read), endless)
 
 
-def _truncation_stage(
+def _build_truncation_stage(
     spec: HarnessStage, descriptor: _protos.ProcessBundleDescriptor, head: str, read: str
 ) -> HarnessStage:
     source_id = spec.input.transform_id
@@ -60,7 +60,8 @@ def _truncation_stage(
     truncate.outputs["out"] = _TRUNCATED
     descriptor.pcollections[_TRUNCATED].CopyFrom(descriptor.pcollections[read])
     descriptor.pcollections[_TRUNCATED].unique_name = _TRUNCATED
-    # The stage itself reads the truncated restrictions, so their coder is the coder of its input.
+    # The stage itself reads the truncated restrictions, so the restrictions have the coder of the
+    # stage's input.
     port = _protos.RemoteGrpcPort.FromString(descriptor.transforms[source_id].spec.payload)
     sink = descriptor.transforms[_WRITE]
     sink.unique_name = _WRITE

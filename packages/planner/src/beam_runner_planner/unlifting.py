@@ -25,10 +25,9 @@ _BEHIND = (
 def undo_lifting(steps: Sequence[Step], unlifts: Callable[[Step], bool]) -> Iterator[Step]:
     """Replaces the parts of each lifted combine that `unlifts` selects by one CombinePerKey.
 
-    A precombine stays as it is if its results also go elsewhere.
+    A precombine stays lifted if another transform also reads its results.
 
     Args:
-        steps: all steps of the pipeline.
         unlifts: a predicate, called with each precombine.
     """
     readers: dict[str, list[Step]] = {}
@@ -39,14 +38,14 @@ def undo_lifting(steps: Sequence[Step], unlifts: Callable[[Step], bool]) -> Iter
     gone: set[Step] = set()
     for step in steps:
         if step.urn == transform_urns.COMBINE_PER_KEY_PRECOMBINE and unlifts(step):
-            behind = _following_parts(step, readers)
+            behind = _find_following_parts(step, readers)
             if len(behind) == len(_BEHIND):
-                whole[step] = _combine_per_key_step(step, behind[-1])
+                whole[step] = _create_combine_per_key(step, behind[-1])
                 gone.update(behind)
     yield from (whole.get(step, step) for step in steps if step not in gone)
 
 
-def _following_parts(precombine: Step, readers: dict[str, list[Step]]) -> list[Step]:
+def _find_following_parts(precombine: Step, readers: dict[str, list[Step]]) -> list[Step]:
     """Returns the parts that follow a precombine, each the only reader of the previous one."""
     found: list[Step] = []
     part = precombine
@@ -59,7 +58,7 @@ def _following_parts(precombine: Step, readers: dict[str, list[Step]]) -> list[S
     return found
 
 
-def _combine_per_key_step(precombine: Step, extract: Step) -> Step:
+def _create_combine_per_key(precombine: Step, extract: Step) -> Step:
     combine = _protos.PTransform()
     combine.CopyFrom(precombine.transform)
     combine.unique_name = precombine.name.rpartition("/")[0] or precombine.name

@@ -1,5 +1,5 @@
-"""Search for malformed parts of a pipeline, so that the other modules of translation can rely on its
-structure.
+"""Search for malformed parts of a pipeline, so that the other modules of the translation can rely
+on the pipeline's structure.
 
 The job service has already checked the references and the size of the pipeline, with
 `beam_runner_jobservices.wire.pipelines.check_pipeline`.
@@ -15,8 +15,8 @@ from beam_runner_urns import coders as coder_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.errors import InvalidPipeline
-from beam_runner_planner.leaves import leaf_transforms
-from beam_runner_planner.ordering import nodes_around_cycles
+from beam_runner_planner.leaf_transforms import list_leaf_transforms
+from beam_runner_planner.ordering import find_nodes_around_cycles
 from beam_runner_planner.transform_checks import find_transform_problems
 from beam_runner_planner.windowing import convert_trigger, convert_window_fn
 
@@ -37,7 +37,7 @@ _PARTS: Mapping[str, int] = {
 
 
 def parse_valid_pipeline(data: bytes) -> _protos.Pipeline:
-    """Parses a serialized pipeline and checks its structure, in linear time.
+    """Parses a serialized pipeline and checks the pipeline's structure, in linear time.
 
     Raises:
         InvalidPipeline: the text names the first few problems, and their places.
@@ -57,16 +57,16 @@ def parse_valid_pipeline(data: bytes) -> _protos.Pipeline:
 
 def _find_problems(pipeline: _protos.Pipeline) -> Iterator[str]:
     components = pipeline.components
-    yield from _coder_problems(components)
-    yield from _strategy_problems(components)
-    run = dict(leaf_transforms(pipeline.root_transform_ids, components))
+    yield from _find_coder_problems(components)
+    yield from _find_strategy_problems(components)
+    run = dict(list_leaf_transforms(pipeline.root_transform_ids, components))
     for transform in run.values():
         for problem in find_transform_problems(transform, components):
             yield f"the transform {transform.unique_name!r} {problem}"
-    yield from _dataflow_problems(run)
+    yield from _find_dataflow_problems(run)
 
 
-def _coder_problems(components: _protos.Components) -> Iterator[str]:
+def _find_coder_problems(components: _protos.Components) -> Iterator[str]:
     for coder_id, coder in components.coders.items():
         parts = len(coder.component_coder_ids)
         if parts != _PARTS.get(coder.spec.urn, parts):
@@ -76,7 +76,7 @@ def _coder_problems(components: _protos.Components) -> Iterator[str]:
             )
 
 
-def _strategy_problems(components: _protos.Components) -> Iterator[str]:
+def _find_strategy_problems(components: _protos.Components) -> Iterator[str]:
     for strategy_id, strategy in components.windowing_strategies.items():
         where = f"the windowing strategy {strategy_id!r}"
         if strategy.window_coder_id not in components.coders:
@@ -85,7 +85,7 @@ def _strategy_problems(components: _protos.Components) -> Iterator[str]:
             yield f"{where} has a negative allowed lateness"
         try:
             convert_trigger(strategy.trigger)
-            longest = _longest_duration(convert_window_fn(strategy.window_fn))
+            longest = _find_longest_duration(convert_window_fn(strategy.window_fn))
         except _protos.DecodeError:
             urn = strategy.window_fn.urn
             yield (f"{where} has a window function with a payload that doesn't match {urn!r}")
@@ -96,7 +96,7 @@ def _strategy_problems(components: _protos.Components) -> Iterator[str]:
                 yield (f"{where} has windows of {longest} ms; the maximum is {_LONGEST_MS} ms")
 
 
-def _longest_duration(windows: Any) -> int:
+def _find_longest_duration(windows: Any) -> int:
     match windows:
         case FixedWindows(size, offset):
             return max(size, abs(offset))
@@ -108,7 +108,7 @@ def _longest_duration(windows: Any) -> int:
             return 0
 
 
-def _dataflow_problems(run: Mapping[str, _protos.PTransform]) -> Iterator[str]:
+def _find_dataflow_problems(run: Mapping[str, _protos.PTransform]) -> Iterator[str]:
     """Yields a problem for each PCollection without exactly one producer, and for each cycle."""
     made_by: dict[str, str] = {}
     for transform_id, transform in run.items():
@@ -127,7 +127,7 @@ def _dataflow_problems(run: Mapping[str, _protos.PTransform]) -> Iterator[str]:
                     f" {pcollection_id!r} as {tag!r}, which isn't an output of any"
                     " transform"
                 )
-    circle = nodes_around_cycles(
+    circle = find_nodes_around_cycles(
         run, lambda one: [made_by[p] for p in run[one].inputs.values() if p in made_by]
     )
     if circle:

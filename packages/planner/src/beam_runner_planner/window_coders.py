@@ -1,4 +1,4 @@
-"""Coders of custom windows, changed so that the engine can read the windows."""
+"""Coders of custom windows, which the planner wraps so that the engine can read the windows."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def _add_readable_coder(own_id: str, components: _protos.Components) -> str:
     inner_id = own.component_coder_ids[0] if own.spec.urn == coder_urns.CUSTOM_WINDOW else own_id
     prefixed_id = inner_id
     if components.coders[inner_id].spec.urn != coder_urns.LENGTH_PREFIX:
-        prefixed_id = _unused_coder_id(f"{inner_id}/length-prefixed window", components)
+        prefixed_id = _create_unused_coder_id(f"{inner_id}/length-prefixed window", components)
         components.coders[prefixed_id].spec.urn = coder_urns.LENGTH_PREFIX
         components.coders[prefixed_id].component_coder_ids[:] = [inner_id]
-    readable_id = _unused_coder_id(f"{inner_id}/readable window", components)
+    readable_id = _create_unused_coder_id(f"{inner_id}/readable window", components)
     components.coders[readable_id].spec.urn = coder_urns.CUSTOM_WINDOW
     components.coders[readable_id].component_coder_ids[:] = [prefixed_id]
     return readable_id
 
 
-def _unused_coder_id(wanted: str, components: _protos.Components) -> str:
+def _create_unused_coder_id(wanted: str, components: _protos.Components) -> str:
     while wanted in components.coders:
         wanted += "'"
     return wanted

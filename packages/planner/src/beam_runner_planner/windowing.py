@@ -42,7 +42,7 @@ from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import windows as window_urns
 
 from beam_runner_planner import _protos
-from beam_runner_planner.sdks import environment_of, is_go_sdk, is_python_sdk
+from beam_runner_planner.sdks import get_environment, is_go_sdk, is_python_sdk
 
 # If a strategy omits a field, use the default of Beam's SDKs.
 _TIMESTAMP_COMBINERS = {
@@ -66,8 +66,7 @@ _WINDOW_CODERS = {
 def convert_windowing_strategy(
     proto: _protos.WindowingStrategy, components: _protos.Components
 ) -> WindowingStrategy:
-    """Returns the facts of a windowing strategy that grouping and side-input lookups need; times in
-    milliseconds.
+    """Converts a windowing strategy to the engine's record; times are in milliseconds.
 
     The strategy's windows must be readable (see `window_coders`).
 
@@ -92,7 +91,9 @@ def convert_windowing_strategy(
 
 
 def convert_window_fn(spec: _protos.FunctionSpec) -> WindowFn:
-    """Returns a window function as the engine knows it: opaque unless it is one of the Beam model."""
+    """Converts a window function to the engine's class: `OpaqueWindows` unless the Beam model
+    defines the function.
+    """
     match spec.urn:
         case window_urns.GLOBAL_WINDOWS:
             return GlobalWindows()
@@ -117,12 +118,13 @@ def _convert_strategy_trigger(
     proto: _protos.WindowingStrategy, components: _protos.Components
 ) -> Trigger:
     asked = convert_trigger(proto.trigger)
-    is_go = is_go_sdk(environment_of(proto, components))
-    return _adapt_trigger_for_go(asked) if is_go else asked
+    is_go = is_go_sdk(get_environment(proto, components))
+    return _convert_trigger_for_go(asked) if is_go else asked
 
 
-def _adapt_trigger_for_go(asked: Trigger) -> Trigger:
-    """Returns a trigger of the Go SDK with the panes that Go's tests and Go's own runner expect.
+def _convert_trigger_for_go(asked: Trigger) -> Trigger:
+    """Converts a trigger of the Go SDK, so that its panes are the panes that Go's tests and Go's own
+    runner expect.
 
     A trigger that waits for processing time once drops all later elements. So the other SDKs refuse
     it or log a warning. Go does neither, and emits the remaining elements when the window closes.
@@ -141,7 +143,7 @@ def _adapt_trigger_for_go(asked: Trigger) -> Trigger:
 
 
 def convert_trigger(proto: _protos.Trigger) -> Trigger:
-    """Returns a trigger as the engine knows it; an unset trigger is the default trigger.
+    """Converts a trigger to the engine's class; a missing trigger becomes the default trigger.
 
     Raises:
         ValueError: a composite trigger has no parts.
@@ -205,6 +207,6 @@ def _convert_closing_behavior(
     """
     if proto.closing_behavior != _protos.ClosingBehavior.EMIT_ALWAYS:
         return ClosingBehavior.EMIT_IF_NONEMPTY
-    if is_python_sdk(environment_of(proto, components)):
+    if is_python_sdk(get_environment(proto, components)):
         return ClosingBehavior.EMIT_IF_NONEMPTY
     return ClosingBehavior.EMIT_ALWAYS

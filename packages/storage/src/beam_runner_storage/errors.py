@@ -6,4 +6,6 @@ from beam_runner_model.errors import RunnerError
 
 
 class StorageError(RunnerError):
-    """Raised if a folder, a database or a log can't be used; the message has its name and the reason."""
+    """Raised if a folder, a database or a log can't be used; the message has the name of the
+    folder, database or log, and the reason.
+    """

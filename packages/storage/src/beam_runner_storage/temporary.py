@@ -1,5 +1,5 @@
-"""Temporary folders that a server removes at its end; the next server removes the folders of killed
-servers.
+"""Temporary folders that a server removes when it stops. The next server removes the folders of
+killed servers.
 
 Next to each folder is a lock file that the running server holds. If no process holds the lock, the
 folder is unused, even if its server was killed. A folder without such a file is never touched.
@@ -13,18 +13,17 @@ import logging
 import os
 import re
 import secrets
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from beam_runner_storage.removal import remove_tree
+
 _PREFIX = "beam-spark-"
 _RANDOM_BYTES = 4
 _LOCK = ".lock"
 _LOCKS = re.compile(rf"{_PREFIX}([a-z]+-)?[0-9a-f]{{{2 * _RANDOM_BYTES},}}{re.escape(_LOCK)}")
-_SWEEPS = 3
-"""Number of attempts to empty a folder, because an exiting process may still write to it."""
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class TemporaryFolder:
 
 
 class SharedTemporaryFolder:
-    """A temporary folder that processes on this machine share by its name.
+    """A temporary folder that processes on this machine share. They find the folder by its name.
 
     The last process that leaves the folder removes it.
 
@@ -143,7 +142,7 @@ def _create_folder(folder: Path) -> tuple[Path, int] | None:
 
 
 def _join_folder(folder: Path) -> int:
-    """Creates a folder if it doesn't exist, and holds its lock together with other processes."""
+    """Creates a folder if it doesn't exist, and takes a shared lock on the folder."""
     path = _get_lock_path(folder)
     while True:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -167,8 +166,8 @@ def _remove_stale_folders(shared: Path) -> None:
     """Removes the folders of killed servers that belong to this user."""
     for path in _list_files(shared):
         if _LOCKS.fullmatch(path.name):
-            # The folder belongs to another user, or another starting server was faster.
-            with contextlib.suppress(OSError), _hold_lock(path):
+            # Ignore errors: the folder belongs to another user, or another starting server removed it.
+            with contextlib.suppress(OSError), _hold_file_lock(path):
                 _remove_folder(path.with_suffix(""))
 
 
@@ -180,7 +179,7 @@ def _list_files(folder: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _hold_lock(path: Path) -> Iterator[None]:
+def _hold_file_lock(path: Path) -> Iterator[None]:
     """Holds the exclusive lock of a lock file that this user created.
 
     Raises:
@@ -209,9 +208,8 @@ def _is_same_file(lock: int, path: Path) -> bool:
 
 def _remove_folder(folder: Path) -> bool:
     """Removes a folder whose lock is held, then its lock file; returns False if the folder can't be removed."""
-    for _ in range(_SWEEPS):
-        if _is_own_folder(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+    if _is_own_folder(folder):
+        remove_tree(folder)
     if os.path.lexists(folder):
         log.warning("Can't remove %s; the next server retries", folder)
         return False

@@ -38,7 +38,7 @@ def count(connection):
     return connection.execute("SELECT count(*) FROM numbers").fetchone()[0]
 
 
-def test_committed_rows_are_readable_after_reopen(path, tmp_path):
+def test_database_contains_committed_rows_after_reopen(path, tmp_path):
     assert fill(path) is None
     connection, damage = open_database(path, SCHEMA, durable=False)
     with closing(connection):
@@ -48,7 +48,7 @@ def test_committed_rows_are_readable_after_reopen(path, tmp_path):
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_aborted_transaction_leaves_no_row(path):
+def test_database_contains_no_row_of_aborted_transaction(path):
     fill(path)
     connection, _ = open_database(path, SCHEMA, durable=False)
     with closing(connection):
@@ -71,7 +71,7 @@ def test_copy_of_partly_damaged_database_is_private_to_user(path):
 
 
 @pytest.mark.parametrize("page", [0, 2, 5, 9])
-def test_damaged_page_moves_database_aside_unchanged(path, page):
+def test_database_with_damaged_page_is_moved_aside_unchanged(path, page):
     fill(path)
     content = bytearray(path.read_bytes())
     assert len(content) > 10 * 4096
@@ -87,7 +87,7 @@ def test_damaged_page_moves_database_aside_unchanged(path, page):
     assert open_and_close(path) is None
 
 
-def test_truncated_database_is_damaged(path):
+def test_truncated_database_is_reported_as_damaged(path):
     fill(path)
     path.write_bytes(path.read_bytes()[:8192])
     assert "is damaged" in open_and_close(path)
@@ -99,12 +99,12 @@ def open_and_close(path):
     return damage
 
 
-def test_leftover_of_crash_during_creation_is_ignored(path):
+def test_database_file_left_by_crash_during_creation_is_ignored(path):
     path.with_name("some.sqlite.new").write_bytes(b"half")
     assert open_and_close(path) is None
 
 
-def test_file_of_another_program_is_unchanged(path):
+def test_database_of_another_program_is_refused_and_unchanged(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE precious (content)")
     before = path.read_bytes()
@@ -113,14 +113,14 @@ def test_file_of_another_program_is_unchanged(path):
     assert path.read_bytes() == before
 
 
-def test_unreadable_file_is_not_damage(path):
+def test_unreadable_database_file_is_not_reported_as_damage(path):
     path.mkdir()
     with pytest.raises(StorageError, match="Can't open"):
         open_database(path, SCHEMA, durable=True)
     assert path.is_dir()
 
 
-def test_folder_has_one_holder_at_once(tmp_path):
+def test_folder_lock_has_one_holder_at_the_same_time(tmp_path):
     folder = tmp_path / "deep" / "folder"
     first = lock_folder(folder, "lock", "artifacts")
     with pytest.raises(StorageError, match=f"artifacts folder {folder} is in use"):
@@ -129,7 +129,7 @@ def test_folder_has_one_holder_at_once(tmp_path):
     lock_folder(folder, "lock", "artifacts").close()
 
 
-def test_wait_for_a_folder_ends_with_its_release(tmp_path):
+def test_wait_for_a_folder_lock_ends_with_its_release(tmp_path):
     first = lock_folder(tmp_path / "folder", "lock", "state")
     closing = threading.Timer(0.3, first.close)
     closing.start()
@@ -137,7 +137,7 @@ def test_wait_for_a_folder_ends_with_its_release(tmp_path):
     assert first.closed
 
 
-def test_wait_for_a_folder_ends_on_request(tmp_path):
+def test_wait_for_a_folder_lock_ends_on_request(tmp_path):
     first = lock_folder(tmp_path / "folder", "lock", "state")
     stopping = threading.Event()
     threading.Timer(0.3, stopping.set).start()
@@ -145,7 +145,7 @@ def test_wait_for_a_folder_ends_on_request(tmp_path):
     first.close()
 
 
-def test_folder_that_cannot_be_created_is_named(tmp_path):
+def test_state_folder_that_cannot_be_created_is_reported_by_name(tmp_path):
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(StorageError, match=f"Can't use {file} as state folder: the path exists"):

@@ -96,7 +96,7 @@ def test_sealed_database_is_intact_after_close_and_after_kill(path, tmp_path):
     assert all(file.stat().st_mode & 0o077 == 0 for file in tmp_path.glob(f"{path.name}*"))
 
 
-def test_failed_transaction_is_not_sealed(path):
+def test_database_checksum_does_not_include_failed_transaction(path):
     with opened(path) as texts:
         with (
             pytest.raises(KeyError),
@@ -108,7 +108,7 @@ def test_failed_transaction_is_not_sealed(path):
     assert damage_of(path) is None
 
 
-def test_crash_between_commit_and_seal_is_no_damage(path, tmp_path):
+def test_crash_between_commit_and_checksum_update_is_not_reported_as_damage(path, tmp_path):
     with opened(path) as texts:
         texts.put(1, "one")
         before = copy(path, tmp_path / "before")
@@ -119,8 +119,8 @@ def test_crash_between_commit_and_seal_is_no_damage(path, tmp_path):
 
 
 def killed_in_a_commit(path, to):
-    """Returns the path of a database that was killed after a commit and before its seal, and the
-    seal's first line before this commit.
+    """Returns the path of a database whose process was killed after a commit and before the seal of
+    this commit. Also returns the first line of the seal file before the commit.
     """
     with opened(path) as texts:
         texts.put(1, "one")
@@ -144,7 +144,7 @@ def test_commit_before_kill_is_readable(path, tmp_path):
         assert len(set(seal_lines(killed))) == 1
 
 
-def test_missing_commit_before_kill_is_unfinished_and_no_damage(path, tmp_path):
+def test_commit_interrupted_by_kill_is_not_reported_as_damage(path, tmp_path):
     killed = killed_in_a_commit(path, tmp_path / "killed")
     log = killed.with_name(f"{killed.name}-wal")
     log.write_bytes(log.read_bytes()[:-1])
@@ -154,7 +154,7 @@ def test_missing_commit_before_kill_is_unfinished_and_no_damage(path, tmp_path):
             assert texts.content() == {1: "one"}
 
 
-def test_commit_that_differs_from_begun_commit_is_damage(path, tmp_path):
+def test_commit_that_differs_from_its_checksum_is_reported_as_damage(path, tmp_path):
     killed = killed_in_a_commit(path, tmp_path / "killed")
     done, begun = seal_lines(killed)
     with opened(path) as texts:
@@ -165,7 +165,7 @@ def test_commit_that_differs_from_begun_commit_is_damage(path, tmp_path):
     assert damage_of(killed) == "the last change differs from the sealed change"
 
 
-def test_failed_commit_leaves_seal_unchanged(path):
+def test_failed_commit_leaves_checksum_file_unchanged(path):
     with opened(path) as texts:
         texts.put(1, "one")
         before = seal_lines(path)
@@ -179,7 +179,7 @@ def test_failed_commit_leaves_seal_unchanged(path):
         assert seal_lines(path) == before
 
 
-def test_one_line_seal_of_older_version_is_read(path):
+def test_checksum_file_of_older_version_with_one_line_is_read(path):
     with opened(path) as texts:
         texts.put(1, "one")
     seal = path.with_name(path.name + SEAL_SUFFIX)
@@ -188,7 +188,7 @@ def test_one_line_seal_of_older_version_is_read(path):
     assert len(seal_lines(path)) == 2
 
 
-def test_missing_write_ahead_log_is_damage(path, tmp_path):
+def test_missing_write_ahead_log_is_reported_as_damage(path, tmp_path):
     with opened(path) as texts:
         for number in range(5):
             texts.put(number, "text")
@@ -212,7 +212,7 @@ def test_older_copy_of_database_is_reported_once(path, tmp_path):
     assert damage_of(path) is None
 
 
-def test_database_that_does_not_match_its_seal_is_damage(path, tmp_path):
+def test_database_that_does_not_match_its_checksum_file_is_reported_as_damage(path, tmp_path):
     other = tmp_path / "other.sqlite"
     for made in (path, other):
         with opened(made) as texts:
@@ -222,7 +222,7 @@ def test_database_that_does_not_match_its_seal_is_damage(path, tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, b"", b"damaged", b"0 0 0 0 0\n", b"\0" * 100])
-def test_missing_seal_is_damage(path, content):
+def test_missing_checksum_file_is_reported_as_damage(path, content):
     with opened(path) as texts:
         texts.put(1, "one")
     seal = path.with_name(path.name + SEAL_SUFFIX)
@@ -233,7 +233,7 @@ def test_missing_seal_is_damage(path, content):
     assert damage_of(path).startswith("the seal file is")
 
 
-def test_seal_without_its_database_is_reported_and_preserved(path):
+def test_checksum_file_without_its_database_is_reported_and_preserved(path):
     with opened(path) as texts:
         texts.put(1, "one")
     seal = path.with_name(path.name + SEAL_SUFFIX).read_bytes()
@@ -253,7 +253,7 @@ def test_seal_without_its_database_is_reported_and_preserved(path):
         "UPDATE seal SET number = 1",
     ],
 )
-def test_write_that_bypasses_seal_is_damage(path, statement):
+def test_database_write_without_checksum_update_is_reported_as_damage(path, statement):
     with opened(path) as texts:
         for number in range(5):
             texts.put(number, "text")
@@ -262,7 +262,7 @@ def test_write_that_bypasses_seal_is_damage(path, statement):
     assert damage_of(path) is not None
 
 
-def test_random_damage_is_harmless_or_reported(path, tmp_path):
+def test_random_damage_of_sealed_database_is_harmless_or_reported(path, tmp_path):
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     dice = random.Random(seed)

@@ -1,4 +1,6 @@
-"""Tests that records survive a round trip, also in a version with other fields. Unknown types are refused."""
+"""Tests that records are equal after encoding and decoding, also if the decoding version has other
+fields. Unknown types are refused.
+"""
 
 from __future__ import annotations
 
@@ -72,12 +74,12 @@ def there_and_back(
 
 
 @given(values)
-def test_values_survive_round_trip(value: Any) -> None:
+def test_encoded_record_values_round_trip(value: Any) -> None:
     assert there_and_back(value) == value
 
 
 @given(st.lists(values), st.dictionaries(plain, values))
-def test_lists_and_dictionaries_survive_round_trip_if_declared(
+def test_encoded_lists_and_dictionaries_round_trip_if_declared(
     things: list[Any], named: Any
 ) -> None:
     box = there_and_back(Box([things, (things,)], OrderedDict(named)))
@@ -86,7 +88,7 @@ def test_lists_and_dictionaries_survive_round_trip_if_declared(
     assert type(there_and_back(Box([], {1: [2]})).named) is dict
 
 
-def test_shared_object_stays_shared_after_round_trip() -> None:
+def test_shared_object_is_shared_after_decoding() -> None:
     inner = Box([1])
     one, other, box = there_and_back((inner, Box([1]), Box([inner, inner])))
     assert box._things[0] is box._things[1] is one
@@ -94,7 +96,7 @@ def test_shared_object_stays_shared_after_round_trip() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, [Colour], 2**64, Point(1, object())])
-def test_value_without_registered_form_is_not_encoded(value: Any) -> None:
+def test_value_of_unregistered_type_is_not_encoded(value: Any) -> None:
     if isinstance(value, list):
         assert there_and_back(value) == (Colour,)
         return
@@ -102,7 +104,7 @@ def test_value_without_registered_form_is_not_encoded(value: Any) -> None:
         REGISTRY.encode(value)
 
 
-def test_constant_is_decoded_to_same_object() -> None:
+def test_encoded_constant_is_decoded_to_same_object() -> None:
     assert there_and_back((ONLY, Point(1, ONLY)))[1].y is ONLY
 
 
@@ -125,7 +127,7 @@ class PointWithLess:
     x: int
 
 
-def test_fields_are_matched_by_name_and_new_fields_get_defaults() -> None:
+def test_record_fields_are_matched_by_name_and_new_fields_get_defaults() -> None:
     newer = RecordRegistry({"int": int, "Point": PointWithMore}, ())
     assert there_and_back(Point(1, "y"), reader=newer) == PointWithMore("y", 1, "default")
 
@@ -148,7 +150,7 @@ def test_removed_field_of_older_version_is_ignored() -> None:
         ({"Place": Point}, "unknown record type Point; a newer version may have written it"),
     ],
 )
-def test_unknown_types_are_refused(classes: dict[str, type], why: str) -> None:
+def test_record_of_unknown_type_is_refused(classes: dict[str, type], why: str) -> None:
     with pytest.raises(RecordFormatError) as error:
         there_and_back(Point(1), reader=RecordRegistry(classes, ()))
     assert why in str(error.value)
@@ -167,7 +169,7 @@ def test_removed_enum_member_is_refused() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", pickle.dumps((1, 2)), b"\x81\x0f\x01", b"\x82"])
-def test_malformed_bytes_are_refused(data: bytes) -> None:
+def test_malformed_record_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(RecordFormatError):
         REGISTRY.decode(data, REGISTRY.layout)
     with pytest.raises(RecordFormatError):

@@ -63,7 +63,7 @@ def appended(journal: Journal, entries: list[bytes]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_entries_retried_on_full_disk_are_stored_once(tmp_path: Path, seed: int) -> None:
+def test_journal_entries_retried_on_full_disk_are_stored_once(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     with closing(JournalStore(tmp_path, durable=False)) as store:
         disk = Disk(store, lambda: chance.choice(["", "", "begin", "commit", "answer"]))
@@ -93,7 +93,7 @@ def test_entries_retried_on_full_disk_are_stored_once(tmp_path: Path, seed: int)
         )
 
 
-def test_different_entries_after_append_with_lost_reply_are_refused(
+def test_different_journal_entries_after_append_with_unknown_outcome_are_refused(
     tmp_path: Path,
 ) -> None:
     with closing(JournalStore(tmp_path, durable=False)) as store:
@@ -109,7 +109,7 @@ def test_different_entries_after_append_with_lost_reply_are_refused(
         assert journal.read_committed_data().entries == (b"1", b"2", b"3")
 
 
-def test_full_database_is_unavailable_until_disk_has_room(tmp_path: Path) -> None:
+def test_journal_database_is_unavailable_until_disk_has_space(tmp_path: Path) -> None:
     with closing(JournalStore(tmp_path, durable=False)) as store:
         journal = store.get_journal("job")
         journal.append_entries([b"first"])
@@ -125,7 +125,7 @@ def test_full_database_is_unavailable_until_disk_has_room(tmp_path: Path) -> Non
         assert journal.read_committed_data().entries == (b"first", b"x" * 1_000_000)
 
 
-def test_closed_journal_is_not_unavailable(tmp_path: Path) -> None:
+def test_closed_journal_raises_no_unavailable_error(tmp_path: Path) -> None:
     store = JournalStore(tmp_path, durable=False)
     store.close()
     with pytest.raises(JournalError) as closed:

@@ -28,7 +28,9 @@ Opening = Callable[[], JournalStore]
 def next_server(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Opening]:
-    """Opens the journals as the next server does, in another folder if a store holds them."""
+    """Opens the journals as the next server does; in another folder if the journals are in a
+    store.
+    """
     monkeypatch.setattr(object_log, "_AGAIN_SECONDS", 0.001)
     shared = MemoryStore()
     share = 0.1 if request.param == "store that fails" else 0.0
@@ -92,7 +94,7 @@ def test_snapshot_replaces_earlier_entries(store: JournalStore, next_server: Ope
         assert journal.read_committed_data() == RecoveredJournal(b"ALL", ())
 
 
-def test_journals_of_jobs_do_not_mix(store: JournalStore, next_server: Opening) -> None:
+def test_journals_of_different_jobs_are_separate(store: JournalStore, next_server: Opening) -> None:
     names = ["a", "b", "../c", "d'; --"]
     for number in range(3):
         for name in names:
@@ -106,7 +108,7 @@ def test_journals_of_jobs_do_not_mix(store: JournalStore, next_server: Opening) 
         assert again.damage == ()
 
 
-def test_threads_of_many_jobs_append_concurrently(store: JournalStore) -> None:
+def test_journals_accept_concurrent_appends_of_many_jobs(store: JournalStore) -> None:
     def write(name: str) -> None:
         for number in range(100):
             store.get_journal(name).append_entries([b"%d" % number])
@@ -121,7 +123,7 @@ def test_threads_of_many_jobs_append_concurrently(store: JournalStore) -> None:
         assert recovered.entries == tuple(b"%d" % number for number in range(100))
 
 
-def test_failed_append_leaves_no_entry(store: JournalStore) -> None:
+def test_failed_journal_append_leaves_no_entry(store: JournalStore) -> None:
     journal = store.get_journal("a")
     journal.append_entries([b"1"])
     with pytest.raises(TypeError):
@@ -134,7 +136,7 @@ def test_failed_append_leaves_no_entry(store: JournalStore) -> None:
     assert journal.read_committed_data().entries == (b"1", b"3")
 
 
-def test_closed_store_raises_clear_error(store: JournalStore) -> None:
+def test_closed_journal_store_raises_clear_error(store: JournalStore) -> None:
     journal = store.get_journal("a")
     store.close()
     store.close()
@@ -147,7 +149,7 @@ def test_closed_store_raises_clear_error(store: JournalStore) -> None:
             use()
 
 
-def test_older_of_two_servers_commits_no_entry(
+def test_server_with_older_epoch_commits_no_journal_entry(
     store: JournalStore, next_server: Opening, request: pytest.FixtureRequest
 ) -> None:
     journal = store.get_journal("a")
@@ -168,7 +170,44 @@ def test_older_of_two_servers_commits_no_entry(
     )
 
 
-def test_append_repeated_after_log_outage_is_stored_once(
+def test_next_server_finds_journal_of_successor(next_server: Opening) -> None:
+    store = next_server()
+    store.get_journal("a").append_entries([b"one"])
+    store.get_journal("a").begin_successor(store.get_journal("b"), b"taken over")
+    store.get_journal("b").append_entries([b"two"])
+    following = next_server()
+    assert following.list_job_ids() == ("b",)
+    assert following.find_successor("a") == "b"
+    read = following.get_journal("b").read_committed_data()
+    assert read == RecoveredJournal(b"taken over", (b"two",))
+
+
+def test_journal_of_successor_repeated_after_log_outage_is_stored_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_log, "_AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(store_module, "_LOG_SECONDS", 0.05)
+    shared = MemoryStore()
+    line = FaultyLine(shared, random.Random(1), 0.0)
+    log = ObjectLog(line, StateOwnership(), "memory")
+    with closing(log), closing(JournalStore(tmp_path / "first", durable=True, log=log)) as store:
+        old, new = store.get_journal("a"), store.get_journal("b")
+        old.append_entries([b"1"])
+        line.share = 1.0
+        for _ in range(2):
+            with pytest.raises(JournalUnavailable):
+                old.begin_successor(new, b"taken over")
+        line.share = 0.0
+        monkeypatch.setattr(store_module, "_LOG_SECONDS", 60.0)
+        old.begin_successor(new, b"taken over")
+        new.append_entries([b"2"])
+    log = ObjectLog(shared, StateOwnership(), "memory")
+    with closing(log), closing(JournalStore(tmp_path / "second", durable=True, log=log)) as store:
+        assert store.list_job_ids() == ("b",)
+        assert store.get_journal("b").read_committed_data().entries == (b"2",)
+
+
+def test_journal_append_repeated_after_log_outage_is_stored_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(object_log, "_AGAIN_SECONDS", 0.001)

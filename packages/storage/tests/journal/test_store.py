@@ -37,21 +37,25 @@ def reopen(store: JournalStore, folder: Path) -> JournalStore:
 
 
 def edit(folder: Path, statement: str) -> None:
-    """Edits a file as damage does: the seals stay unchanged."""
+    """Edits a database file without a change of its seals (stored checksums), as damage of a disk
+    does.
+    """
     with sqlite3.connect(folder / FILE) as connection:
         connection.execute(statement)
     connection.close()
 
 
 class TestEpochs:
-    def test_opening_store_starts_new_epoch(self, store: JournalStore, tmp_path: Path) -> None:
+    def test_journal_store_starts_new_epoch_when_opened(
+        self, store: JournalStore, tmp_path: Path
+    ) -> None:
         assert store.epoch == 1
         for epoch in (2, 3, 4):
             store = reopen(store, tmp_path)
             assert store.epoch == epoch
         store.close()
 
-    def test_epochs_grow_without_database_or_lock_file(
+    def test_journal_store_epoch_grows_without_database_or_lock_file(
         self, store: JournalStore, tmp_path: Path
     ) -> None:
         store = reopen(store, tmp_path)
@@ -63,7 +67,7 @@ class TestEpochs:
         with closing(reopen(store, tmp_path)) as again:
             assert again.epoch == 4
 
-    def test_folder_in_use_is_refused(self, store: JournalStore, tmp_path: Path) -> None:
+    def test_journal_folder_in_use_is_refused(self, store: JournalStore, tmp_path: Path) -> None:
         with pytest.raises(StorageError, match=f"{tmp_path} is in use by another server"):
             JournalStore(tmp_path, durable=False)
 
@@ -101,7 +105,7 @@ class TestDamage:
         return tmp_path
 
     @pytest.mark.parametrize("content", [b"", b"no database at all" * 100])
-    def test_invalid_database_file_is_moved_aside(self, written: Path, content: bytes) -> None:
+    def test_invalid_journal_database_is_moved_aside(self, written: Path, content: bytes) -> None:
         (written / FILE).write_bytes(content)
         store = JournalStore(written, durable=False)
         (sentence,) = store.damage
@@ -115,7 +119,7 @@ class TestDamage:
             assert again.damage == ()
             assert again.get_journal("a").read_committed_data().entries == (b"1",)
 
-    def test_overwritten_page_is_detected(self, written: Path) -> None:
+    def test_overwritten_journal_page_is_detected(self, written: Path) -> None:
         content = bytearray((written / FILE).read_bytes())
         assert len(content) > 8 * 4096
         for page in range(2, len(content) // 4096):
@@ -138,7 +142,7 @@ class TestDamage:
             "DELETE FROM snapshots WHERE journal = 1",
         ],
     )
-    def test_damage_loses_only_damaged_job(self, written: Path, change: str) -> None:
+    def test_damaged_journal_loses_only_its_job(self, written: Path, change: str) -> None:
         edit(written, change)
         store = JournalStore(written, durable=False)
         (sentence,) = store.damage
@@ -151,27 +155,33 @@ class TestDamage:
             assert kept.execute("SELECT count(*) FROM journals").fetchone() == (2,)
         kept.close()
 
-    def test_second_damage_does_not_replace_first_copy(self, written: Path) -> None:
+    def test_second_damaged_journal_database_does_not_replace_first_copy(
+        self, written: Path
+    ) -> None:
         for number in (1, 2):
             (written / FILE).write_bytes(b"no database %d" % number)
             JournalStore(written, durable=False).close()
             kept = written / f"{FILE}.damaged-{number}"
             assert kept.read_bytes() == b"no database %d" % number
 
-    def test_missing_file_is_reported(self, written: Path) -> None:
+    def test_missing_journal_database_is_reported(self, written: Path) -> None:
         (written / FILE).unlink()
         store = JournalStore(written, durable=False)
         assert f"is missing, but {FILE}{SEAL_SUFFIX}" in store.damage[0]
         store.close()
 
-    def test_missing_file_without_its_seal_is_reported(self, written: Path) -> None:
+    def test_missing_journal_database_without_its_checksum_file_is_reported(
+        self, written: Path
+    ) -> None:
         (written / FILE).unlink()
         (written / f"{FILE}{SEAL_SUFFIX}").unlink()
         store = JournalStore(written, durable=False)
         assert "is missing, although a server has used this folder before" in store.damage[0]
         store.close()
 
-    def test_write_ahead_log_without_its_file_is_not_replayed(self, tmp_path: Path) -> None:
+    def test_write_ahead_log_without_its_journal_database_is_not_replayed(
+        self, tmp_path: Path
+    ) -> None:
         JournalStore(tmp_path, durable=False).close()
         (tmp_path / FILE).unlink()
         (tmp_path / f"{FILE}-wal").write_bytes(b"of another life")
@@ -180,7 +190,7 @@ class TestDamage:
         assert (tmp_path / f"{FILE}.damaged-1-wal").read_bytes() == b"of another life"
         store.close()
 
-    def test_store_with_one_missing_journal_trusts_no_journal(self, written: Path) -> None:
+    def test_journal_store_with_one_missing_journal_uses_no_journal(self, written: Path) -> None:
         edit(written, "DELETE FROM journals WHERE journal = 1")
         store = JournalStore(written, durable=False)
         assert "the database has 1 jobs; expected 2" in store.damage[0]
@@ -190,7 +200,7 @@ class TestDamage:
         assert store.damage == ()
         store.close()
 
-    def test_old_copy_is_distinguished_from_current_file(self, written: Path) -> None:
+    def test_older_copy_of_journal_database_is_detected(self, written: Path) -> None:
         old = (written / FILE).read_bytes()
         store = JournalStore(written, durable=False)
         store.get_journal("a").append_entries([b"more"])
@@ -204,7 +214,9 @@ class TestDamage:
         assert store.damage == ()
         store.close()
 
-    def test_missing_seal_is_reported_and_jobs_continue(self, written: Path) -> None:
+    def test_missing_journal_checksum_file_is_reported_and_jobs_continue(
+        self, written: Path
+    ) -> None:
         (written / f"{FILE}{SEAL_SUFFIX}").unlink()
         store = JournalStore(written, durable=False)
         assert "the seal file is missing" in store.damage[0]
@@ -214,7 +226,7 @@ class TestDamage:
         assert len(store.get_journal("a").read_committed_data().entries) == 50
         store.close()
 
-    def test_store_of_newer_version_is_refused_and_unchanged(self, written: Path) -> None:
+    def test_journal_store_of_newer_version_is_refused_and_unchanged(self, written: Path) -> None:
         edit(written, "PRAGMA user_version = 99")
         before = (written / FILE).read_bytes()
         with pytest.raises(StorageError, match="another version"):
@@ -223,7 +235,9 @@ class TestDamage:
 
 
 @pytest.mark.timeout(120)
-def test_acknowledged_entries_survive_kills_with_at_most_one_more(tmp_path: Path) -> None:
+def test_acknowledged_journal_entries_survive_kills_with_at_most_one_additional_entry(
+    tmp_path: Path,
+) -> None:
     rng = random.Random(5)
     script = Path(__file__).with_name("writer_to_kill.py")
     process = subprocess.Popen(

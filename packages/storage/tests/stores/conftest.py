@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import boto3
 import pytest
-from moto_server import BUCKET, S3, moto_server
+from azurite_server import azurite_server
+from moto_server import BUCKET, make_store, moto_server
 
 from beam_runner_storage.stores.spec import StoreSpec
 
@@ -21,11 +21,18 @@ def s3() -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[Mapping[str, str]]:
+    """Returns the environment variables of clients of an emulator of Azure's store, if one is installed."""
+    with azurite_server() as environment:
+        yield environment
+
+
 HDFS = "BEAM_HDFS"
 """Environment variable with the URL of a folder in an HDFS, if an HDFS exists."""
 
 
-@pytest.fixture(params=["folder", "file", "s3", "hdfs"])
+@pytest.fixture(params=["folder", "file", "s3", "gs", "az", "hdfs"])
 def spec(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> StoreSpec:
@@ -38,9 +45,10 @@ def spec(
         if HDFS not in os.environ:
             pytest.skip(f"NOT RUN: {HDFS} names no HDFS, which `nox -s hdfs` has")
         return StoreSpec(f"{os.environ[HDFS]}/{tmp_path.name}-{secrets.token_hex(4)}")
-    address = request.getfixturevalue("s3")
-    for name, value in {**S3, "AWS_ENDPOINT_URL": address}.items():
+    if request.param == "az":
+        for name, value in request.getfixturevalue("azurite").items():
+            monkeypatch.setenv(name, value)
+        return StoreSpec(f"az://{BUCKET}/{tmp_path.name}")
+    for name, value in make_store(request.getfixturevalue("s3"), request.param).items():
         monkeypatch.setenv(name, value)
-    client = boto3.client("s3", endpoint_url=address)
-    client.create_bucket(Bucket=BUCKET)
-    return StoreSpec(f"s3://{BUCKET}/{tmp_path.name}")
+    return StoreSpec(f"{request.param}://{BUCKET}/{tmp_path.name}")

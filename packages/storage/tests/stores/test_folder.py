@@ -22,7 +22,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_put_in_durable_store_syncs_file_before_its_name(tmp_path: Path, synced: list[str]) -> None:
+def test_put_into_durable_store_syncs_file_before_rename(tmp_path: Path, synced: list[str]) -> None:
     (tmp_path / "source").write_bytes(b"x")
     FolderStore(tmp_path / "store", "store", durable=True).put_file("a/file", tmp_path / "source")
     assert synced[0].startswith(".file.")
@@ -30,7 +30,7 @@ def test_put_in_durable_store_syncs_file_before_its_name(tmp_path: Path, synced:
     assert (tmp_path / "store" / "a" / "file").read_bytes() == b"x"
 
 
-def test_put_in_volatile_store_syncs_no_file(tmp_path: Path, synced: list[str]) -> None:
+def test_put_into_volatile_store_syncs_no_file(tmp_path: Path, synced: list[str]) -> None:
     (tmp_path / "source").write_bytes(b"x")
     StoreSpec(str(tmp_path)).open_store().put_file("file", tmp_path / "source")
     assert synced == []
@@ -50,6 +50,30 @@ def test_put_refused_by_disk_leaves_no_file_and_names_store(
     assert list(store.list_names()) == []
 
 
+def test_unfinished_files_are_removed_by_folder_and_prefix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class ProcessKilled(BaseException):
+        """Death of the process while it copies a file, so that the process removes nothing."""
+
+    def kill(source: object, target: Path) -> None:
+        target.touch()
+        raise ProcessKilled
+
+    (tmp_path / "source").touch()
+    store = FolderStore(tmp_path / "store", "store", durable=False)
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.copyfile", kill)
+        patch.setattr(Path, "unlink", lambda *_, **__: None)
+        for name in ("a/run-1.csv", "a/other-1.csv", "b/run-1.csv", "run-1.csv"):
+            with pytest.raises(ProcessKilled):
+                store.put_file(name, tmp_path / "source")
+    left = sorted(store.list_names())
+    assert len(left) == 4
+    store.delete_unfinished_files("a/run-")
+    assert sorted(store.list_names()) == [name for name in left if not name.startswith("a/.run")]
+
+
 def test_delete_of_undeletable_file_still_deletes_other_files(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
@@ -58,7 +82,7 @@ def test_delete_of_undeletable_file_still_deletes_other_files(tmp_path: Path) ->
     assert not (tmp_path / "file").exists()
 
 
-def test_names_list_link_to_folder_as_one_file(tmp_path: Path) -> None:
+def test_listed_names_include_link_to_folder_as_one_file(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()

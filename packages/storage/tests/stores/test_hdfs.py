@@ -1,4 +1,5 @@
-"""Tests of a missing or silent HDFS: the error is one line, after the configured time.
+"""Tests of a missing or unresponsive HDFS: the store reports an error of one line after the
+configured time.
 
 Tests of a real HDFS are in `tests/hdfs`.
 """
@@ -35,7 +36,9 @@ def nobody() -> Iterator[str]:
 
 
 def told(spec: StoreSpec, patience: float = 1.0) -> str:
-    """Returns the one-line error about an unusable store, within the time limit."""
+    """Returns the error about an unusable store. Checks that the error has one line, and comes
+    within the time limit.
+    """
     began = time.monotonic()
     with pytest.raises(StoreError) as found:
         list(spec.open_store(patience).list_names())
@@ -46,7 +49,7 @@ def told(spec: StoreSpec, patience: float = 1.0) -> str:
 
 
 @pytest.mark.parametrize("patience", [0.5, 2.0])
-def test_unreachable_namenode_is_retried_until_limit(nobody: str, patience: float) -> None:
+def test_unreachable_hdfs_namenode_is_retried_until_limit(nobody: str, patience: float) -> None:
     began = time.monotonic()
     said = told(StoreSpec(f"hdfs://{nobody}/data"), patience)
     assert time.monotonic() - began > patience / 2
@@ -55,17 +58,17 @@ def test_unreachable_namenode_is_retried_until_limit(nobody: str, patience: floa
     assert "the port for clients" in said
 
 
-def test_silent_namenode_times_out(listening: str) -> None:
+def test_unresponsive_hdfs_namenode_times_out(listening: str) -> None:
     said = told(StoreSpec(f"hdfs://{listening}/data"))
     assert "no response within 1 s; either no namenode is running" in said
 
 
-def test_failed_probe_reports_file_it_could_not_write(nobody: str) -> None:
+def test_failed_hdfs_probe_reports_file_it_could_not_write(nobody: str) -> None:
     with pytest.raises(StoreError, match="failed to write .*Connection refused"):
         probe_store(StoreSpec(f"hdfs://{nobody}/data"))
 
 
-def test_unknown_name_service_is_reported_with_searched_folder(
+def test_unknown_hdfs_name_service_is_reported_with_searched_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
@@ -76,7 +79,9 @@ def test_unknown_name_service_is_reported_with_searched_folder(
     assert "(it is not set)" in told(StoreSpec("hdfs://production/data"))
 
 
-def test_unknown_mounts_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_viewfs_without_mount_table_is_reported_with_setting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     assert "linkFallback" in told(StoreSpec("viewfs://production/data"))
 
@@ -128,10 +133,10 @@ RPC = 'RPCError("org.apache.hadoop.{}", "{}\\n\\tat org.apache.hadoop.X.y(X.java
     ],
     ids=lambda it: "",
 )
-def test_hdfs_refusal_is_reported_in_one_line_with_fix(
+def test_refused_hdfs_request_is_reported_in_one_line_with_fix(
     error: Exception, says: str, passes: bool
 ) -> None:
     found = explain_error(error)
     assert says in found.reason
     assert len(found.reason.splitlines()) == 1
-    assert found.passes is passes
+    assert found.is_transient is passes

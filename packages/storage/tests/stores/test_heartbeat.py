@@ -65,11 +65,13 @@ def beating(store: MemoryStore, ownership: StateOwnership | None = None) -> Serv
     return heartbeat
 
 
-def test_standby_without_any_heartbeat_takes_over_immediately(store: UnreliableStore) -> None:
+def test_standby_server_without_any_heartbeat_takes_over_immediately(
+    store: UnreliableStore,
+) -> None:
     assert wait_for_silence(store, threading.Event(), silence=3600.0)
 
 
-def test_standby_waits_while_heartbeats_arrive(store: UnreliableStore) -> None:
+def test_standby_server_waits_while_heartbeats_arrive(store: UnreliableStore) -> None:
     heartbeat = beating(store)
     standby = Standby(store)
     time.sleep(2 * SILENCE)
@@ -85,14 +87,14 @@ def test_stopped_server_leaves_no_heartbeat(store: UnreliableStore) -> None:
     assert not store.files
 
 
-def test_standby_takes_over_after_heartbeats_end(store: UnreliableStore) -> None:
+def test_standby_server_takes_over_after_heartbeats_end(store: UnreliableStore) -> None:
     store.create_file("dead-server-000000000007", b"")
     began = time.monotonic()
     assert Standby(store).result()
     assert time.monotonic() - began >= SILENCE
 
 
-def test_next_server_removes_heartbeats_of_previous_servers(store: UnreliableStore) -> None:
+def test_starting_server_removes_heartbeats_of_previous_servers(store: UnreliableStore) -> None:
     store.create_file("dead-server-000000000007", b"")
     heartbeat = beating(store)
     wait_until(lambda: "dead-server-000000000007" not in store.files)
@@ -120,7 +122,9 @@ def test_heartbeat_is_recent_only_while_store_accepts_files(
     heartbeat.stop()
 
 
-def test_time_without_access_to_the_store_is_no_silence(store: UnreliableStore) -> None:
+def test_standby_server_without_store_access_does_not_count_missing_heartbeats(
+    store: UnreliableStore,
+) -> None:
     store.create_file("server-000000000007", b"")
     standby = Standby(store)
     store.is_available = False
@@ -133,7 +137,7 @@ def test_time_without_access_to_the_store_is_no_silence(store: UnreliableStore) 
     assert standby.result()
 
 
-def test_standby_ends_its_wait_on_request(store: UnreliableStore) -> None:
+def test_standby_server_stops_waiting_on_request(store: UnreliableStore) -> None:
     store.create_file("server-000000000007", b"")
     standby = Standby(store)
     standby.stopping.set()

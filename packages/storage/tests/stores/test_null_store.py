@@ -11,7 +11,7 @@ from beam_runner_storage.stores.probe import probe_store
 from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
 
 
-def test_put_without_store_is_refused_with_size(tmp_path: Path) -> None:
+def test_null_store_refuses_put_and_names_size(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(bytes(40_000))
     store = NO_STORE.open_store()
@@ -27,7 +27,7 @@ def test_put_without_store_is_refused_with_size(tmp_path: Path) -> None:
     store.delete_files(["data"])
 
 
-def test_missing_store_does_not_count_as_store(tmp_path: Path) -> None:
+def test_null_store_spec_accepts_no_files(tmp_path: Path) -> None:
     assert NO_STORE.with_prefix("job-1") == NO_STORE
     assert not NO_STORE.accepts_files
     assert StoreSpec("s3://bucket").accepts_files

@@ -101,7 +101,7 @@ def entries(store: MemoryStore) -> list[LogPosition]:
     return [place for place in map(LogPosition.parse_name, store.list_names()) if place is not None]
 
 
-def test_log_restores_all_entries_in_order_in_next_server(open_server: Opening) -> None:
+def test_object_log_restores_all_entries_in_order_in_next_server(open_server: Opening) -> None:
     open_server().commit("a", "b")
     second = open_server()
     assert second.texts == ["a", "b"]
@@ -111,14 +111,16 @@ def test_log_restores_all_entries_in_order_in_next_server(open_server: Opening) 
     assert open_server().texts == ["a", "b", "c", "d"]
 
 
-def test_concurrent_commits_share_one_object(open_server: Opening, shared: MemoryStore) -> None:
+def test_object_log_stores_concurrent_commits_in_one_object(
+    open_server: Opening, shared: MemoryStore
+) -> None:
     server = open_server()
     before = len(entries(shared))
     server.commit(*"abcdefgh")
     assert len(entries(shared)) == before + 1
 
 
-def test_entries_without_commit_are_persisted_at_shutdown(open_server: Opening) -> None:
+def test_object_log_persists_uncommitted_entries_at_shutdown(open_server: Opening) -> None:
     server = open_server()
     server.add("a", "b")
     server.log.close()
@@ -127,7 +129,7 @@ def test_entries_without_commit_are_persisted_at_shutdown(open_server: Opening) 
         server.commit("late")
 
 
-def test_entries_without_commit_are_persisted_after_interval(
+def test_object_log_persists_uncommitted_entries_after_interval(
     open_server: Opening, shared: MemoryStore
 ) -> None:
     server = open_server(look=0.01)
@@ -149,13 +151,13 @@ class TestTwoServers:
             older.commit("later")
         assert open_server().texts == ["a", "b"]
 
-    def test_idle_fenced_server_notices_its_successor(self, open_server: Opening) -> None:
+    def test_idle_fenced_server_detects_its_successor(self, open_server: Opening) -> None:
         older = open_server(look=0.01)
         open_server()
         wait_until(lambda: older.log._ownership.failure is not None)
         assert isinstance(older.log._ownership.failure, LogFenced)
 
-    def test_server_that_was_away_is_fenced_by_permanent_seal(
+    def test_server_replaced_several_times_cannot_write_to_the_log(
         self, open_server: Opening, shared: MemoryStore
     ) -> None:
         older = open_server()
@@ -165,16 +167,17 @@ class TestTwoServers:
         with pytest.raises(LogFenced):
             older.commit("late")
         assert open_server().texts == ["a", *"01234"]
-        # The store has the seals of six servers, and the entry of the last server but one.
+        # The store has the closing entries (seals) of six servers, and one entry of the
+        # second-to-last server.
         assert len(entries(shared)) <= 9
 
-    def test_busy_fenced_server_is_stopped(self, open_server: Opening, shared: MemoryStore) -> None:
+    def test_busy_fenced_server_stops(self, open_server: Opening, shared: MemoryStore) -> None:
         older = open_server(look=0.0)
         shared.create_file(get_claim_name(1), b"of another")
         with pytest.raises(LogFenced):
             older.commit("a")
 
-    def test_concurrently_started_servers_leave_one_owner(
+    def test_concurrently_started_servers_have_one_log_owner(
         self, open_server: Opening, shared: MemoryStore
     ) -> None:
         open_server().commit("a")
@@ -200,7 +203,7 @@ class TestTwoServers:
 
 
 class TestBases:
-    def test_log_before_base_is_deleted(
+    def test_object_log_deletes_entries_before_its_base(
         self, open_server: Opening, shared: MemoryStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(object_log, "_BASE_ENTRIES", 5)
@@ -247,29 +250,33 @@ class TestDamage:
             open_server()
         assert written.files == before
 
-    def test_missing_entry_is_reported(self, written: MemoryStore, open_server: Opening) -> None:
+    def test_missing_log_entry_is_reported(
+        self, written: MemoryStore, open_server: Opening
+    ) -> None:
         del written.files[LogPosition(1, 3).object_name]
         self.refused(written, open_server, "the stored log lacks entries/00000001/000000000003")
 
-    def test_changed_entry_is_reported(self, written: MemoryStore, open_server: Opening) -> None:
+    def test_changed_log_entry_is_reported(
+        self, written: MemoryStore, open_server: Opening
+    ) -> None:
         name = LogPosition(1, 3).object_name
         written.files[name] = written.files[name].replace(b"d", b"D", 1)
         self.refused(written, open_server, f"{name} is damaged")
 
-    def test_entry_in_place_of_another_is_reported(
+    def test_log_entry_replaced_by_another_entry_is_reported(
         self, written: MemoryStore, open_server: Opening
     ) -> None:
         written.files[LogPosition(1, 3).object_name] = written.files[LogPosition(1, 2).object_name]
         self.refused(written, open_server, f"{LogPosition(1, 3).object_name} doesn't follow")
 
-    def test_changed_base_is_reported(self, written: MemoryStore, open_server: Opening) -> None:
+    def test_changed_log_base_is_reported(self, written: MemoryStore, open_server: Opening) -> None:
         (name,) = (name for name in written.files if LogBase.parse_name(name))
         written.files[name] += b" x"
         self.refused(written, open_server, f"{name} is damaged")
 
 
 class TestAStoreThatFails:
-    def test_commit_during_store_outage_waits_until_store_returns(
+    def test_log_commit_during_store_outage_waits_until_store_is_available(
         self, open_server: Opening, caplog: pytest.LogCaptureFixture
     ) -> None:
         line = FaultyLine(MemoryStore(), random.Random(1), 0.0)
@@ -286,7 +293,7 @@ class TestAStoreThatFails:
         assert open_server(line.store).texts == ["a"]
 
     @pytest.mark.parametrize("answers", [True, False])
-    def test_commit_with_limit_during_store_outage_raises_and_can_be_repeated(
+    def test_log_commit_with_time_limit_during_store_outage_raises_and_can_be_repeated(
         self, open_server: Opening, monkeypatch: pytest.MonkeyPatch, answers: bool
     ) -> None:
         store, back = MemoryStore(), threading.Event()
@@ -311,7 +318,9 @@ class TestAStoreThatFails:
         server.log.wait_until_durable(SECONDS)
         assert open_server(store).texts == ["a"]
 
-    def test_commit_fails_if_server_stops_during_store_outage(self, open_server: Opening) -> None:
+    def test_log_commit_fails_if_server_stops_during_store_outage(
+        self, open_server: Opening
+    ) -> None:
         line = FaultyLine(MemoryStore(), random.Random(1), 0.0)
         server = open_server(line)
         line.share = 1.0
@@ -322,7 +331,7 @@ class TestAStoreThatFails:
         with pytest.raises(LogFailed):
             server.commit("b")
 
-    def test_commit_fails_if_server_stops_while_store_is_silent(
+    def test_log_commit_fails_if_server_stops_while_store_does_not_respond(
         self, open_server: Opening, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         store, never = MemoryStore(), threading.Event()
@@ -335,7 +344,7 @@ class TestAStoreThatFails:
             server.commit("a")
         never.set()
 
-    def test_commit_fails_if_writing_thread_ends_by_error(
+    def test_log_commit_fails_if_writer_thread_raises_error(
         self, open_server: Opening, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def broken(*_: object) -> bool:
@@ -347,7 +356,7 @@ class TestAStoreThatFails:
             server.commit("a")
 
     @pytest.mark.parametrize("seed", range(ROUNDS))
-    def test_acknowledged_entries_are_stored_once_and_in_order(
+    def test_acknowledged_log_entries_are_stored_once_and_in_order(
         self,
         open_server: Opening,
         shared: MemoryStore,

@@ -15,7 +15,7 @@ from moto_server import S3
 from beam_runner_storage.stores import objects
 from beam_runner_storage.stores.ports import FileStore, MissingFileError, StoreError
 from beam_runner_storage.stores.probe import probe_store
-from beam_runner_storage.stores.spec import StoreSpec, parse_data_dir
+from beam_runner_storage.stores.spec import StoreSpec, parse_data_dir, parse_user_store
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def put(store: FileStore, folder: Path, name: str, contents: bytes) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 20 << 20], ids=["empty", "a byte", "in parts"])
-def test_stored_files_are_fetched(store: FileStore, tmp_path: Path, size: int) -> None:
+def test_data_store_returns_stored_files(store: FileStore, tmp_path: Path, size: int) -> None:
     contents = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     put(store, tmp_path, "1-2-1-0.arrow", contents)
     assert store.fetch_file("1-2-1-0.arrow", tmp_path / "target") == size
@@ -38,7 +38,9 @@ def test_stored_files_are_fetched(store: FileStore, tmp_path: Path, size: int) -
     assert list(tmp_path.glob(".*")) == []
 
 
-def test_file_ranges_are_fetched_to_their_offsets(store: FileStore, tmp_path: Path) -> None:
+def test_data_store_writes_fetched_ranges_at_their_offsets(
+    store: FileStore, tmp_path: Path
+) -> None:
     contents = bytes(range(200))
     put(store, tmp_path, "1-2-1-0.arrow", contents)
     target = tmp_path / "target"
@@ -56,20 +58,22 @@ def test_file_ranges_are_fetched_to_their_offsets(store: FileStore, tmp_path: Pa
         store.fetch_file_part("1-2-2", tmp_path / "other", -10)
 
 
-def test_missing_file_raises_and_leaves_no_file(store: FileStore, tmp_path: Path) -> None:
+def test_fetch_of_missing_file_raises_error_and_leaves_no_file(
+    store: FileStore, tmp_path: Path
+) -> None:
     with pytest.raises(MissingFileError, match="has no 1-2-1"):
         store.fetch_file("1-2-1", tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 
-def test_names_are_limited_to_prefix_of_store(spec: StoreSpec, tmp_path: Path) -> None:
+def test_data_store_lists_only_names_with_its_prefix(spec: StoreSpec, tmp_path: Path) -> None:
     for job in ("job-1", "job-2"):
         put(spec.with_prefix(job).open_store(), tmp_path, "data", job.encode())
     assert list(spec.with_prefix("job-1").open_store().list_names()) == ["data"]
     assert sorted(spec.open_store().list_names()) == ["job-1/data", "job-2/data"]
 
 
-def test_deleted_file_is_gone_and_delete_of_missing_file_succeeds(
+def test_data_store_deletes_file_and_accepts_delete_of_missing_file(
     store: FileStore, tmp_path: Path
 ) -> None:
     for name in "abcd":
@@ -79,7 +83,7 @@ def test_deleted_file_is_gone_and_delete_of_missing_file_succeeds(
     store.delete_files([])
 
 
-def test_concurrent_puts_do_not_interfere(store: FileStore, tmp_path: Path) -> None:
+def test_concurrent_puts_into_store_do_not_interfere(store: FileStore, tmp_path: Path) -> None:
     def work(number: int) -> None:
         mine = tmp_path / str(number)
         mine.mkdir()
@@ -100,7 +104,9 @@ def test_probe_of_working_store_passes_and_leaves_no_file(spec: StoreSpec) -> No
     assert list(spec.open_store().list_names()) == []
 
 
-def test_missing_bucket_is_named(s3: str, spec: StoreSpec, request: pytest.FixtureRequest) -> None:
+def test_missing_store_bucket_is_reported_by_name(
+    s3: str, spec: StoreSpec, request: pytest.FixtureRequest
+) -> None:
     if not spec.url.startswith("s3:"):
         pytest.skip("a folder is made")
     with pytest.raises(
@@ -143,7 +149,7 @@ def test_unreachable_store_is_retried_until_limit(
     ],
     ids=["may only be read", "expired token", "wrong clock", "what is not known here"],
 )
-def test_refusal_of_store_is_reported_at_once_with_fix(
+def test_refused_store_request_is_reported_immediately_with_fix(
     monkeypatch: pytest.MonkeyPatch, status: int, code: str, message: str, remedy: str
 ) -> None:
     asked = []
@@ -174,7 +180,7 @@ def test_refusal_of_store_is_reported_at_once_with_fix(
     assert re.fullmatch(said + (f"; .*{remedy}.*" if remedy else ""), str(told.value))
 
 
-def test_missing_credentials_are_reported() -> None:
+def test_missing_store_credentials_are_reported() -> None:
     reason = objects._extract_reason(
         OSError(
             "Error performing PUT http://169.254.169.254/latest/api/token in 1 ms - 403 Forbidden"
@@ -207,9 +213,24 @@ def test_invalid_store_address_is_refused(text: str, says: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
-def test_data_dir_path_is_store_with_files_used_in_place(tmp_path: Path) -> None:
+def test_data_dir_option_is_parsed_as_local_folder_or_store(tmp_path: Path) -> None:
     assert parse_data_dir("/shared/data").folder == Path("/shared/data")
     assert parse_data_dir("data").folder == Path.cwd() / "data"
     assert parse_data_dir(f"file://{tmp_path}").folder is None
     assert parse_data_dir("none").folder is None
     assert parse_data_dir("s3://bucket/prefix/") == StoreSpec("s3://bucket/prefix")
+
+
+def test_store_configured_by_user_is_durable() -> None:
+    assert parse_user_store("/shared/data") == StoreSpec("/shared/data", durable=True)
+    with pytest.raises(ValueError, match="'none' is no store"):
+        parse_user_store("none")
+
+
+def test_removal_of_unfinished_files_keeps_complete_files(store: FileStore, tmp_path: Path) -> None:
+    names = ["folder/run-1.csv", "run-1.csv", "run-1.0123456789abcdef"]
+    for name in names:
+        put(store, tmp_path, name, b"x")
+    for prefix in ("run-", "folder/run-", "absent/run-"):
+        store.delete_unfinished_files(prefix)
+    assert sorted(store.list_names()) == sorted(names)

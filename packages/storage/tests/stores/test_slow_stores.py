@@ -42,7 +42,9 @@ def is_put(store: FileStore, source: Path) -> bool:
 
 
 def is_fetched(store: FileStore, target: Path) -> bool:
-    """Returns whether a store returns a file. On a busy machine a piece can be late."""
+    """Returns whether a store returns a file. On a busy machine, a part of the answer can be
+    late.
+    """
     try:
         store.fetch_file("file", target)
     except StoreError:

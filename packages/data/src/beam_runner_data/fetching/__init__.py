@@ -1,1 +1,3 @@
-"""Downloads of a job's files to the machine that reads them, once per machine, with checksums."""
+"""Downloads of a job's files to the machines that read the files: once per machine, with
+checksums.
+"""

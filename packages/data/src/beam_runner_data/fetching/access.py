@@ -1,4 +1,6 @@
-"""Checks whether this machine can use a job's files: access to their store, and disk space for copies."""
+"""Checks whether this machine can use a job's files: access to the store of the files, and disk
+space for copies.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,11 @@ def get_local_files_folder(spec: StoreSpec) -> Path:
     return spec.folder or get_scratch_folder()
 
 
-def find_files_problem(spec: StoreSpec) -> str:
-    """Returns a sentence that says why this machine can't use a store's files, and how to fix it; empty if it can."""
-    if spec.folder is None and (trouble := _find_scratch_problem()):
+def explain_unusable_store(spec: StoreSpec) -> str:
+    """Returns a sentence that says why this machine can't use a store's files, and how to fix the
+    cause; empty if the machine can use the files.
+    """
+    if spec.folder is None and (trouble := _explain_unusable_scratch_folder()):
         return trouble
     try:
         if spec.folder is None:
@@ -45,8 +49,10 @@ def find_files_problem(spec: StoreSpec) -> str:
     return ""
 
 
-def _find_scratch_problem() -> str:
-    """Returns a sentence that says why this machine can't write copies of files; empty if it can."""
+def _explain_unusable_scratch_folder() -> str:
+    """Returns a sentence that says why this machine can't write copies of files; empty if the
+    machine can write copies.
+    """
     folder = get_scratch_folder()
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:

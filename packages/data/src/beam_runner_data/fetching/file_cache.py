@@ -47,8 +47,8 @@ class FileCache:
     stays valid.
 
     Args:
-        folder: the folder. With a `machine`, it is on the same file system as the machine's files,
-            and uses the machine's indexes of side inputs.
+        folder: the folder. With a `machine`, the folder is on the same file system as the machine's
+            files, and the cache uses the machine's indexes of side inputs.
         machine: cache of files that all processes on this machine share, or None.
         durable: whether `persist_files` waits for the disk, if `machine` is None.
         spare_bytes: maximum bytes of copies that no bundle needs.
@@ -109,7 +109,7 @@ class FileCache:
         while self._closing:
             self._closing.pop()()
 
-    def fetch_references(self, refs: Iterable[FileRows | Segment]) -> None:
+    def fetch_referenced_files(self, refs: Iterable[FileRows | Segment]) -> None:
         """Fetches the files that contain rows and segments, and retains them until the next call.
 
         The method runs for every bundle. So it inspects the references only if files must be copied

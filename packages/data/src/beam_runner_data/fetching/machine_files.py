@@ -57,12 +57,11 @@ class MachineFileCache:
         self._looking = threading.Lock()
 
     def link_file(self, name: str, rows: Collection[int] | None, path: Path) -> None:
-        """Links a file to another path, and fetches its missing parts first.
+        """Fetches the missing parts of a file, and then links the file to another path.
 
         Concurrent calls for the same file wait for each other.
 
         Args:
-            name: name of the file in the store.
             rows: required rows of a row file; None for the complete file.
             path: target path on the same file system; an existing file is replaced.
 
@@ -71,7 +70,7 @@ class MachineFileCache:
             OSError: The disk is full.
         """
         here = self._get_local_path(name)
-        with self._hold_lock(name):
+        with self._hold_file_lock(name):
             file = PartialFile(self._store, name, here)
             came = file.fetch_all() if rows is None else file.fetch_rows(rows)
             os.utime(here)
@@ -85,7 +84,7 @@ class MachineFileCache:
             StoreError: The store rejects the file.
         """
         self._store.put_file(name, path)
-        with self._hold_lock(name):
+        with self._hold_file_lock(name):
             _replace_with_link(path, self._get_local_path(name))
         self._remove_unused_files(path.stat().st_size)
 
@@ -95,7 +94,7 @@ class MachineFileCache:
         return here
 
     @contextlib.contextmanager
-    def _hold_lock(self, name: str, *, wait: bool = True) -> Iterator[None]:
+    def _hold_file_lock(self, name: str, *, wait: bool = True) -> Iterator[None]:
         """Holds the file lock for a name. The operating system releases it when the process exits.
 
         Several names share a lock file, because the lock is chosen by a hash of the name.
@@ -134,7 +133,7 @@ class MachineFileCache:
         here = self._files / name
         with (
             contextlib.suppress(BlockingIOError, FileNotFoundError),
-            self._hold_lock(name, wait=False),
+            self._hold_file_lock(name, wait=False),
         ):
             found = here.stat()
             if found.st_nlink == 1:

@@ -19,7 +19,7 @@ from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_model.chunks import GroupChunk
 from beam_runner_model.panes import ONLY_FIRING, encode_pane
 from beam_runner_model.strategy import WindowingStrategy
-from beam_runner_model.timestamp_combiners import get_reducer
+from beam_runner_model.timestamp_combiners import get_timestamp_reducer
 from beam_runner_model.value_pieces import GroupValues
 from beam_runner_model.window_coders import (
     WindowCoder,
@@ -122,8 +122,8 @@ def group_batches(
 
     Args:
         batches: at least one batch in the form of ``columns``.
-        strategy: the windowing strategy, which defines how windows of a key merge; None if they
-            don't merge.
+        strategy: the windowing strategy, which defines how windows of a key merge; None if the
+            windows don't merge.
         merger: merger of windows that the engine can't merge.
 
     Raises:
@@ -142,7 +142,7 @@ def group_batches(
         codes = rows.key_codes * window_count + rows.window_codes
     order = compute_stable_order(codes)
     ordered = codes[order]
-    starts = find_run_starts(ordered)
+    starts = find_starts_of_equal_numbers(ordered)
     group_codes = ordered[starts[:-1]]
     windows: bytes | list[bytes] = rows.windows[0]
     if rows.window_codes is not None:
@@ -251,8 +251,8 @@ def _group_sessions(rows: ShardRows) -> ColumnGroups:
     window_ends = np.array([w.end for w in decoded], dtype=np.int64)[codes]
     order = np.lexsort((window_starts, rows.key_codes))
     keys, begins = rows.key_codes[order], window_starts[order]
-    # Compute the running maximum of ends within each key: ends are ranks, shifted above the ranks
-    # of all earlier keys.
+    # Compute the running maximum of window ends within each key. Ends are ranks, shifted above the
+    # ranks of all earlier keys.
     distinct_ends, ranks = np.unique(window_ends, return_inverse=True)
     lift = keys * len(distinct_ends)
     furthest = distinct_ends[np.maximum.accumulate(lift + ranks[order]) - lift]
@@ -267,7 +267,7 @@ def _group_sessions(rows: ShardRows) -> ColumnGroups:
         for start, end in zip(begins[firsts].tolist(), furthest[lasts].tolist(), strict=True)
     ]
     arrival = compute_stable_order(session_of_row)
-    starts = find_run_starts(session_of_row[arrival])
+    starts = find_starts_of_equal_numbers(session_of_row[arrival])
     return _build_groups(rows, arrival, starts, keys[firsts], windows)
 
 
@@ -284,7 +284,7 @@ def _merge_windows(
     pairs, pair_of_row = np.unique(rows.key_codes * len(decoded) + codes, return_inverse=True)
     asked = [
         [decoded[code] for code in (pairs[first:last] % len(decoded)).tolist()]
-        for first, last in pairwise(find_run_starts(pairs // len(decoded)).tolist())
+        for first, last in pairwise(find_starts_of_equal_numbers(pairs // len(decoded)).tolist())
     ]
     merged: dict[Window, int] = {}
     code_of_pair = [
@@ -303,7 +303,8 @@ def decode_window_as_interval(window: bytes) -> IntervalWindow:
     """Decodes an interval window.
 
     Raises:
-        ValueError: The window isn't an interval window, so this module can't merge it.
+        ValueError: The window isn't an interval window, and this module can merge only interval
+            windows.
     """
     decoded = decode_window(WindowCoder.INTERVAL, window)
     assert isinstance(decoded, IntervalWindow)
@@ -327,14 +328,14 @@ def _build_groups(
     )
 
 
-def find_run_starts(ordered: Integers) -> Integers:
-    """Returns the start index of each run of equal numbers, followed by the length of the column."""
+def find_starts_of_equal_numbers(ordered: Integers) -> Integers:
+    """Returns the start index of each sequence of equal numbers in a sorted column, followed by the column's length."""
     changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     return np.concatenate(([0], changes, [len(ordered)])).astype(np.int64)
 
 
 def _compute_timestamps(groups: ColumnGroups, strategy: WindowingStrategy) -> Integers:
-    choose = get_reducer(strategy.timestamp_combiner)
+    choose = get_timestamp_reducer(strategy.timestamp_combiner)
     if groups.timestamps is not None and choose is not None:
         combine = np.minimum if choose is min else np.maximum
         return combine.reduceat(groups.timestamps, groups.starts[:-1])

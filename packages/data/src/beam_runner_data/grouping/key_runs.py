@@ -1,4 +1,5 @@
-"""Sorting of a shard's elements by key, in parts that end at the end of a key.
+"""Sorting of a shard's elements by key, in parts of limited size. If possible, a part ends after the
+last element of a key.
 
 Stateful user code gets all elements of a key consecutively, so the state of the key is read and
 written once. Within a key, elements stay in their order of arrival.
@@ -17,7 +18,7 @@ from beam_runner_data.grouping.groups import (
     Integers,
     ShardRows,
     concatenate_batches,
-    find_run_starts,
+    find_starts_of_equal_numbers,
 )
 from beam_runner_data.rows.columns import compute_stable_order, read_large_offsets
 from beam_runner_data.rows.key_partitioning import PartitioningRules, partition_to_fit
@@ -74,7 +75,7 @@ def sort_by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[KeySortedElements
     rows = concatenate_batches(together)
     order = compute_stable_order(rows.key_codes)
     codes = rows.key_codes[order]
-    ends = find_run_starts(codes)[1:]
+    ends = find_starts_of_equal_numbers(codes)[1:]
     sizes = np.cumsum(np.diff(read_large_offsets(rows.values))[order])
     first = 0
     while first < len(order):
@@ -117,7 +118,7 @@ def sort_large_shard_by_key(
 def _build_part(
     rows: ShardRows, order: Integers, codes: Integers, *, ends_key: bool
 ) -> KeySortedElements:
-    runs = find_run_starts(codes)
+    runs = find_starts_of_equal_numbers(codes)
     windows: bytes | list[bytes] = rows.windows[0]
     if rows.window_codes is not None:
         windows = [rows.windows[code] for code in rows.window_codes[order].tolist()]

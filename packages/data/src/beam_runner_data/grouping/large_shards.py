@@ -1,4 +1,5 @@
-"""Grouping of a shard that is too large for memory: one partition of keys after the other.
+"""Grouping of a key shard (the keys with the same hash) that is too large for memory: the module
+groups one partition of the keys after the other.
 
 All rows of a key are in one partition, which is grouped like a small shard. If the rows of a single
 key don't fit, they are partitioned by merged window. If a group still doesn't fit, its values stay
@@ -16,7 +17,7 @@ from beam_runner_engine.keyed.merging import select_merger
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_model.chunks import FlushBarrier, GroupChunk
 from beam_runner_model.strategy import MergeStatus, WindowingStrategy
-from beam_runner_model.timestamp_combiners import get_reducer
+from beam_runner_model.timestamp_combiners import get_timestamp_reducer
 from beam_runner_model.value_pieces import GroupValues
 from beam_runner_model.window_coders import (
     decode_max_timestamp,
@@ -131,7 +132,7 @@ class LargeShard:
 
     def _compute_timestamp(self, run: RowPartition, window: bytes) -> int:
         end = decode_max_timestamp(self.strategy.window_coder, window)
-        choose = get_reducer(self.strategy.timestamp_combiner)
+        choose = get_timestamp_reducer(self.strategy.timestamp_combiner)
         if choose is None:
             return end
         of_column = pc.min if choose is min else pc.max

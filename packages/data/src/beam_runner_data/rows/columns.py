@@ -1,9 +1,9 @@
 """Keyed rows as Arrow columns: the form in which keys, values, windows and event times are sent and
 stored.
 
-A record batch has the columns ``key`` and ``value`` (binary). It has the column ``window`` (binary)
-unless all rows share a window, which is then in the schema's metadata. It has the column
-``timestamp`` (event time in milliseconds) if the edge needs it.
+A record batch has the columns ``key`` and ``value`` (binary). The batch has the column ``window``
+(binary) unless all rows share a window, which is then in the schema's metadata. The batch has the
+column ``timestamp`` (event time in milliseconds) if the reader needs timestamps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from beam_runner_model.chunks import KeyedChunk
 
 _WINDOW = b"window"
 _FEW_ROWS = 16
-"""A number of rows that often belong to one shard. For these, a check is faster than a sort."""
+"""A number of rows that often belong to one key shard. For so few rows, a check is faster than a
+sort.
+"""
 
 
 def build_batch(chunk: KeyedChunk) -> pa.RecordBatch:
@@ -49,7 +51,9 @@ def get_windows(batch: pa.RecordBatch) -> bytes | pa.Array:
 
 
 def combine_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Returns the rows of one or more batches as one batch; copies them unless there is only one batch."""
+    """Returns the rows of one or more batches as one batch; copies the rows if there are several
+    batches.
+    """
     if len(batches) == 1:
         return batches[0]
     names, metadata = ["key", "value"], {}
@@ -166,10 +170,12 @@ def split_by_shard(batch: pa.RecordBatch, shards: int) -> Iterator[tuple[int, pa
             yield known.pop(), batch
             return
     keys = batch.column("key").to_pylist()
-    yield from split_by_part(batch, np.fromiter(map(crc32, keys), np.uint32, len(keys)) % shards)
+    yield from split_by_partition(
+        batch, np.fromiter(map(crc32, keys), np.uint32, len(keys)) % shards
+    )
 
 
-def split_by_part(
+def split_by_partition(
     batch: pa.RecordBatch, part_of_row: npt.NDArray[np.integer[Any]]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yields the part of a batch for each part number, in order; rows keep their order."""

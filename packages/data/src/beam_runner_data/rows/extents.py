@@ -18,7 +18,7 @@ def find_byte_ranges(
 
     Args:
         directory: the file's directory, see `beam_runner_data.rows.files`.
-        rows: the numbers of the rows.
+        rows: the indexes of the rows.
         gap: the maximum gap in bytes between two rows of one range.
     """
     chosen = directory[sorted(set(rows))]

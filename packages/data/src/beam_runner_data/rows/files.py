@@ -8,7 +8,7 @@ So every byte is checked before it is used, and no code interprets damaged data.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from beam_runner_data.rows.columns import decode_batch, encode_batch, split_by_shard
 from beam_runner_data.rows.errors import RowsError
-from beam_runner_data.rows.refs import FileRows, RowsRef
+from beam_runner_data.rows.refs import FileRows, KeyShare, RowsRef
 from beam_runner_data.rows.row import Row, RowKind
 
 _ROW = np.dtype([("at", "<u8"), ("size", "<u8"), ("checksum", "<u8"), ("kind", "<u8")])
@@ -28,7 +29,8 @@ _BUFFER = 1 << 17
 
 
 class RowFileWriter:
-    """Writer of a new row file.
+    """Writer of a new row file, which contains blocks of encoded elements and a directory of these
+    blocks.
 
     Readers open a file only if a committed reply names it. So files of failed attempts, and of
     attempts that still write after they were abandoned, do no harm.
@@ -75,7 +77,7 @@ class RowFileWriter:
         self._path.unlink(missing_ok=True)
 
     def _reorder_rows(self, order: Sequence[int]) -> None:
-        """Writes all rows again in the new order, and reuses their checksums."""
+        """Writes all rows again in the new order, and reuses the checksums of the rows."""
         self._file.close()
         with pa.memory_map(str(self._path)) as file:
             unordered: pa.Buffer = file.read_buffer()
@@ -131,7 +133,9 @@ class RowFile:
         start = find_directory(self.whole)
         if start is not None and xxhash.xxh3_64_intdigest(self.whole.slice(start)) == checksum:
             return read_directory(self.whole, start)
-        raise RowsError.create_damage_error(self._path, "the directory of rows doesn't match")
+        raise RowsError.create_damage_error(
+            self._path, "the checksum of the row directory doesn't match"
+        )
 
 
 def find_directory(whole: pa.Buffer) -> int | None:
@@ -146,24 +150,36 @@ def find_directory(whole: pa.Buffer) -> int | None:
 
 
 def read_directory(whole: pa.Buffer, start: int) -> npt.NDArray[np.void]:
-    """Reads the directory at an offset, without verifying it: ``at``, ``size``, ``checksum`` and
-    ``kind`` of each row.
+    """Reads the file's directory at an offset, without a check of the directory's checksum: ``at``,
+    ``size``, ``checksum`` and ``kind`` of each row.
     """
     rows = (whole.size - _END.itemsize - start) // _ROW.itemsize
     return np.frombuffer(whole, _ROW, rows, start)
 
 
 def read_referenced_rows(folder: Path, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
-    """Yields the kind and data of every row of a reference, in order; files are mapped, not copied.
+    """Yields the kind and data of every row that a reference to a file or to inline rows names, in
+    order; files are mapped, not copied.
 
     The caller must apply the element limits ``first`` and ``last`` of the reference.
 
     Raises:
         RowsError: The file is missing, or differs from the written data.
     """
-    if not isinstance(ref, FileRows):
-        yield from ref.rows
-        return
-    file = RowFile(folder / ref.path, ref.checksum)
-    for number in ref.rows:
-        yield file.read_row(number)
+    rows: Iterable[tuple[RowKind, bytes | pa.Buffer]]
+    if isinstance(ref, FileRows):
+        file = RowFile(folder / ref.path, ref.checksum)
+        rows = map(file.read_row, ref.rows)
+    else:
+        rows = ref.rows
+    yield from rows if ref.share is None else _select_keys(rows, ref.share)
+
+
+def _select_keys(
+    rows: Iterable[tuple[RowKind, bytes | pa.Buffer]], share: KeyShare
+) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
+    """Yields keyed rows without the elements whose keys belong to other shards."""
+    for kind, data in rows:
+        for shard, part in split_by_shard(decode_batch(data), share.shards):
+            if shard == share.shard:
+                yield kind, encode_batch(part)

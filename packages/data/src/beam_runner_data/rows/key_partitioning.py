@@ -1,8 +1,8 @@
 """Partitioning of rows that exceed memory into files, until each partition fits.
 
 Rows with the same partition key, for example the element's key, are in the same partition, in their
-order of arrival. A partition that doesn't fit is divided again by another hash, unless all its rows
-have the same partition key. Each row is written once for each division.
+order of arrival. A partition that doesn't fit is split again by another hash, unless all its rows
+have the same partition key. Each row is written once for each split.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from beam_runner_data.rows.columns import (
     concatenate_values,
     decode_batch,
     encode_batch,
-    split_by_part,
+    split_by_partition,
 )
 from beam_runner_data.rows.files import RowFileWriter, read_referenced_rows
 from beam_runner_data.rows.refs import FileRows
@@ -41,11 +41,9 @@ class RowPartition:
     """Partition: rows in a file, in order of arrival.
 
     Attributes:
-        folder: folder of the file.
-        ref: reference to the rows of the file.
         count: number of keyed rows.
         size: bytes of keys and values.
-        alike: common partition key of all rows; None if they differ.
+        alike: common partition key of all rows; None if the rows have different keys.
     """
 
     folder: Path
@@ -105,9 +103,8 @@ class PartitioningRules:
     Attributes:
         aspect: function that returns the partition keys.
         budget: maximum size of a partition in memory, in bytes.
-        files: files of the partitions.
-        shards: number of shards into which the rows are already divided by the same partition key;
-            1 if they aren't divided.
+        shards: number of shards into which the rows are already split by the same partition key; 1
+            if the rows aren't split.
     """
 
     aspect: PartitionKeyFunction
@@ -117,7 +114,9 @@ class PartitioningRules:
 
 
 def create_key_rules(budget: int, files: SpillFiles, shards: int) -> PartitioningRules:
-    """Returns the rules that partition the rows of one key shard by their keys."""
+    """Returns the rules by which the rows of one key shard (the keys with the same hash) are
+    partitioned by key into files.
+    """
     return PartitioningRules(lambda batch: batch.column("key"), budget, files, shards)
 
 
@@ -150,7 +149,8 @@ def _partition_rows(
     depth: int,
     path: str,
 ) -> list[RowPartition]:
-    # Use twice the number that suffices for partitions of equal size, because their sizes differ.
+    # Use twice the number of partitions that suffices for partitions of equal size, because the
+    # real sizes differ.
     runs = max(2, min(2 * weight // rules.budget + 1, _MOST_RUNS))
     writer = _PartitionWriter(rules, runs, path)
     try:
@@ -165,7 +165,7 @@ def _partition_rows(
 def _choose_partition(aspect: bytes, shards: int, runs: int, depth: int) -> int:
     """Returns the partition number for a partition key.
 
-    The hash is independent of the key's shard and of the partitions at lesser depths.
+    The hash is independent of the key's shard and of earlier partitionings of the same rows.
     """
     if depth == 0:
         return crc32(aspect) // shards % runs
@@ -192,7 +192,7 @@ class _PartitionWriter:
         """Adds the rows of a batch; `choose` returns the partition number for a partition key."""
         aspects = self._rules.aspect(batch).dictionary_encode()
         run_of_aspect = self._choose_partitions(aspects.dictionary.to_pylist(), choose)
-        for run, part in split_by_part(batch, run_of_aspect[aspects.indices.to_numpy()]):
+        for run, part in split_by_partition(batch, run_of_aspect[aspects.indices.to_numpy()]):
             self._waiting[run].append(part)
             self._counts[run] += part.num_rows
         self._waiting_bytes += batch.nbytes

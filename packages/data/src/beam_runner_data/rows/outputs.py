@@ -57,8 +57,8 @@ def create_row_converter(
         turn: number of the writing bundle, which selects the first partition for rebalanced
             elements.
         sink: receiver of the rows.
-        windows: whether each row must contain a single window and record it. Rows of element chunks
-            always do.
+        windows: whether each row must contain a single window and record this window. Rows of
+            element chunks do so even without the flag.
         restrictions: whether rebalanced elements are restrictions with their sizes.
     """
     match kind:
@@ -125,7 +125,7 @@ def _sum_restriction_sizes(restrictions: Iterable[bytes]) -> int | None:
 
 
 class _KeyedConverter:
-    """Converter that partitions rows by the key shard of their key."""
+    """Converter that partitions rows by key shard (hash partition of keys)."""
 
     def __init__(self, shards: int, sink: RowSink, *, windows: bool) -> None:
         self._shards = shards
@@ -143,7 +143,9 @@ class _KeyedConverter:
 
 
 class _SideInputConverter:
-    """Converter that writes rows with their windows, which decide when a side input is ready."""
+    """Converter that writes rows together with their windows. The windows decide when a side input
+    is ready.
+    """
 
     def __init__(self, sink: RowSink) -> None:
         self._sink = sink

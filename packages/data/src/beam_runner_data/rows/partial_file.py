@@ -16,14 +16,12 @@ from beam_runner_data.rows.files import find_directory, read_directory
 
 
 class PartialFile:
-    """Local copy of a file in a store, to which downloaded rows are added. One thread uses it at a
-    time.
+    """Local copy of a file in a store, to which downloaded rows are added. Only one thread at a
+    time may use the copy.
 
     A second file lists the available rows, until all rows are available.
 
     Args:
-        store: the store with the complete file.
-        name: the name of the file in the store.
         path: the path of the local file, which need not exist.
     """
 
@@ -81,7 +79,9 @@ class PartialFile:
         self._told.unlink(missing_ok=True)
 
     def _fetch_directory(self) -> int:
-        """Downloads the directory and the rows next to it, and returns the number of downloaded bytes."""
+        """Downloads the file's directory and the rows next to the directory, and returns the number
+        of downloaded bytes.
+        """
         part = self._path.with_name(f".{self._path.name}.part")
         part.unlink(missing_ok=True)
         size = self._store.fetch_file_part(self._name, part, -REQUEST_BYTES)

@@ -1,4 +1,4 @@
-"""Rows: blocks of encoded elements, the unit in which data is stored and sent between stages."""
+"""Rows: blocks of encoded elements. Stages store data and send data to each other in rows."""
 
 from __future__ import annotations
 

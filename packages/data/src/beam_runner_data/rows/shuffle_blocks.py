@@ -1,7 +1,8 @@
-"""Shuffle blocks, which go through Spark's shuffle between the tasks of a section.
+"""Shuffle blocks, which go through Spark's shuffle between the tasks of a section (stages that run
+as one Spark job).
 
-A block contains rows of one stage for one shard, or messages of a task. It has a header and a body.
-In a body of rows, each row begins at a multiple of 16 bytes, which Arrow needs.
+A block contains rows of one stage for one shard, or messages of a task. A block has a header and a
+body. In a body of rows, each row begins at a multiple of 16 bytes, which Arrow needs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Encoded values that are too large for one ``bytes`` object, read in pieces from memory or a file."""
+"""Encoded values that are too large for one ``bytes`` object, read in parts (pieces) from memory or
+a file.
+"""
 
 from __future__ import annotations
 
@@ -20,33 +22,32 @@ def split_column_values(values: pa.Array) -> ValuePieces:
     cuts = _find_piece_boundaries(read_large_offsets(values))
     data = values.buffers()[2]
 
-    def piece(number: int) -> bytes:
+    def read_value_piece(number: int) -> bytes:
         start, end = cuts[number : number + 2]
         return data.slice(start, end - start).to_pybytes() if end > start else b""
 
-    return ValuePieces(cuts[-1] - cuts[0], len(cuts) - 1, piece)
+    return ValuePieces(cuts[-1] - cuts[0], len(cuts) - 1, read_value_piece)
 
 
 def read_file_values(folder: Path, ref: FileRows, size: int) -> ValuePieces:
     """Returns all values of some keyed rows in a file, read lazily from the mapped file.
 
     Args:
-        folder: the folder of the file.
         ref: the reference to the rows; each row is a piece.
         size: the size of the values in bytes.
     """
     file = RowFile(folder / ref.path, ref.checksum)
 
-    def piece(number: int) -> bytes:
+    def read_value_piece(number: int) -> bytes:
         return join_batch_values(decode_batch(file.read_row(ref.rows[number])[1]))
 
-    return ValuePieces(size, len(ref.rows), piece)
+    return ValuePieces(size, len(ref.rows), read_value_piece)
 
 
 def join_parts_to_pieces(
     sizes: npt.NDArray[np.integer], read: Callable[[int, int], bytes]
 ) -> ValuePieces:
-    """Joins consecutive parts to pieces of about ``PIECE_BYTES``, without dividing a part.
+    """Joins consecutive parts to larger pieces of about ``PIECE_BYTES``, without splitting a part.
 
     Args:
         sizes: the sizes of the parts, in bytes.
@@ -66,7 +67,7 @@ def join_batch_values(batch: pa.RecordBatch) -> bytes:
 
 
 def _find_piece_boundaries(ends: npt.NDArray[np.int64]) -> list[int]:
-    """Returns the byte offsets at which values are divided into pieces.
+    """Returns the byte offsets at which the encoded values of a group are split into pieces.
 
     Each piece ends with the first value at which the piece reaches its minimum size.
     """

@@ -25,7 +25,7 @@ INLINE_BYTES = 32 * 1024
 
 @attrs.frozen
 class _RowFacts:
-    """Attributes of a written row, without its data."""
+    """Attributes of a written row, without the data of the row."""
 
     shard: int
     size: int
@@ -40,8 +40,9 @@ class RowBufferWriter:
 
     Args:
         buffer: buffer of the output.
-        pieces: number of key shards of the job, and the maximum number of pieces of a stored
-            buffer, so that several bundles can read it in parallel.
+        pieces: number of key shards (hash partitions of keys) of the job. Also the maximum number
+            of chunks into which a stored buffer is split, so that several bundles can read the
+            buffer in parallel.
         folder: folder of the job.
         name: name of the file without suffix, unique to this output of this attempt.
         inline: maximum bytes that don't go to a file; `INLINE_BYTES` by default.
@@ -75,11 +76,6 @@ class RowBufferWriter:
         self._file: RowFileWriter | None = None
         self._checksum = 0
 
-    @property
-    def has_rows(self) -> bool:
-        """Whether any row was written."""
-        return bool(self._rows)
-
     def write(self, row: Row) -> None:
         """Adds a row in memory, and writes the collected rows to the file when they are too large."""
         size = len(row.data)
@@ -99,7 +95,7 @@ class RowBufferWriter:
     def close(self) -> tuple[Output, ...]:
         """Finishes the file of rows, and returns a record of the written rows for the scheduler."""
         if self._file is not None:
-            order = self._reorder_by_shard() if self._file.at > REQUEST_BYTES else None
+            order = self._sort_rows_by_shard() if self._file.at > REQUEST_BYTES else None
             self._checksum = self._file.close(order)
         cut = self._split_by_shard() if self._buffer.kind.is_shuffle else self._split_by_size()
         if self._buffer.windows:
@@ -117,7 +113,7 @@ class RowBufferWriter:
     def _file_name(self) -> str:
         return f"{self._name}.arrow"
 
-    def _reorder_by_shard(self) -> list[int] | None:
+    def _sort_rows_by_shard(self) -> list[int] | None:
         """Renumbers rows so that the rows of a shard are adjacent.
 
         Returns the previous row numbers in the new order, or None if renumbering isn't worthwhile.
@@ -136,7 +132,7 @@ class RowBufferWriter:
         yield from numbers.values()
 
     def _split_by_size(self) -> Iterator[list[int]]:
-        """Yields runs of row numbers. Each run has enough bytes for a separate bundle."""
+        """Yields lists of consecutive row numbers. Each list has enough bytes for a separate bundle."""
         if self._buffer.kind is not BufferKind.STORED:
             yield list(range(len(self._rows)))
             return
@@ -167,7 +163,7 @@ class RowBufferWriter:
             min_timestamp=min(row.min_timestamp for row in rows),
             shard=rows[0].shard if self._buffer.kind.is_keyed else None,
             windows=self._decode_windows(rows),
-            work=_sum_work(row.work for row in rows),
+            work=_sum_restriction_sizes(row.work for row in rows),
         )
         return Data(self._build_reference(numbers), facts)
 
@@ -188,7 +184,8 @@ class RowBufferWriter:
         return frozenset(decode_window(strategy.window_coder, window) for window in told)
 
 
-def _sum_work(works: Iterable[int | None]) -> int | None:
+def _sum_restriction_sizes(works: Iterable[int | None]) -> int | None:
+    """Returns the total size in bytes of the restrictions in rows; None if the size of a row is unknown."""
     total = 0
     for work in works:
         if work is None:

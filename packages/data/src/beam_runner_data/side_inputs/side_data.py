@@ -1,4 +1,4 @@
-"""The content of a side input, read from its rows in order, or by window and key from memory."""
+"""The content of a side input: read from stored rows in order, or from memory by window and key."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ class InMemorySideInput:
 
     @classmethod
     def load_data(cls, folder: Path, data: Sequence[Data]) -> InMemorySideInput:
-        """Reads some data completely into memory, and returns its content."""
+        """Reads the rows of a side input completely into memory, and returns the content by window
+        and key.
+        """
         batches = [
             decode_batch(row) for one in data for _, row in read_referenced_rows(folder, one.ref)
         ]
@@ -87,7 +89,6 @@ def read_window_elements(folder: Path, data: Sequence[Data]) -> ValuePieces:
     """Returns the elements of one window of an iterable side input, read from the rows in order.
 
     Args:
-        folder: the job's folder.
         data: data that contains no other window.
     """
     pieces: list[list[RowsRef]] = []
@@ -100,7 +101,7 @@ def read_window_elements(folder: Path, data: Sequence[Data]) -> ValuePieces:
             pieces[-1].append(part)
             filled += size
 
-    def piece(number: int) -> bytes:
+    def read_value_piece(number: int) -> bytes:
         # Map the file only during this loop, so that its pages can be released afterwards.
         return b"".join(
             concatenate_values(decode_batch(row).column("value"))
@@ -109,7 +110,7 @@ def read_window_elements(folder: Path, data: Sequence[Data]) -> ValuePieces:
         )
 
     size = sum(one.facts.size - _ROW_OVERHEAD * one.facts.count for one in data)
-    return ValuePieces(size, len(pieces), piece)
+    return ValuePieces(size, len(pieces), read_value_piece)
 
 
 def read_latest_element(folder: Path, data: Sequence[Data], window: bytes) -> bytes:
@@ -133,10 +134,9 @@ def _find_last_row(batch: pa.RecordBatch, window: bytes) -> int | None:
 
 
 def _split_data(data: Data) -> Iterator[tuple[RowsRef, int]]:
-    """Divides the rows of some data into parts of at most one piece, and returns the parts with their
-    sizes.
+    """Divides the rows of data into parts of at most 1 MiB, and yields each part with its size in bytes.
 
-    A larger row is a part by itself.
+    A row that is larger is a part by itself.
     """
     ref, size = data.ref, data.facts.size
     if not isinstance(ref, FileRows):

@@ -127,7 +127,7 @@ class SideInputIndex:
 
     def _find_group(self, window: bytes, key: bytes) -> int | None:
         high, low = _DIGEST.unpack(compute_digest(window, key))
-        place = self._hashes.find_first(np.uint64(high))
+        place = self._hashes.find_insertion_index(np.uint64(high))
         while place < len(self._hashes) and self._hashes.read_part(place, place + 1)[0] == high:
             if self._read_group(place)["low"] == low:
                 return place

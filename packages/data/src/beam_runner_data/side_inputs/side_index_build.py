@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO
 
 import attrs
 import numpy as np
@@ -64,8 +63,6 @@ def open_index(folder: Path, name: str, data: Sequence[Data]) -> SideInputIndex:
     process dies, the next process builds the index.
 
     Args:
-        folder: the job's folder.
-        name: the name of the side input.
         data: all data of the side input, in order; KEYED rows, and no duplicates.
     """
     refs = [one.ref for one in data]
@@ -76,7 +73,7 @@ def open_index(folder: Path, name: str, data: Sequence[Data]) -> SideInputIndex:
     if not path.is_dir():
         place.parent.mkdir(exist_ok=True)
         place.mkdir(exist_ok=True)
-        with _hold_lock(place / f"{version}.lock"):
+        with _hold_file_lock(place / f"{version}.lock"):
             if not path.is_dir():
                 _build_index(folder, path, data)
                 _remove_old_versions(place, path)
@@ -92,10 +89,11 @@ def _describe_reference(ref: RowsRef) -> object:
 
 
 @contextlib.contextmanager
-def _hold_lock(path: Path) -> Iterator[None]:
+def _hold_file_lock(path: Path) -> Iterator[None]:
     """Holds an exclusive file lock, which the operating system releases when this process exits."""
     with path.open("ab") as file:
-        # Without file locks, two processes may build the index; each renames its result.
+        # Without file locks, two processes may build the index at the same time. Each process
+        # renames its own result to the name of the index.
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -140,7 +138,7 @@ class _IndexBuilder:
         self._part = part
         wanted = -(-entries * _ENTRY.itemsize // PARTITION_BYTES)
         self._count = max(1, min(_MOST_PARTITIONS, wanted))
-        self._partitions = [_create_file(part / f"partition-{n}") for n in range(self._count)]
+        self._partitions = [(part / f"partition-{n}").open("wb") for n in range(self._count)]
         self._own = RowFileWriter(part / "data")
         self._sources: list[tuple[str, int]] = []
         self._windows: dict[bytes, int] = {}
@@ -211,7 +209,7 @@ class _IndexBuilder:
         entries["window"] = windows[codes[starts]]
         entries["count"] = ends - starts
         key_offsets, value_offsets = _read_offsets(keys), _read_offsets(values)
-        if place.contains_array(keys) and place.contains_array(values):
+        if place.is_mapped_array(keys) and place.is_mapped_array(values):
             entries["source"] = place.source
             key_at, value_at = place.find_offset(keys), place.find_offset(values)
         else:
@@ -254,12 +252,12 @@ class _IndexBuilder:
 
 @attrs.frozen
 class _RowLocation:
-    """The location of a row's data: an offset in a mapped file, or only memory."""
+    """The location of a row's data: an offset in a memory-mapped file, or memory without a file."""
 
     source: int
     whole: pa.Buffer | None
 
-    def contains_array(self, array: pa.Array) -> bool:
+    def is_mapped_array(self, array: pa.Array) -> bool:
         """Returns whether a binary array refers to the bytes of the mapped file, and not to a copy."""
         data = array.buffers()[2]
         if self.whole is None or data is None:
@@ -272,10 +270,6 @@ class _RowLocation:
         data = array.buffers()[2]
         assert self.whole is not None
         return 0 if data is None else int(data.address - self.whole.address)
-
-
-def _create_file(path: Path) -> BinaryIO:
-    return path.open("wb")
 
 
 def _read_offsets(array: pa.Array) -> _Array:
@@ -293,7 +287,7 @@ def _sort_partition(path: Path, extents_before: int) -> tuple[_Array, _Array, _A
     starts = (
         np.concatenate(([0], np.flatnonzero(changes) + 1))
         if len(entries)
-        else _create_empty_starts()
+        else np.empty(0, dtype=np.int64)
     )
     groups = np.zeros(len(starts), dtype=GROUP)
     if len(starts):
@@ -307,7 +301,3 @@ def _sort_partition(path: Path, extents_before: int) -> tuple[_Array, _Array, _A
     extents["at"], extents["size"] = entries["value_at"], entries["value_size"]
     extents["source"] = entries["source"]
     return high[starts], groups, extents
-
-
-def _create_empty_starts() -> _Array:
-    return np.empty(0, dtype=np.int64)

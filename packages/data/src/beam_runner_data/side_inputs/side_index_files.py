@@ -40,7 +40,7 @@ class IndexFile:
 
 
 class ArrayWriter:
-    """Writer of an array to a file, piece by piece."""
+    """Writer of an array to a file, in several calls."""
 
     def __init__(self, path: Path) -> None:
         self._file = RowFileWriter(path)
@@ -61,7 +61,7 @@ class ArrayWriter:
             self._waits = len(together) - whole
 
     def close(self) -> IndexFile:
-        """Finishes the file, and returns the reference to it."""
+        """Finishes the file, and returns a reference to the file."""
         if self._waits:
             self._write_block(np.concatenate(self._waiting))
         return IndexFile(self._count, self._file.close())
@@ -83,7 +83,9 @@ class CheckedArray:
         return len(self._array)
 
     def read_part(self, first: int, last: int) -> Array:
-        """Returns a range of elements; raises RowsError if they differ from the written data."""
+        """Returns a range of elements; raises RowsError if the elements differ from the written
+        data.
+        """
         for block in range(first // _BLOCK, -(-last // _BLOCK)):
             if not self._is_checked[block]:
                 self._file.read_row(block)
@@ -94,7 +96,7 @@ class CheckedArray:
         """Returns all elements of the array, after verifying them."""
         return self.read_part(0, len(self))
 
-    def find_first(self, value: np.unsignedinteger[Any]) -> int:
+    def find_insertion_index(self, value: np.unsignedinteger[Any]) -> int:
         """Returns the index of the first element that is not less than a value, in an ascending array."""
         low, high = 0, len(self._is_checked)
         while low < high:
@@ -123,7 +125,7 @@ class SourceFiles:
         self._lock = threading.Lock()
 
     def read(self, source: int, at: int, size: int) -> bytes:
-        """Returns some bytes of a file.
+        """Returns `size` bytes of a source file, from the offset `at`.
 
         Raises:
             RowsError: the file is missing, or differs from the written data.
@@ -174,6 +176,8 @@ def read_index_facts(path: Path) -> dict[str, Any]:
         raise SideIndexError.create_unreadable_error(path, error) from error
     checksum, text = content[:_DIGITS], content[_DIGITS:]
     if checksum != xxhash.xxh3_64_hexdigest(text).encode():
-        raise SideIndexError.create_damage_error(path, "the checksum doesn't match")
+        raise SideIndexError.create_damage_error(
+            path, "the checksum of the index description doesn't match"
+        )
     about: dict[str, Any] = json.loads(text)
     return about

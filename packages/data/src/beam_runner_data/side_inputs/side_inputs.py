@@ -21,7 +21,7 @@ from beam_runner_data.side_inputs.side_data import (
 from beam_runner_data.side_inputs.side_index_build import open_index
 
 IN_MEMORY_BYTES = 16 << 20
-"""The maximum size in bytes of a side input in memory; larger ones use the index on disk."""
+"""The maximum size in bytes of a side input in memory; larger side inputs use an index on disk."""
 
 _Shown = Mapping[bytes, tuple[Data, ...]]
 """The data of each encoded window, in order of arrival."""
@@ -80,11 +80,9 @@ class BundleSideInputs:
     def read_values(
         self, transform_id: str, tag: str, window: bytes, key: bytes
     ) -> bytes | ValuePieces:
-        """Returns all values of a key in a window."""
         return self._load_by_key(self._uses[transform_id, tag]).read_values(window, key)
 
     def read_keys(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
-        """Returns the distinct keys of a window."""
         return self._load_by_key(self._uses[transform_id, tag]).read_keys(window)
 
     def read_groups(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:

@@ -1,4 +1,6 @@
-"""Conversion of a bundle's changes to a state segment, with an estimate of the data that they hide."""
+"""Conversion of a bundle's state changes to a segment (an immutable file of changes), with an estimate
+of the older data that the changes replace.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import attrs
 from beam_runner_engine.keyed.cells import CellDelta, CellId, Range
 
-from beam_runner_data.state.overlay import fetch_row_weights, scan_live_rows
+from beam_runner_data.state.overlay import fetch_row_sizes, scan_live_rows
 from beam_runner_data.state.records import (
     HIDES,
     ROW,
     Entry,
     SegmentReader,
-    coalesce_ranges,
     encode_cell,
     encode_values,
+    merge_subkey_ranges,
 )
 from beam_runner_data.state.small import SmallSegment, build_small_segment
 
@@ -25,22 +27,23 @@ _PLACES = 64
 """Maximum number of subkey ranges, and of removed subkeys, that are read for an estimate."""
 
 
-def draft_segment(
+def build_segment_of_changes(
     readers: Sequence[SegmentReader],
     deltas: Mapping[CellId, CellDelta],
     taken_from_front: Collection[CellId],
 ) -> SmallSegment:
-    """Returns the changes as a segment on top of the given segments, oldest first, without writing a
+    """Returns the changes as a state segment that is newer than the given segments, without writing a
     file.
 
-    Cells in `taken_from_front` are queues: user code repeatedly removes their first subkeys. The
-    removed beginning becomes one range, so that a scan need not skip each subkey.
+    State cells in `taken_from_front` are queues: user code repeatedly removes their first subkeys
+    (map keys or sort keys). The removed beginning becomes one range, so that a scan need not skip
+    each subkey.
     """
     sorted_cells = sorted((encode_cell(cell), cell) for cell in deltas)
     changes = [
         (
             encoded,
-            _join_removed_front(readers, encoded, deltas[cell])
+            _join_removed_leading_subkeys(readers, encoded, deltas[cell])
             if cell in taken_from_front and deltas[cell].removed
             else deltas[cell],
         )
@@ -54,7 +57,7 @@ def draft_segment(
 
 
 def _build_entries(cell: bytes, delta: CellDelta) -> Iterator[Entry]:
-    ranges = () if delta.cleared else coalesce_ranges(delta.removed_ranges)
+    ranges = () if delta.cleared else merge_subkey_ranges(delta.removed_ranges)
     if delta.cleared or ranges:
         yield cell, HIDES, b"", delta.cleared, ranges
     removed = frozenset[bytes]() if delta.cleared else delta.removed
@@ -64,16 +67,16 @@ def _build_entries(cell: bytes, delta: CellDelta) -> Iterator[Entry]:
         yield cell, ROW, subkey, delta.hides_subkey(subkey), data
 
 
-def _join_removed_front(
+def _join_removed_leading_subkeys(
     readers: Sequence[SegmentReader], cell: bytes, delta: CellDelta
 ) -> CellDelta:
-    """Returns the same change, with the subkeys that it removes from the front of the cell as one range."""
+    """Returns an equal change that removes the first subkeys (map or sort keys) of the cell as one
+    range.
+    """
     if delta.cleared:
         return delta
     stays = None
-    for number, (subkey, _) in enumerate(
-        scan_live_rows(readers, cell, b"", None, fetch_row_weights)
-    ):
+    for number, (subkey, _) in enumerate(scan_live_rows(readers, cell, b"", None, fetch_row_sizes)):
         if number == _ROWS or not delta.hides_subkey(subkey):
             stays = subkey
             break
@@ -89,7 +92,7 @@ def _join_removed_front(
 def _estimate_hidden_bytes(
     readers: Sequence[SegmentReader], changes: Sequence[tuple[bytes, CellDelta]]
 ) -> int:
-    """Returns the approximate bytes of live data that the changes hide, by sampling if there are many."""
+    """Returns the approximate bytes of live data that the changes delete or replace, by sampling if there are many."""
     if not readers:
         return 0
     ranges: list[tuple[bytes, Range]] = []
@@ -98,7 +101,7 @@ def _estimate_hidden_bytes(
         if delta.cleared:
             ranges.append((cell, (b"", None)))
         else:
-            ranges += ((cell, bounds) for bounds in coalesce_ranges(delta.removed_ranges))
+            ranges += ((cell, bounds) for bounds in merge_subkey_ranges(delta.removed_ranges))
             subkeys += ((cell, (subkey, subkey + b"\0")) for subkey in delta.removed)
     hidden = 0
     for places in (ranges, subkeys):
@@ -109,13 +112,15 @@ def _estimate_hidden_bytes(
 
 
 def _estimate_live_bytes(readers: Sequence[SegmentReader], cell: bytes, bounds: Range) -> int:
-    """Returns the approximate bytes of live data between two subkeys; after many rows, dead data counts, too."""
+    """Returns the approximate bytes of live data between two subkeys (map or sort keys). After many
+    rows, deleted data counts, too.
+    """
     start, end = bounds
     weight = 0
     for number, (subkey, weights) in enumerate(
-        scan_live_rows(readers, cell, start, end, fetch_row_weights)
+        scan_live_rows(readers, cell, start, end, fetch_row_sizes)
     ):
         if number == _ROWS:
-            return weight + sum(reader.sum_weights(cell, subkey, end) for reader in readers)
+            return weight + sum(reader.sum_row_sizes(cell, subkey, end) for reader in readers)
         weight += sum(weights)
     return weight

@@ -1,4 +1,4 @@
-"""Compaction of state: selects the segments of a shard to merge, and merges them.
+"""Compaction of state: selects state segments of a key shard, and merges them into one segment.
 
 Segments belong to tiers by size, each eight times the tier below. A segment counts as part of the
 highest tier at or after it, so tiers only fall from the oldest segment to the newest. When eight
@@ -28,12 +28,13 @@ _LOWEST_TIER = 512
 
 @attrs.frozen
 class CompactionPlan:
-    """A merge of segments that is due.
+    """Plan for a merge of state segments that is due, because a tier is full or newer segments deleted
+    most of the data.
 
     Attributes:
         segments: neighbours in the shard's list, oldest first.
         oldest: whether the segments are at the start of the list. Only then can the merge omit
-            marks that hide older data.
+            tombstones of older data.
     """
 
     segments: tuple[Segment, ...]
@@ -42,19 +43,18 @@ class CompactionPlan:
 
 @attrs.frozen
 class CompactionResult:
-    """A completed merge, for insertion into the shard's list of segments.
+    """Result of a merge of state segments, which replaces these segments in the shard's list.
 
     Attributes:
-        plan: the merged segments.
-        merged: the segment that replaces them; None if no data is left.
+        merged: the segment that replaces the source segments; None if no data is left.
     """
 
     plan: CompactionPlan
     merged: Segment | None
 
     def apply_to(self, segments: Sequence[Segment]) -> StateCommit:
-        """Replaces the merged segments in a list, which may have grown at its end, and returns the new
-        list.
+        """Replaces the merged segments in the list of segments, to which bundles may have appended
+        segments, and returns the new list.
 
         Raises:
             ValueError: The list no longer contains the plan's segments. Delete the merged file.
@@ -108,12 +108,12 @@ def write_merged_segment(
 
 
 def compute_merged_level(segments: Sequence[Segment]) -> int:
-    """Returns the level of a segment that results from merging these segments."""
+    """Returns the level (number of merges) of the segment that results from merging these segments."""
     return 1 + max(segment.level for segment in segments)
 
 
 def is_mostly_hidden(readers: Sequence[SegmentReader]) -> bool:
-    """Returns whether newer segments hide at least half of the data of these segments.
+    """Returns whether newer segments delete or replace at least half of the data of these segments.
 
     `segments` must be all segments of a shard.
     """
@@ -121,7 +121,7 @@ def is_mostly_hidden(readers: Sequence[SegmentReader]) -> bool:
     return 2 * sum(reader.net for reader in readers) <= weight
 
 
-def find_full_tier(sizes: Sequence[int], most: int | None = None) -> tuple[int, int] | None:
+def find_full_segment_tier(sizes: Sequence[int], most: int | None = None) -> tuple[int, int] | None:
     """Returns the range of segments to merge, given their sizes, oldest first; None if no merge is
     due.
 

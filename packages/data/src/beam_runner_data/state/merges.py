@@ -22,7 +22,6 @@ class StateMergeRunner:
     """Runner of merges in separate threads, one at a time, because bundles have priority for the core.
 
     Args:
-        folder: the job's folder.
         own: the subfolder of this process for uncommitted files, which is removed when the process
             exits.
     """
@@ -34,7 +33,7 @@ class StateMergeRunner:
         self._turn = threading.Lock()
 
     def start_merge(self, plan: CompactionPlan) -> StateMerge:
-        """Starts a merge, or queues the merge behind a running merge."""
+        """Starts a merge of state segments, or queues the merge until the running merge has finished."""
         self._begun += 1
         merge = StateMerge(self.folder, plan)
         name = f"{self._own}/merge-{self._begun}"
@@ -47,9 +46,9 @@ class StateMergeRunner:
 
 
 class StateMerge:
-    """One merge of some segments of a shard.
+    """Background merge of some state segments of a key shard.
 
-    Only the thread of the shard may call the methods, except `run_merge`.
+    Only the thread of the shard may call the methods of a merge, except `run_merge`.
     """
 
     def __init__(self, folder: Path, plan: CompactionPlan) -> None:
@@ -64,8 +63,8 @@ class StateMerge:
         try:
             compaction = compact_segments(self._folder, self._plan, name)
         except BaseException as error:
-            # Without the merge, the state only has more segments. If one is unreadable, the next
-            # bundle that reads it reports the error.
+            # A failed merge only leaves more segments. If a segment is unreadable, the next bundle
+            # that reads the segment reports the error.
             _LOGGER.warning("Can't merge state: %s", error)
             self._result.set_exception(error)
         else:
@@ -84,9 +83,9 @@ class StateMerge:
         """
         return _find_end(self._plan.segments, segments)
 
-    def adopt_result(self, commit: StateCommit, name: str) -> StateCommit:
-        """Returns a commit in which the merged segment, under this name, replaces its parts; doesn't
-        wait.
+    def apply_merge_to_commit(self, commit: StateCommit, name: str) -> StateCommit:
+        """Returns a commit in which the merged state segment replaces its source segments; doesn't
+        wait for a running merge.
 
         The commit stays unchanged if the merge failed, or if the shard's segments have changed,
         because another process has merged them meanwhile.
@@ -106,7 +105,7 @@ class StateMerge:
         return adopted
 
     def discard_merge(self) -> None:
-        """Cancels the merge, and removes its file."""
+        """Cancels the merge, and removes the file of the merged segment."""
         if not self._result.cancel():
             self._result.add_done_callback(self._remove_merged_file)
 

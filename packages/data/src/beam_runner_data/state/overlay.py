@@ -1,4 +1,6 @@
-"""Combination of several state segments: their live content, and their merge into one segment."""
+"""Combination of several state segments: reads the content that no newer segment deletes, and
+merges segments into one segment.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +29,20 @@ Fetch: TypeAlias = Callable[
 def fetch_row_data(
     reader: SegmentReader, cell: bytes, start: bytes, end: bytes | None
 ) -> Iterator[tuple[bytes, bool, bytes | None]]:
-    """Reads rows with their data; a reading mode of `scan_live_rows`."""
+    """Reads rows with data; a reading mode of `scan_live_rows`."""
     return reader.read_rows(cell, start, end)
 
 
-def fetch_row_weights(
+def fetch_row_sizes(
     reader: SegmentReader, cell: bytes, start: bytes, end: bytes | None
 ) -> Iterator[tuple[bytes, bool, int | None]]:
-    """Reads rows with their weights (bytes) instead of their data; a reading mode of `scan_live_rows`."""
-    return reader.read_weights(cell, start, end)
+    """Reads rows with their sizes (bytes) instead of their data; a reading mode of `scan_live_rows`."""
+    return reader.read_row_sizes(cell, start, end)
 
 
 def find_live_values(readers: Sequence[SegmentReader], cell: bytes, subkey: bytes) -> list[bytes]:
-    """Returns the live values at a subkey, oldest first; empty if the subkey is absent.
+    """Returns the values that a cell stores at a subkey (map or sort key) after all deletions,
+    oldest first; empty if the subkey is absent.
 
     Live values are those that no newer segment replaces.
     """
@@ -66,10 +69,11 @@ def scan_live_rows(
     end: bytes | None,
     fetch: Fetch[_T],
 ) -> Iterator[tuple[bytes, list[_T]]]:
-    """Yields the existing subkeys from `start` to before `end`, with the data of each, oldest first.
+    """Yields the existing subkeys (map or sort keys) from `start` to before `end`, with the data of
+    each, oldest first.
 
     The order is ascending, and rows are read lazily. The scan skips ranges that newer segments
-    hide.
+    delete.
     """
     layers: list[Iterator[tuple[bytes, int, bool, _T | None]]] = []
     newer = HiddenSubkeys()
@@ -97,9 +101,9 @@ def scan_live_rows(
 def merge_segments(readers: Sequence[SegmentReader], *, oldest: bool) -> Iterator[Entry]:
     """Yields the entries of one segment that replaces the given segments, oldest first.
 
-    If no older segment exists, the result omits entries that only hide data.
+    If no older segment exists, the result omits tombstones.
     """
-    streams = [_tag_entries(reader, age) for age, reader in enumerate(reversed(readers))]
+    streams = [_add_segment_age(reader, age) for age, reader in enumerate(reversed(readers))]
     here: bytes | None = None
     hides: list[tuple[int, HiddenSubkeys]] = []
     together = HiddenSubkeys()
@@ -125,7 +129,9 @@ def merge_segments(readers: Sequence[SegmentReader], *, oldest: bool) -> Iterato
 def _join_versions(
     subkey: bytes, versions: Iterator[tuple[Any, ...]], hides: Sequence[tuple[int, HiddenSubkeys]]
 ) -> tuple[bool, bytes | None]:
-    """Yields `replaces` and data of rows at one subkey, newest first, without the rows that newer segments hide."""
+    """Yields the `replaces` flag and the data of the rows at one subkey (map or sort key), newest
+    first. Omits rows that newer segments delete or replace.
+    """
     last = min((age for age, one in hides if one.contains_subkey(subkey)), default=None)
     found: list[bytes] = []
     replaces = False
@@ -151,7 +157,7 @@ def _skip_hidden_rows(
             yield subkey, age, replaces, payload
 
 
-def _tag_entries(reader: SegmentReader, age: int) -> Iterator[tuple[Any, ...]]:
+def _add_segment_age(reader: SegmentReader, age: int) -> Iterator[tuple[Any, ...]]:
     for cell, kind, subkey, flag, payload in reader.read_entries():
         yield cell, kind, subkey, age, flag, payload
 

@@ -1,6 +1,6 @@
-"""The content of a state segment: rows of cells, and marks that hide parts of older segments.
+"""The content of a state segment: rows of cells, and tombstones that delete data of older segments.
 
-A segment is a sorted sequence of *entries*, tuples of five:
+A segment is a sorted sequence of *entries*, which are tuples of five fields:
 
     (cell, HIDES, b"",    cleared,  ranges)   at most one per cell, before its rows
     (cell, ROW,   subkey, replaces, data)     ascending by subkey
@@ -34,35 +34,36 @@ _ROW_OVERHEAD = 16
 
 @attrs.frozen
 class HiddenSubkeys:
-    """Mark for the parts of a cell that a segment hides in older segments.
+    """Tombstones of a state cell in a segment: they delete all or some subkeys (map or sort keys)
+    of the cell from older segments.
 
     Attributes:
-        cleared: whether everything is hidden.
-        ranges: ranges of subkeys, ascending and disjoint, as `coalesce_ranges` returns them.
+        cleared: whether everything is deleted.
+        ranges: ranges of subkeys, ascending and disjoint, as `merge_subkey_ranges` returns them.
     """
 
     cleared: bool = False
     ranges: tuple[Range, ...] = ()
 
     def contains_subkey(self, subkey: bytes) -> bool:
-        """Returns whether the mark hides a subkey."""
+        """Returns whether the tombstones delete this subkey (map or sort key)."""
         return self.cleared or self.skip_range(subkey) != subkey
 
     def skip_range(self, subkey: bytes) -> bytes | None:
-        """Returns the first subkey at or after the given subkey that isn't hidden; None if all are hidden."""
-        before = bisect_right(self.ranges, subkey, key=_get_start) - 1
+        """Returns the first subkey at or after the given subkey that isn't deleted; None if all are deleted."""
+        before = bisect_right(self.ranges, subkey, key=_get_range_start) - 1
         if before < 0:
             return subkey
         end = self.ranges[before][1]
         return end if end is None or end > subkey else subkey
 
     def merge_with(self, older: HiddenSubkeys | None) -> HiddenSubkeys:
-        """Returns a mark that hides the subkeys of this mark and of an older mark."""
+        """Returns tombstones that delete the subkeys of these tombstones and of older tombstones."""
         if older is None or self.cleared:
             return self
         if older.cleared:
             return HiddenSubkeys(cleared=True)
-        return HiddenSubkeys(ranges=coalesce_ranges((*self.ranges, *older.ranges)))
+        return HiddenSubkeys(ranges=merge_subkey_ranges((*self.ranges, *older.ranges)))
 
 
 class SegmentReader(Protocol):
@@ -71,7 +72,7 @@ class SegmentReader(Protocol):
     The parameter `cell` is an encoded cell ID.
 
     Attributes:
-        weight: the approximate size in bytes of the rows with data.
+        weight: the approximate total size of the rows with data, in bytes.
         net: the approximate growth of live data in bytes by this segment.
     """
 
@@ -79,7 +80,9 @@ class SegmentReader(Protocol):
     net: int
 
     def read_hidden_subkeys(self, cell: bytes) -> HiddenSubkeys | None:
-        """Returns the parts of a cell that this segment hides in older segments; None for nothing."""
+        """Returns the parts of a cell in older segments that this segment deletes; None if the segment
+        deletes nothing.
+        """
 
     def read_row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
         """Returns whether a row replaces older values (`replaces`), and its data; None if the row doesn't exist."""
@@ -87,17 +90,19 @@ class SegmentReader(Protocol):
     def read_rows(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, bytes | None]]:
-        """Yields subkey, `replaces` flag and data of the rows from `start` to before `end`, read lazily."""
-
-    def read_weights(
-        self, cell: bytes, start: bytes, end: bytes | None
-    ) -> Iterator[tuple[bytes, bool, int | None]]:
-        """Yields the rows as `read_rows` does, with the weight (bytes) of each row in place of its
-        data, which isn't read.
+        """Yields subkey (map or sort key), `replaces` flag and data of the rows from `start` to
+        before `end`, read lazily.
         """
 
-    def sum_weights(self, cell: bytes, start: bytes, end: bytes | None) -> int:
-        """Returns the total weight (bytes) of the rows that `read_weights` yields."""
+    def read_row_sizes(
+        self, cell: bytes, start: bytes, end: bytes | None
+    ) -> Iterator[tuple[bytes, bool, int | None]]:
+        """Yields the rows as `read_rows` does, with the size (bytes) of each row in place of its data,
+        which isn't read.
+        """
+
+    def sum_row_sizes(self, cell: bytes, start: bytes, end: bytes | None) -> int:
+        """Returns the total size (bytes) of the rows that `read_row_sizes` yields."""
 
     def read_entries(self) -> Iterator[Entry]:
         """Yields all entries of the segment in sorted order."""
@@ -110,6 +115,19 @@ def encode_cell(cell: CellId) -> bytes:
     """Returns a cell ID as bytes, unique for each cell; the cells of one key sort together."""
     name = cell.name.encode()
     return b"".join((_LENGTHS.pack(len(cell.key), len(name)), cell.key, name, cell.window))
+
+
+def decode_cell_name(cell: bytes) -> str:
+    """Returns the name of the state in an encoded cell ID."""
+    key_length, name_length = _LENGTHS.unpack_from(cell)
+    start = _LENGTHS.size + key_length
+    return cell[start : start + name_length].decode()
+
+
+def decode_cell_key(cell: bytes) -> bytes:
+    """Returns the encoded key in an encoded cell ID."""
+    key_length, _ = _LENGTHS.unpack_from(cell)
+    return cell[_LENGTHS.size : _LENGTHS.size + key_length]
 
 
 def encode_values(values: Iterable[Any]) -> bytes:
@@ -130,15 +148,15 @@ def _decode_part(data: bytes) -> tuple[Any, ...]:
     return values
 
 
-def estimate_weight(subkey: bytes, size: int) -> int:
+def estimate_row_size(subkey: bytes, size: int) -> int:
     """Returns the approximate size in bytes of a row with data of the given size."""
     return len(subkey) + size + _ROW_OVERHEAD
 
 
-def coalesce_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
+def merge_subkey_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
     """Returns ascending and disjoint ranges of the same subkeys, without empty ranges."""
     merged: list[Range] = []
-    for start, end in sorted(ranges, key=_get_start):
+    for start, end in sorted(ranges, key=_get_range_start):
         if end is not None and end <= start:
             continue
         if merged:
@@ -152,5 +170,5 @@ def coalesce_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
     return tuple(merged)
 
 
-def _get_start(bounds: Range) -> bytes:
+def _get_range_start(bounds: Range) -> bytes:
     return bounds[0]

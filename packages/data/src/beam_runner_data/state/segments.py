@@ -1,7 +1,7 @@
 """Segments of state: immutable files of bundles' changes, each under a unique name.
 
-Small segments are loaded completely (`small`). Large segments are read by cell and subkey
-(`table`).
+Small segments are loaded completely (`small`). Large segments are read by cell and subkey (map or
+sort key), see `table`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import xxhash
 
 from beam_runner_data.rows.errors import SegmentError
 from beam_runner_data.rows.refs import Segment
+from beam_runner_data.state.masks import MaskedSegment
 from beam_runner_data.state.records import Entry, SegmentReader
+from beam_runner_data.state.shares import SharedSegment
 from beam_runner_data.state.small import MAGIC as SMALL
 from beam_runner_data.state.small import build_small_segment, load_small_segment
 from beam_runner_data.state.table import MAGIC as TABLE
@@ -36,7 +38,6 @@ def write_segment(
     """Writes sorted entries as a segment; returns None, and writes no file, if there are no entries.
 
     Args:
-        folder: the job's folder.
         name: the file's path, relative to the folder; unique to the attempt.
         entries: the entries, iterated once; a large segment is not completely in memory.
         net: see `SegmentReader.net`; None if no other segment exists.
@@ -81,7 +82,16 @@ def _take_small_entries(entries: Iterator[Entry]) -> tuple[list[Entry], bool]:
 
 
 def open_segment(folder: Path, segment: Segment) -> SegmentReader:
-    """Opens a segment for reading, or raises `SegmentError`."""
+    """Opens a segment for reading, or raises `SegmentError`. The reader skips the cells of masked states
+    and of other shards.
+    """
+    reader = _open_file(folder, segment)
+    if segment.masked:
+        reader = MaskedSegment(reader, segment.masked)
+    return reader if segment.share is None else SharedSegment(reader, segment.share)
+
+
+def _open_file(folder: Path, segment: Segment) -> SegmentReader:
     path = folder / segment.path
     try:
         with path.open("rb") as file:

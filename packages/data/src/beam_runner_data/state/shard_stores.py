@@ -1,6 +1,8 @@
-"""State stores of a process, one for each key shard, which stay open between bundles.
+"""State stores of a process, one for each key shard (the keys with the same hash). The stores stay
+open between bundles.
 
-The stores of a scheduler loop also hold the loop's changes in memory.
+The stores of a scheduler loop (a scheduler inside a Spark task) also hold the loop's uncommitted
+changes in memory.
 """
 
 from __future__ import annotations
@@ -25,7 +27,6 @@ class MergingStore:
     segments.
 
     Args:
-        folder: the job's folder.
         segments: the committed segments, oldest first.
         merges: the background runner of larger merges; None makes commits run them.
     """
@@ -40,6 +41,13 @@ class MergingStore:
         self.read_values = self._store.read_values
         self.scan_subkeys = self._store.scan_subkeys
 
+    @property
+    def may_be_divided(self) -> bool:
+        """Whether an update may have created the shard by splitting another key shard. If so, the
+        first bundle of the new shard may not have run.
+        """
+        return self._store.may_be_divided
+
     def set_segments(self, segments: tuple[Segment, ...]) -> None:
         """Sets the segments to read; segments that stay in the list stay open."""
         if self._store.segments != segments:
@@ -51,7 +59,7 @@ class MergingStore:
         keep = 0 if merge is None else merge.count_needed_segments(self._store.segments)
         commit = self._store.write_commit(deltas, name, keep=keep)
         if merge is not None and merge.is_done:
-            commit = merge.adopt_result(commit, f"{name}-merged")
+            commit = merge.apply_merge_to_commit(commit, f"{name}-merged")
             self._merge = None
         self._store.advance_to_commit(commit)
         plan = None if self._merge else self._store.plan_compaction()
@@ -63,7 +71,8 @@ class MergingStore:
         commit = compact_segments(self._folder, plan, f"{name}-merged").apply_to(commit.segments)
         self._store.advance_to_commit(commit)
         if all(segment.path != name for segment in commit.segments):
-            # No committed list names this merged file, so no other component would remove it.
+            # Delete the merged file. No commit refers to the file, so no other code would delete
+            # it.
             (self._folder / name).unlink(missing_ok=True)
         return commit
 
@@ -100,7 +109,7 @@ class ShardStores:
 
 
 class LoopStores:
-    """State stores of one scheduler loop inside a task.
+    """State stores of one scheduler loop: a scheduler that runs inside a Spark task.
 
     The loop holds the changes of its bundles in memory and writes them later, together. Bundles
     open stores and read them. The loop decides about a bundle's changes, by `accept_changes`,
@@ -120,19 +129,23 @@ class LoopStores:
         self._flushed: dict[tuple[str, int], StateCommit] = {}
 
     def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> LoopStore:
-        """Returns the store of a shard with the loop's changes so far."""
+        """Returns the state store of a key shard, which has all changes of earlier bundles in this
+        scheduler loop.
+        """
         store = self._stores.get((stage, shard))
         if store is None:
             begin = self._segments.get((stage, shard), ())
             store = self._stores[stage, shard] = LoopStore(self._folder, begin)
         return store
 
-    def has_store(self, stage: str, shard: int) -> bool:
+    def has_open_store(self, stage: str, shard: int) -> bool:
         """Returns whether a bundle has opened the store of a shard."""
         return (stage, shard) in self._stores
 
     def accept_changes(self, stage: str, shard: int) -> None:
-        """Accepts the changes of a shard's last bundle, so that later bundles see them."""
+        """Accepts the changes of a shard's last bundle, so that later bundles read the changed
+        state.
+        """
         self._stores[stage, shard].accept_changes()
 
     def flush_changes(self, name: str) -> dict[tuple[str, int], StateCommit]:
@@ -172,7 +185,8 @@ class LoopStores:
 
 
 class LoopStore:
-    """State store of a shard: its committed state with the changes of a loop's bundles on top.
+    """State store of a key shard in a scheduler loop: the committed state, with the changes of the
+    loop's bundles on top.
 
     Attributes:
         segments: the committed state.
@@ -186,8 +200,17 @@ class LoopStore:
         self.accepted: dict[CellId, CellDelta] = {}
         self.pending: Mapping[CellId, CellDelta] = {}
 
+    @property
+    def may_be_divided(self) -> bool:
+        """Whether an update may have created the shard by splitting another key shard. If so, the
+        first bundle of the new shard may not have run.
+        """
+        return self._base.may_be_divided
+
     def read_values(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
-        """Returns the values at a subkey; None if absent."""
+        """Returns the values at a subkey (map or sort key) of a state cell; None if the subkey is
+        absent.
+        """
         delta = self.accepted.get(cell)
         if delta is None:
             return self._base.read_values(cell, subkey)
@@ -204,7 +227,9 @@ class LoopStore:
         return base if delta is None else scan_with_layer(base, delta, start, end)
 
     def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit | None:
-        """Holds a bundle's changes as pending, until the loop accepts or writes them."""
+        """Holds a bundle's changes as pending, until the scheduler loop accepts or writes the
+        changes.
+        """
         self.pending = deltas
         return None
 
@@ -216,7 +241,7 @@ class LoopStore:
         self.pending = {}
 
     def reset_to_commit(self, commit: StateCommit) -> None:
-        """Sets the committed state, which now includes all accepted changes."""
+        """Replaces the committed state by a new one, which includes all accepted changes."""
         self._base.advance_to_commit(commit)
         self.segments = commit.segments
         self.accepted = {}

@@ -20,7 +20,7 @@ from beam_runner_data.state.records import (
     ROW,
     Entry,
     HiddenSubkeys,
-    estimate_weight,
+    estimate_row_size,
 )
 
 MAGIC = b"beam state small"
@@ -30,7 +30,7 @@ _Cell: TypeAlias = tuple[bool, tuple[Range, ...], _Rows]
 
 
 class SmallSegment:
-    """A `SegmentReader` of entries in memory."""
+    """Reader of a small state segment, whose entries are all in memory. Implements `SegmentReader`."""
 
     def __init__(self, cells: dict[bytes, _Cell], weight: int, net: int) -> None:
         self._cells = cells
@@ -39,7 +39,9 @@ class SmallSegment:
         self.net = net
 
     def read_hidden_subkeys(self, cell: bytes) -> HiddenSubkeys | None:
-        """Returns the parts of a cell that this segment hides in older segments; None for nothing."""
+        """Returns the parts of a cell in older segments that this segment deletes; None if the segment
+        deletes nothing.
+        """
         found = self._cells.get(cell)
         return HiddenSubkeys(found[0], found[1]) if found and (found[0] or found[1]) else None
 
@@ -66,16 +68,16 @@ class SmallSegment:
             replaces, data = rows[subkey]
             yield subkey, replaces, data
 
-    def read_weights(
+    def read_row_sizes(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
-        """Yields the rows as `read_rows` does, with the weight (bytes) of each row in place of its data."""
+        """Yields the rows as `read_rows` does, with the size (bytes) of each row in place of its data."""
         for subkey, replaces, data in self.read_rows(cell, start, end):
-            yield subkey, replaces, None if data is None else estimate_weight(subkey, len(data))
+            yield subkey, replaces, None if data is None else estimate_row_size(subkey, len(data))
 
-    def sum_weights(self, cell: bytes, start: bytes, end: bytes | None) -> int:
-        """Returns the total weight (bytes) of the rows that `read_weights` yields."""
-        return sum(weight or 0 for _, _, weight in self.read_weights(cell, start, end))
+    def sum_row_sizes(self, cell: bytes, start: bytes, end: bytes | None) -> int:
+        """Returns the total size (bytes) of the rows that `read_row_sizes` yields."""
+        return sum(weight or 0 for _, _, weight in self.read_row_sizes(cell, start, end))
 
     def read_entries(self) -> Iterator[Entry]:
         """Yields all entries of the segment in sorted order."""
@@ -94,7 +96,7 @@ class SmallSegment:
         """Does nothing, because no file is open."""
 
     def encode_segment(self) -> bytes:
-        """Returns the segment as the content of its file."""
+        """Returns the encoded segment, which is the content of the segment's file."""
         cells = [
             (cell, cleared, ranges, [(subkey, *row) for subkey, row in rows.items()])
             for cell, (cleared, ranges, rows) in self._cells.items()
@@ -113,14 +115,14 @@ def build_small_segment(entries: Iterable[Entry], net: int | None) -> SmallSegme
             if cell not in cells:
                 cells[cell] = (False, (), {})
             cells[cell][2][subkey] = (flag, payload)
-            weight += 0 if payload is None else estimate_weight(subkey, len(payload))
+            weight += 0 if payload is None else estimate_row_size(subkey, len(payload))
     return SmallSegment(cells, weight, weight if net is None else net)
 
 
 def load_small_segment(path: Path, contents: bytes, checksum: int) -> SmallSegment:
     """Decodes the result of `SmallSegment.encode_segment`; raises `SegmentError` if the checksum differs."""
     if xxhash.xxh3_64_intdigest(contents) != checksum:
-        raise SegmentError.create_damage_error(path, "the checksum doesn't match")
+        raise SegmentError.create_damage_error(path, "the checksum of the segment doesn't match")
     found, weight, net = msgpack.unpackb(memoryview(contents)[len(MAGIC) :], use_list=False)
     cells = {
         cell: (cleared, ranges, {subkey: (replaces, data) for subkey, replaces, data in rows})

@@ -9,11 +9,11 @@ from typing import Any
 from beam_runner_engine.keyed.cells import CellDelta, CellId
 
 from beam_runner_data.rows.refs import Segment, StateCommit
-from beam_runner_data.state.changes import draft_segment
+from beam_runner_data.state.changes import build_segment_of_changes
 from beam_runner_data.state.compaction import (
     CompactionPlan,
     compute_merged_level,
-    find_full_tier,
+    find_full_segment_tier,
     is_mostly_hidden,
     write_merged_segment,
 )
@@ -34,7 +34,7 @@ class ShardStore:
 
     The store serves one bundle after the other, if each begins with `advance_to_commit`. A store
     for a single bundle also works, and is a few milliseconds slower. One thread at a time may use
-    it. Close it after use.
+    the store. Close it after use.
 
     Merges happen at these times:
 
@@ -60,7 +60,7 @@ class ShardStore:
         """
         self._folder = folder
         self._segments = tuple(segments)
-        self._opened: dict[str, SegmentReader] = {}
+        self._opened: dict[Segment, SegmentReader] = {}
         self._scanned: set[CellId] = set()
 
     @property
@@ -68,12 +68,19 @@ class ShardStore:
         """The committed segments that reads use, oldest first."""
         return self._segments
 
+    @property
+    def may_be_divided(self) -> bool:
+        """Whether an update may have created the shard by splitting another key shard. If so, the
+        first bundle of the new shard may not have run.
+        """
+        return any(segment.share is not None for segment in self._segments)
+
     def advance_to_commit(self, commit: StateCommit) -> None:
         """Sets the committed segments to read; segments that stay in the list stay open."""
         self._segments = commit.segments
         self._scanned.clear()
-        for path in self._opened.keys() - {segment.path for segment in commit.segments}:
-            self._opened.pop(path).close()
+        for segment in self._opened.keys() - set(commit.segments):
+            self._opened.pop(segment).close()
 
     def close(self) -> None:
         """Closes all segment files of the store."""
@@ -81,7 +88,8 @@ class ShardStore:
             self._opened.popitem()[1].close()
 
     def read_values(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
-        """Returns the values at a subkey, None if absent; costs at most one lookup per segment.
+        """Returns the values at a subkey (map or sort key) of a state cell; None if the subkey is
+        absent. Costs at most one lookup per segment.
 
         Raises:
             SegmentError: A file is damaged or missing; other methods raise it, too.
@@ -106,7 +114,7 @@ class ShardStore:
         The cost depends on the changes, not on the size of the state.
 
         Args:
-            deltas: the engine's changes; if they change nothing, no file is written.
+            deltas: the engine's changes of state; if no state changes, the method writes no file.
             name: the file's path, relative to the folder; unique to the attempt.
             keep: number of the oldest segments that must not change, because a compaction reads
                 them.
@@ -115,7 +123,7 @@ class ShardStore:
             FileExistsError: The name is not unique.
         """
         readers = self._open_readers()
-        draft = draft_segment(readers, deltas, self._scanned)
+        draft = build_segment_of_changes(readers, deltas, self._scanned)
         if next(draft.read_entries(), None) is None:
             return StateCommit(self._segments)
         readers.append(draft)
@@ -133,29 +141,32 @@ class ShardStore:
 
     def plan_compaction(self) -> CompactionPlan | None:
         """Returns the merge that is due and too large for a commit; None if no merge is due."""
-        if not self._segments:
+        if not self._segments or self._segments[-1].share is not None:
+            # Don't merge segments of a split shard before its first bundle has removed the mark of
+            # the split. A merge would omit the mark.
             return None
         sizes = [segment.size for segment in self._segments]
         all_of_them = (0, len(sizes))
-        run = all_of_them if is_mostly_hidden(self._open_readers()) else find_full_tier(sizes)
+        run = (
+            all_of_them if is_mostly_hidden(self._open_readers()) else find_full_segment_tier(sizes)
+        )
         if run is None:
             return None
         return CompactionPlan(self._segments[slice(*run)], oldest=not run[0])
 
     def _find_merge_start(self, readers: Sequence[SegmentReader], size: int, keep: int) -> int:
-        """Returns the index of the first segment to merge with a new segment, which is the last of `readers`."""
+        """Returns the index of the first state segment to merge with a new segment, which is the last of `readers`."""
         sizes = [*(segment.size for segment in self._segments), size]
         if not keep and sum(sizes) <= MERGED_IN_COMMIT and is_mostly_hidden(readers):
             return 0
-        run = find_full_tier(sizes[keep:], MERGED_IN_COMMIT)
+        run = find_full_segment_tier(sizes[keep:], MERGED_IN_COMMIT)
         return keep + run[0] if run and keep + run[1] == len(sizes) else len(self._segments)
 
     def _open_readers(self) -> list[SegmentReader]:
         return [
-            self._opened.get(segment.path) or self._open_segment(segment)
-            for segment in self._segments
+            self._opened.get(segment) or self._open_segment(segment) for segment in self._segments
         ]
 
     def _open_segment(self, segment: Segment) -> SegmentReader:
-        reader = self._opened[segment.path] = open_segment(self._folder, segment)
+        reader = self._opened[segment] = open_segment(self._folder, segment)
         return reader

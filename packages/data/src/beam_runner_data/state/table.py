@@ -1,10 +1,10 @@
 """Large state segments: a sorted table in blocks, written once and read by cell and subkey.
 
 Entries are in order, so a merge reads and writes sequentially. A block has two parts: the positions
-of its entries with their weights, and their data. So the size of hidden data can be estimated
-without reading data. An index at the end has the position, the first key and the checksums of each
-block. The reader verifies the checksum of each part whenever it reads the part. The index's own
-checksum is in the reference to the segment.
+and sizes of its entries, and their data. So the size of hidden data can be estimated without
+reading data. An index at the end has the position, the first key and the checksums of each block.
+The reader verifies the checksum of each part whenever it reads the part. The index's own checksum
+is in the reference to the segment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import xxhash
 from beam_runner_engine.keyed.cells import Range
 
 from beam_runner_data.rows.errors import SegmentError
-from beam_runner_data.state.records import HIDES, ROW, Entry, HiddenSubkeys, estimate_weight
+from beam_runner_data.state.records import HIDES, ROW, Entry, HiddenSubkeys, estimate_row_size
 
 MAGIC = b"beam state table"
 
@@ -51,7 +51,7 @@ class _BlockFacts(NamedTuple):
 
 @attrs.frozen
 class _BlockEntries:
-    """The entries of a block, without their data."""
+    """The entries of a block of the table, without the data of the entries."""
 
     keys: Sequence[_Key]
     flags: Sequence[bool]
@@ -60,17 +60,17 @@ class _BlockEntries:
     starts: Sequence[int]
     """Offset of each entry's data in the block's data."""
 
-    def estimate_weight(self, number: int) -> int | None:
-        """Returns the weight (bytes) of a row, from the sizes of its key and data."""
+    def estimate_row_size(self, number: int) -> int | None:
+        """Returns the size (bytes) of a row, from the sizes of its key and data."""
         size = self.sizes[number]
-        return None if size is None else estimate_weight(self.keys[number][2], size)
+        return None if size is None else estimate_row_size(self.keys[number][2], size)
 
 
 class TableSegment:
-    """A `SegmentReader` of a table; may move between threads, but serves one at a time.
+    """Reader of a large state segment (a table in a file). Different threads may use the reader,
+    but only one at a time. Implements `SegmentReader`.
 
     Args:
-        path: the path of the file.
         checksum: the result of `write_table`.
     """
 
@@ -97,7 +97,9 @@ class TableSegment:
         self._data: OrderedDict[int, bytes] = OrderedDict()
 
     def read_hidden_subkeys(self, cell: bytes) -> HiddenSubkeys | None:
-        """Returns the parts of a cell that this segment hides in older segments; None for nothing."""
+        """Returns the parts of a cell in older segments that this segment deletes; None if the segment
+        deletes nothing.
+        """
         found = self._find_entry((cell, HIDES, b"")) if self._hides_something else None
         if found is None:
             return None
@@ -120,16 +122,16 @@ class TableSegment:
             places = self._read_block_entries(block)
             yield places.keys[number][2], places.flags[number], self._read_payload(block, number)
 
-    def read_weights(
+    def read_row_sizes(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
-        """Yields the rows as `read_rows` does, with the weight (bytes) of each row in place of its data."""
+        """Yields the rows as `read_rows` does, with the size (bytes) of each row in place of its data."""
         for block, number in self._find_rows_between(cell, start, end):
             places = self._read_block_entries(block)
-            yield places.keys[number][2], places.flags[number], places.estimate_weight(number)
+            yield places.keys[number][2], places.flags[number], places.estimate_row_size(number)
 
-    def sum_weights(self, cell: bytes, start: bytes, end: bytes | None) -> int:
-        """Returns the total weight (bytes) of the rows in a range; reads only the first and the last block."""
+    def sum_row_sizes(self, cell: bytes, start: bytes, end: bytes | None) -> int:
+        """Returns the total size (bytes) of the rows in a range; reads only the first and the last block."""
         low, high = (cell, ROW, start), _compute_upper_bound(cell, end)
         first = max(0, bisect_right(self._firsts, low) - 1)
         last = bisect_left(self._firsts, high)
@@ -140,7 +142,7 @@ class TableSegment:
                 continue
             places = self._read_block_entries(block)
             for number in range(bisect_left(places.keys, low), bisect_left(places.keys, high)):
-                weight += places.estimate_weight(number) or 0
+                weight += places.estimate_row_size(number) or 0
         return weight
 
     def read_entries(self) -> Iterator[Entry]:
@@ -181,7 +183,7 @@ class TableSegment:
         found = self._places.get(number)
         if found is None:
             block = self._blocks[number]
-            encoded = self._read_checked(block.at, block.places, block.places_checksum)
+            encoded = self._read_verified(block.at, block.places, block.places_checksum)
             keys, flags, sizes = msgpack.unpackb(encoded, use_list=False)
             starts = [0, *accumulate(size or 0 for size in sizes)]
             found = _BlockEntries(keys, flags, sizes, starts)
@@ -195,11 +197,11 @@ class TableSegment:
         data = self._data.get(number)
         if data is None:
             block = self._blocks[number]
-            data = self._read_checked(block.at + block.places, block.data, block.data_checksum)
+            data = self._read_verified(block.at + block.places, block.data, block.data_checksum)
             _cache_block(self._data, number, data)
         return data[places.starts[entry] : places.starts[entry + 1]]
 
-    def _read_checked(self, at: int, size: int, checksum: int) -> bytes:
+    def _read_verified(self, at: int, size: int, checksum: int) -> bytes:
         data = self._read_bytes(at, size)
         if xxhash.xxh3_64_intdigest(data) != checksum:
             raise SegmentError.create_damage_error(
@@ -214,7 +216,7 @@ class TableSegment:
             raise SegmentError.create_unreadable_error(self._path, error) from error
         except (OverflowError, ValueError) as error:
             raise SegmentError.create_damage_error(
-                self._path, f"an offset is out of range: {error}"
+                self._path, f"an offset in the segment is out of range: {error}"
             ) from error
         if len(data) != size:
             raise SegmentError.create_damage_error(
@@ -248,7 +250,7 @@ class _TableWriter:
             self.hides_something = True
             payload = msgpack.packb(payload)
         elif payload is not None:
-            self._weight += estimate_weight(subkey, len(payload))
+            self._weight += estimate_row_size(subkey, len(payload))
         self._keys.append((cell, kind, subkey))
         self._flags.append(flag)
         self._sizes.append(None if payload is None else len(payload))

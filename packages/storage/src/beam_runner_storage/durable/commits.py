@@ -22,12 +22,14 @@ _AGAIN_SECONDS = 0.5
 _LOGGER = logging.getLogger(__name__)
 
 Write = Callable[[sqlite3.Connection, Change], _Result]
-"""Function that writes with the connection, within a shared transaction, and reports changed items of the seal."""
+"""Function that writes with the connection, within a shared transaction, and reports the items whose
+checksums it changed.
+"""
 
 
 @attrs.define(eq=False)
 class _PendingWrite(Generic[_Result]):
-    """A requested write, queued until it is committed or has failed."""
+    """A requested write, which waits in the queue until the write is committed or has failed."""
 
     write: Write[_Result]
     durable: bool
@@ -85,10 +87,9 @@ class GroupCommitter:
                 return result
 
     def commit_durably(self, write: Write[_Result]) -> _Result:
-        """Runs `write` and returns its result after its changes, and all earlier changes, are durable
-        and sealed.
+        """Runs `write`, and returns the result when the changes of `write` are durable.
 
-        Durable means on the disk, or in the database's log.
+        Durable means on the disk, or in the database's log. All earlier changes are durable, too.
 
         Raises:
             sqlite3.Error, OSError: See `DatabaseSeal.begin_sealed_transaction`; or an error of
@@ -101,7 +102,8 @@ class GroupCommitter:
         return result
 
     def commit_without_sync(self, write: Write[_Result]) -> _Result:
-        """Runs `write`, which changes no sealed item, and returns its result after the commit.
+        """Runs `write`, and returns its result after the commit. `write` must not change data that
+        the seal (the stored checksum of the database) covers.
 
         The changes survive the end of the process, but not a crash of the machine.
 
@@ -131,8 +133,8 @@ class GroupCommitter:
                     group, self._waiting = self._waiting, []
                 self._commit_group(group)
         finally:
-            # Waiting threads wake up here without the long-held mutex. Otherwise threads that leave
-            # would delay threads that arrive, and groups would stay small.
+            # Wake the threads that wait for a commit here, without holding `mutex`. Otherwise,
+            # finished threads would delay new writes, and few writes would share a transaction.
             with self._turn:
                 for one in group:
                     one.ended = True

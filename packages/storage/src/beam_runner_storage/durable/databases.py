@@ -1,5 +1,5 @@
-"""SQLite files that are checked when they are opened. A damaged file is moved aside, never
-overwritten.
+"""SQLite databases whose files the server checks when it opens them. A damaged file is moved aside,
+never overwritten.
 
 A file gets its name only when it is complete, so an empty or partial file is damaged, not new.
 """
@@ -18,7 +18,7 @@ from beam_runner_storage.durable.logged import LoggedConnection, TransactionLog,
 from beam_runner_storage.errors import StorageError
 
 SEAL_SUFFIX = "-seal"
-"""File name suffix of a database's seal, see `seals`."""
+"""File name suffix of a database's seal: a small file with the checksum of the database's content."""
 
 _COMPANIONS = ("", "-wal", "-shm", SEAL_SUFFIX)
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -49,12 +49,12 @@ def open_database(
     """Opens the file at `path`, or creates it, and returns a sentence about damaged data that was
     moved aside.
 
-    A damaged file is renamed to `<name>.damaged-<n>`, together with its seal, and replaced by a new
-    file. The caller must hold the lock of the folder, see `folders`. Unused space of the file is
-    returned to the disk. One thread at a time may use the connection, and transactions begin
-    explicitly, see `begin_transaction`. With `durable`, a commit waits for the disk. Without it, a
-    commit survives the end of the process, but not a crash of the machine. Opening reads the whole
-    file, at about 1 GB/s.
+    A damaged file is renamed to `<name>.damaged-<n>`, together with its checksum file (seal), and
+    replaced by a new file. The caller must hold the lock of the folder, see `folders`. Unused space
+    of the file is returned to the disk. One thread at a time may use the connection, and
+    transactions begin explicitly, see `begin_transaction`. With `durable`, a commit waits for the
+    disk. Without it, a commit survives the end of the process, but not a crash of the machine.
+    Opening reads the whole file, at about 1 GB/s.
 
     With a log, the file must not exist. The function creates it from the log, and the connection is
     a `LoggedConnection`, whose log has not started yet.
@@ -105,7 +105,7 @@ def is_unavailable_error(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNAVAILABLE
 
 
-def _choose_damaged_name(path: Path) -> Path:
+def _choose_name_for_damaged_file(path: Path) -> Path:
     """Returns the first unused name of `<name>.damaged-1`, `-2`, and so on."""
     number = 1
     while any(Path(f"{path}.damaged-{number}{suffix}").exists() for suffix in _COMPANIONS):
@@ -114,16 +114,18 @@ def _choose_damaged_name(path: Path) -> Path:
 
 
 def copy_damaged_database(connection: sqlite3.Connection, path: Path) -> Path:
-    """Copies the database at `path` to a new file that only its owner can read; returns its path."""
-    target = _choose_damaged_name(path)
+    """Copies the database at `path` to a new file that only the file's owner can read; returns the
+    path of the copy.
+    """
+    target = _choose_name_for_damaged_file(path)
     connection.execute("VACUUM INTO ?", (str(target),))
     target.chmod(0o600)
     return target
 
 
 def rename_damaged_database(path: Path) -> Path:
-    """Renames a closed database and its companion files; returns its new path."""
-    target = _choose_damaged_name(path)
+    """Renames a closed database and its companion files; returns the new path of the database."""
+    target = _choose_name_for_damaged_file(path)
     for suffix in _COMPANIONS:
         companion = Path(f"{path}{suffix}")
         if companion.exists():
@@ -159,13 +161,14 @@ def _open_connection(
             check_same_thread=False,
             factory=LoggedConnection if is_logged else sqlite3.Connection,
         )
-        # Decode damaged text without an error, so that the checksums detect its damage.
-        connection.text_factory = _decode_text
+        # Decode damaged text without an error, so that the checksums detect the damage.
+        connection.text_factory = _decode_database_text
         try:
             _check_database(connection, path, schema)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            # Return unused pages. Use a script, because `execute` stops after one page.
+            # Return unused pages of the database file to the disk. Use a script, because `execute`
+            # stops after one page.
             connection.executescript("PRAGMA incremental_vacuum")
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
         except BaseException:
@@ -178,7 +181,7 @@ def _open_connection(
     return connection
 
 
-def _decode_text(data: bytes) -> str:
+def _decode_database_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 

@@ -1,4 +1,5 @@
-"""Folders of a server: each has a marker file, and a lock file for the server that uses it.
+"""Folders of a server. Each folder has a marker file, and a lock file for the server that uses the
+folder.
 
 If a folder has files but no marker, it isn't a server's folder, and this module never changes it.
 """
@@ -27,7 +28,7 @@ FORMAT = 1
 ARTIFACTS = "artifacts"
 STATE = "state"
 
-_OF_NOBODY = {f"{MARKER}.new", "lost+found"}
+_IGNORED_NAMES = {f"{MARKER}.new", "lost+found"}
 """Names that may exist in an unmarked folder: an incomplete marker, and the folder of a new file system."""
 
 _SYNCS_AT_ONCE = 8
@@ -39,7 +40,8 @@ class FolderInUseError(StorageError):
 
 
 def lock_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
-    """Creates and marks a folder if necessary, and locks a file in it without waiting.
+    """Creates a folder and its marker file if necessary, and locks a file in the folder without
+    waiting.
 
     Args:
         folder: the folder.
@@ -104,7 +106,8 @@ def wait_for_release(
 
 
 def mark_folder(folder: Path, purpose: str) -> None:
-    """Marks a folder as a server's folder, unless it is marked, and removes the access of other users.
+    """Writes the marker file of a server's folder, unless it exists, and removes the access of
+    other users.
 
     Call it only for a folder that was just created or is locked.
 
@@ -147,8 +150,8 @@ def _sync_path(path: Path) -> None:
 
 
 def _check_path_owners(folder: Path, purpose: str) -> None:
-    """Raises an error if another user created the folder, or a symbolic link on its path, in a shared
-    folder.
+    """Raises an error if the folder, or a symbolic link in its path, is in a shared folder and belongs
+    to another user.
     """
     path = folder.absolute()
     for step in (path, *path.parents):
@@ -159,7 +162,9 @@ def _check_path_owners(folder: Path, purpose: str) -> None:
             reason = f"{step} is a symbolic link that another user has created in a shared folder"
             raise _build_error(folder, purpose, reason)
         if step == path:
-            raise _build_error(folder, purpose, "another user has created it in a shared folder")
+            raise _build_error(
+                folder, purpose, "another user has created the folder in a shared folder"
+            )
 
 
 def _check_is_server_folder(folder: Path, file_name: str, purpose: str) -> None:
@@ -168,7 +173,7 @@ def _check_is_server_folder(folder: Path, file_name: str, purpose: str) -> None:
     if marker.is_symlink() or marker.exists():
         _check_marker(folder, marker, purpose)
         return
-    names = {path.name for path in folder.iterdir()} - _OF_NOBODY
+    names = {path.name for path in folder.iterdir()} - _IGNORED_NAMES
     if names <= {file_name}:
         return
     raise _build_error(
@@ -189,7 +194,7 @@ def _check_marker(folder: Path, marker: Path, purpose: str) -> None:
         raise _build_error(
             folder,
             purpose,
-            f"a job server already uses it as its {marked} folder; use another folder",
+            f"a job server already uses the folder as its {marked} folder; use another folder",
         )
     if written > FORMAT:
         raise _build_error(

@@ -39,7 +39,6 @@ class LogUnavailable(StorageError):
     The transaction stays queued, and the log stores it later.
 
     Attributes:
-        place: the location of the log.
         reason: the cause.
     """
 
@@ -90,8 +89,8 @@ class TransactionLog(Protocol):
         """Waits until all earlier transactions are durable.
 
         Raises:
-            LogUnavailable: The transactions weren't durable within the time limit. They stay in the
-                queue, in order.
+            LogUnavailable: The transactions weren't durable within the time limit. The transactions
+                stay in the queue, in order.
             LogFailed: It is unknown whether the transactions are durable.
         """
 
@@ -213,6 +212,6 @@ def start_logging(
         LogFailed: Data is damaged, so the log stays unchanged; or see `LoggedConnection.start_log`.
     """
     if damage:
-        raise LogFailed(f"the stored data is unchanged: {'; '.join(damage)}")
+        raise LogFailed(f"data is damaged, so the log stays unchanged: {'; '.join(damage)}")
     assert isinstance(connection, LoggedConnection)
     connection.start_log(log, path)

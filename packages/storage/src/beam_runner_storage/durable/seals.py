@@ -4,8 +4,8 @@ the server detects missing data.
 If SQLite's log is missing, damaged or outdated, SQLite opens the file as if the transactions in the
 log had never happened. If a page is zeroed, rows can be missing. So each sealed transaction writes
 the number of transactions and the sum of all items' checksums into the database, and into a small
-file next to it. An item is any data for which its owner can compute one checksum. The best checksum
-is the head of a chain, which covers all earlier data.
+file next to it. An item is any data for which the caller can compute one checksum. For data that
+only grows, the checksum can be the last one of a chain, which covers all earlier data.
 
 The file has two lines. A transaction writes the second line before its commit, and the first line
 after its commit. A process that is killed during a commit leaves two lines that differ. If the
@@ -13,8 +13,9 @@ database then has the earlier transaction, either the commit did not happen, or 
 log is lost: `DatabaseSeal.is_unfinished`. The database did not report such a transaction as durable
 to any caller.
 
-Two cases can't be detected: a database and its seal that are both restored from a backup, or both
-removed. After a power failure the seal may be older than the database, which is not damage.
+The check can't detect that the database and its seal file were both restored from a backup, or both
+removed. After a power failure, the seal may be older than the database. The check doesn't report
+this as damage.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ Change = Callable[[int | None, int | None], None]
 class Seal:
     """A summary of a database's content.
 
-    The database `identity` has had `number` transactions. It has `items` items, and their checksums
-    have the sum `total`, modulo 2**62.
+    The database `identity` has had `number` transactions. The database has `items` items, and
+    `total` is the sum of the items' checksums, modulo 2**62.
     """
 
     identity: int
@@ -63,7 +64,9 @@ class Seal:
 
     @classmethod
     def create(cls, checksums: Iterable[int]) -> Seal:
-        """Returns the first seal of a database with these items."""
+        """Returns the first seal (checksum and transaction count) of a database with these
+        items.
+        """
         found = list(checksums)
         return cls(secrets.randbits(62), 0, len(found), sum(found) % _MODULUS)
 
@@ -89,7 +92,8 @@ class _SealPair:
 
 
 class DatabaseSeal:
-    """Seal of an open database, in the database and in the file next to `path`.
+    """Checksum and transaction count (seal) of an open database, stored in the database and in the
+    file next to `path`.
 
     For one thread at a time. The caller must hold the lock of the folder, see `folders`. With
     `is_restored`, the database was just created from a complete log, so no seal exists yet.
@@ -106,7 +110,7 @@ class DatabaseSeal:
         """Whether the seal file names a last transaction that the database lacked when it was opened."""
 
     def check_content(self, connection: sqlite3.Connection, checksums: Iterable[int]) -> str | None:
-        """Compares the seal with the checksums of the existing items.
+        """Compares the stored seal with the checksums of the items that the database contains.
 
         Returns a description of missing or wrong data, such as "the last 3 changes are missing", or
         None. After damage, `renew_seal` seals the existing data.
@@ -128,7 +132,7 @@ class DatabaseSeal:
         return damage
 
     def renew_seal(self, connection: sqlite3.Connection, checksums: Iterable[int]) -> None:
-        """Seals the database with its existing items, and ignores the previous seal.
+        """Writes a new seal for the database's present items, and ignores the previous seal.
 
         Raises:
             sqlite3.Error, OSError: the database or the seal can't be written.
@@ -140,10 +144,10 @@ class DatabaseSeal:
 
     @contextmanager
     def begin_sealed_transaction(self, connection: sqlite3.Connection) -> Iterator[Change]:
-        """Runs the `with` block as one sealed transaction, and yields a function that reports changed
-        items.
+        """Runs the `with` block as one transaction that also updates the seal, and yields a
+        function that reports changed items.
 
-        The block must call the function for each changed item. If a crash of the machine can lose
+        The `with` block must call the function for each changed item. If a crash of the machine loses
         the transaction but not the seal, the seal shows the loss. Costs 20 µs more than an unsealed
         transaction.
 
@@ -155,14 +159,14 @@ class DatabaseSeal:
         assert before is not None, "open the seal before a transaction"
         seal = attrs.evolve(before, number=before.number + 1)
 
-        def change(before: int | None, after: int | None) -> None:
+        def record_change(before: int | None, after: int | None) -> None:
             nonlocal seal
             seal = seal.apply_change(before, after)
 
         begun = False
         try:
             with begin_transaction(connection):
-                yield change
+                yield record_change
                 _store_seal(connection, seal)
                 begun = True
                 self._write_line(_SECOND, seal)
@@ -181,7 +185,9 @@ class DatabaseSeal:
             self._descriptor = None
 
     def _write_both_lines(self, seal: Seal) -> None:
-        """Writes the same seal to both lines of the seal file, which is created if it doesn't exist."""
+        """Writes the same seal to both lines of the seal file. Creates the file if it doesn't
+        exist.
+        """
         self._seal = seal
         if self._descriptor is None:
             new = not self._path.exists()
@@ -203,7 +209,8 @@ def _store_seal(connection: sqlite3.Connection, seal: Seal) -> None:
 
 
 def _read_seal_file(path: Path) -> _SealPair | str:
-    """Reads the seal file of a database, and returns its seals, or a text that says why it is invalid.
+    """Reads the seal file of a database, and returns the seals in the file, or a text that says why
+    the file is invalid.
 
     Early versions wrote one line, for the last completed transaction.
     """
@@ -211,12 +218,12 @@ def _read_seal_file(path: Path) -> _SealPair | str:
         lines = path.read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
         return "missing"
-    seals = [_parse_line(line) for line in lines]
+    seals = [_parse_seal_line(line) for line in lines]
     first, last = seals[0] if seals else None, seals[-1] if seals else None
     return "damaged" if first is None or last is None or len(seals) > 2 else _SealPair(first, last)
 
 
-def _parse_line(line: bytes) -> Seal | None:
+def _parse_seal_line(line: bytes) -> Seal | None:
     try:
         identity, number, items, total, _ = line.split()
         seal = Seal(int(identity, 16), int(number), int(items), int(total, 16))
@@ -228,7 +235,9 @@ def _parse_line(line: bytes) -> Seal | None:
 def _describe_damage(
     kept: Seal | None, beside: _SealPair | str, checksums: list[int]
 ) -> str | None:
-    """Returns a description of missing or wrong data in a database, or None if the seals match it."""
+    """Returns a description of missing or wrong data in a database; None if the content matches the
+    seals.
+    """
     if kept is None:
         return None if beside == "missing" and not checksums else "the database has no seal"
     if kept.items != len(checksums):

@@ -1,1 +1,3 @@
-"""Journals: the committed entries of each job, with snapshots, stored so that they survive the server."""
+"""Journals: the committed entries of each job, with snapshots, in storage that survives a crash of
+the server.
+"""

@@ -2,8 +2,8 @@
 
 A record is encoded as the number of its class in a layout, followed by the values of its fields. A
 layout has the names of classes and fields, and is stored once for many records. So a version whose
-classes have more fields, with defaults, can read the records of an older version. It refuses
-unknown classes and fields, and never misinterprets data.
+classes have more fields, with defaults, can read the records of an older version. The decoder
+refuses unknown classes and fields, and never misinterprets data.
 
 Other supported values are None, booleans, 64-bit integers, strings, bytes, tuples, frozensets,
 members of enums, and classes themselves. Fields with such a type may hold lists and dictionaries.
@@ -24,7 +24,7 @@ import msgpack
 
 _REFERENCE, _LIST, _DICT, _ORDERED, _SET, _CLASS = range(6)
 _FIRST = 16
-"""Number of the first class; smaller numbers encode values of other types."""
+"""Number of the first record class in encoded data; smaller numbers stand for values of other types."""
 _CONTAINERS = ("list[", "List[", "dict[", "Dict[", "Mapping[")
 _DIGEST_BYTES = 8
 _TEXT = "surrogatepass"
@@ -37,7 +37,9 @@ class RecordFormatError(Exception):
 
 @attrs.frozen
 class RecordLayout:
-    """The classes that encoded data may contain, by number, and their fields, in order."""
+    """Numbered list of the classes that encoded data may contain, with the fields of each class in
+    order.
+    """
 
     classes: tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -104,22 +106,22 @@ class RecordRegistry:
         seen: dict[int, tuple[int, Any]] = {}
         writers, shared = self._writers, self._shared
 
-        def plain(value: Any) -> Any:
+        def convert_to_plain(value: Any) -> Any:
             cls = type(value)
             writer = writers.get(cls)
             if writer is None:
-                return self._encode_other(value)
+                return self._encode_unregistered_value(value)
             if cls not in shared:
                 return writer(value)
             known = seen.get(id(value))
             if known is not None:
                 return {_REFERENCE: known[0]}
-            # Hold a reference, so that no other object gets the same id.
+            # Hold a reference to the object, so that no other object gets the same id.
             seen[id(value)] = (len(seen), value)
             ((number, values),) = writer(value).items()
             return {number: (len(seen) - 1, *values)}
 
-        encoded: bytes = msgpack.packb(value, default=plain, unicode_errors=_TEXT)
+        encoded: bytes = msgpack.packb(value, default=convert_to_plain, unicode_errors=_TEXT)
         return encoded
 
     def decode(self, data: bytes, layout: RecordLayout) -> Any:
@@ -132,20 +134,20 @@ class RecordRegistry:
         readers = self._build_readers(layout)
         seen: dict[int, Any] = {}
 
-        def value_of(pairs: list[tuple[int, Any]]) -> Any:
+        def get_value(pairs: list[tuple[int, Any]]) -> Any:
             ((number, content),) = pairs
             return readers[number](seen, content)
 
         try:
             return msgpack.unpackb(
                 data,
-                object_pairs_hook=value_of,
+                object_pairs_hook=get_value,
                 use_list=False,
                 strict_map_key=False,
                 unicode_errors=_TEXT,
             )
         except (ValueError, TypeError, LookupError) as error:
-            raise RecordFormatError(f"{type(error).__name__}: {error}") from error
+            raise RecordFormatError(f"Can't decode the data: {error!r}") from error
 
     def _build_writer(self, cls: type) -> Callable[[Any], dict[int, Any]]:
         number = self._numbers[cls]
@@ -162,7 +164,7 @@ class RecordRegistry:
             ]
         }
 
-    def _encode_other(self, value: Any) -> dict[int, Any]:
+    def _encode_unregistered_value(self, value: Any) -> dict[int, Any]:
         if isinstance(value, frozenset):
             return {_SET: tuple(value)}
         if isinstance(value, enum.Enum) and type(value) in self._numbers:
@@ -192,7 +194,7 @@ class RecordRegistry:
     ) -> Callable[[dict[int, Any], Any], Any]:
         cls = self._classes.get(name)
         if cls is None:
-            return _create_refusal(
+            return _create_refusing_encoder(
                 f"unknown record type {name}; a newer version may have written it"
             )
         if not attrs.has(cls):
@@ -200,28 +202,28 @@ class RecordRegistry:
         removed = self._removed.get(name, frozenset())
         unknown = set(fields) - set(_list_fields(cls)) - removed
         if unknown:
-            return _create_refusal(
+            return _create_refusing_encoder(
                 f"the record type {name} has unknown fields: {unknown}; a"
                 " newer version may have written it"
             )
         if fields == _list_fields(cls) and not any(field.kw_only for field in attrs.fields(cls)):
-            build: Callable[..., Any] = cls
+            build_record: Callable[..., Any] = cls
         else:
 
-            def build(*values: Any) -> Any:
+            def build_record(*values: Any) -> Any:
                 told = zip(fields, values, strict=True)
                 return cls(**{name: value for name, value in told if name not in removed})
 
         if cls in self._constants:
             return lambda _, values: self._constants[cls]
         if cls not in self._shared:
-            return lambda _, values: build(*values)
+            return lambda _, values: build_record(*values)
 
-        def cached_encoding(seen: dict[int, Any], values: tuple[Any, ...]) -> Any:
-            value = seen[values[0]] = build(*values[1:])
+        def encode_with_cache(seen: dict[int, Any], values: tuple[Any, ...]) -> Any:
+            value = seen[values[0]] = build_record(*values[1:])
             return value
 
-        return cached_encoding
+        return encode_with_cache
 
 
 def _list_fields(cls: type) -> tuple[str, ...]:
@@ -242,8 +244,8 @@ def _wrap_containers(value: Any) -> Any:
     return value
 
 
-def _create_refusal(why: str) -> Callable[[dict[int, Any], Any], Any]:
-    def refuse(_: dict[int, Any], content: Any) -> Any:
+def _create_refusing_encoder(why: str) -> Callable[[dict[int, Any], Any], Any]:
+    def raise_refusal(_: dict[int, Any], content: Any) -> Any:
         raise ValueError(why)
 
-    return refuse
+    return raise_refusal

@@ -16,7 +16,8 @@ from contextlib import AbstractContextManager
 import attrs
 
 from beam_runner_storage.durable.seals import Change
-from beam_runner_storage.journal.errors import JournalDamaged, JournalError
+from beam_runner_storage.journal.errors import JournalDamaged, JournalError, JournalFenced
+from beam_runner_storage.journal.lineages import add_successor, read_successor, remove_lineage
 
 _PLACES = 1 << 40
 """Factor in the key of an entry, ``journal * _PLACES + number``, so that the keys of a journal are adjacent."""
@@ -27,9 +28,9 @@ class RecoveredJournal:
     """The content of a journal: the last snapshot, and the entries after it, oldest first.
 
     Attributes:
-        snapshot: the snapshot; None without one.
-        entries: the entries after it.
-        first: the number of the first of these entries. Comparisons ignore it.
+        snapshot: the snapshot; None if the journal has no snapshot.
+        entries: the entries after the snapshot.
+        first: the number of the first of these entries. Comparisons ignore the number.
     """
 
     snapshot: bytes | None
@@ -39,7 +40,9 @@ class RecoveredJournal:
 
 @attrs.frozen
 class _JournalEnd:
-    """The end of a journal: its key, the number of the next entry, and its head."""
+    """The end of a journal: the journal's key, the number of the next entry, and the head (checksum
+    of all entries so far).
+    """
 
     key: int
     next: int
@@ -60,20 +63,23 @@ class Journal:
     _writing: Callable[[], AbstractContextManager[tuple[sqlite3.Connection, Change]]]
     _end: _JournalEnd | None = attrs.field(init=False, default=None)
     _unsure: _JournalEnd | None = attrs.field(init=False, default=None)
-    """The journal's end before the latest append, if its outcome is unknown."""
+    """The journal's end before the latest append, if the outcome of the append is unknown."""
+    _successor: str = attrs.field(init=False, default="")
+    """The job that took over this journal; empty while no job did."""
 
     @property
     def exists(self) -> bool:
         """Returns whether the journal has any data."""
         with self._reading() as connection:
-            return _read_end(connection, self.job_id) is not None
+            return _read_journal_end(connection, self.job_id) is not None
 
     def append_entries(self, entries: Sequence[bytes]) -> None:
-        """Commits all ``entries`` or none; returns when they are durable.
+        """Commits all ``entries`` or none; returns when the entries are durable.
 
         Costs a write of about the entries' size, and an fsync if the store is durable. After
         ``JournalUnavailable``, a retry with the same entries stores them once.
         """
+        self._check_ownership()
         before = self._unsure
         known, self._end = (
             self._end,
@@ -85,7 +91,7 @@ class Journal:
             if before is None or end == before:
                 rows, after = _build_rows(self.job_id, end, entries)
                 connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
-                end = _store_end(connection, change, end, after)
+                end = _store_journal_end(connection, change, end, after)
             elif end != _build_rows(self.job_id, before, entries)[1]:
                 raise JournalError(
                     f"the last commit of job {self.job_id} failed, and other entries"
@@ -95,28 +101,62 @@ class Journal:
 
     def store_snapshot(self, state: bytes) -> None:
         """Replaces the snapshot and all entries by a new snapshot ``state``, in one transaction."""
+        self._check_ownership()
         known, self._end = self._end, None
         with self._writing() as (connection, change):
-            end = known or self._create_journal(connection)
-            head = _compute_chain_checksum(_compute_seed(self.job_id), b"snapshot", end.next, state)
-            connection.execute(
-                "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)",
-                (end.key, end.next, head, state),
-            )
-            connection.execute(
-                "DELETE FROM entries WHERE place BETWEEN ? AND ?", _compute_key_range(end.key)
-            )
-            end = _store_end(connection, change, end, attrs.evolve(end, head=head))
+            end = self._write_snapshot(connection, change, known, state)
         self._end, self._unsure = end, None
 
+    def begin_successor(self, successor: Journal, state: bytes) -> None:
+        """Begins the journal of a job that replaces this job, and removes this journal, in one
+        transaction.
+
+        The new journal begins with the snapshot ``state``. The folder's owner stays the job that
+        began the lineage. After ``JournalUnavailable``, a retry with the same arguments succeeds
+        once. After success, this journal raises ``JournalFenced`` for each write.
+        """
+        with self._writing() as (connection, change):
+            # An earlier call with the same arguments may have created the journal of the successor.
+            if read_successor(connection, self.job_id) != successor.job_id:
+                add_successor(connection, self.job_id, successor.job_id)
+                _remove_rows(connection, self.job_id, change)
+                successor._write_snapshot(connection, change, None, state)
+        self._end, self._unsure, self._successor = None, None, successor.job_id
+
+    def _check_ownership(self) -> None:
+        if self._successor:
+            raise JournalFenced(
+                f"job {self._successor} has taken over the journal of job {self.job_id}"
+            )
+
+    def _write_snapshot(
+        self,
+        connection: sqlite3.Connection,
+        change: Change,
+        known: _JournalEnd | None,
+        state: bytes,
+    ) -> _JournalEnd:
+        end = known or self._create_journal(connection)
+        head = _compute_chain_checksum(
+            _compute_chain_seed(self.job_id), b"snapshot", end.next, state
+        )
+        connection.execute(
+            "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)",
+            (end.key, end.next, head, state),
+        )
+        connection.execute(
+            "DELETE FROM entries WHERE place BETWEEN ? AND ?", _compute_key_range(end.key)
+        )
+        return _store_journal_end(connection, change, end, attrs.evolve(end, head=head))
+
     def read_committed_data(self) -> RecoveredJournal:
-        """Reads the snapshot and all entries after it into memory, and verifies them.
+        """Reads the snapshot and all later entries into memory, and verifies their checksums.
 
         Raises:
             JournalDamaged: The data differs from the written data.
         """
         with self._reading() as connection:
-            end = _read_end(connection, self.job_id)
+            end = _read_journal_end(connection, self.job_id)
             if end is None:
                 return RecoveredJournal(None, ())
             state, number, head = _read_snapshot(connection, self.job_id, end.key)
@@ -124,7 +164,9 @@ class Journal:
             return RecoveredJournal(state, entries, number)
 
     def mark_finished(self, now: int) -> None:
-        """Marks the journal as retained after the end of its job, at `now` (seconds since 1970)."""
+        """Records that the job has ended and that the server retains the job's journal, at `now`
+        (seconds since 1970).
+        """
         with self._writing() as (connection, _):
             connection.execute("INSERT OR REPLACE INTO kept VALUES (?, ?)", (self.job_id, now))
 
@@ -136,7 +178,7 @@ class Journal:
 
     def _create_journal(self, connection: sqlite3.Connection) -> _JournalEnd:
         """Returns the end of the journal, after creating the key of a new journal."""
-        end = self._end or _read_end(connection, self.job_id)
+        end = self._end or _read_journal_end(connection, self.job_id)
         if end is not None:
             return end
         made = connection.execute("INSERT INTO journals (job_id) VALUES (?)", (self.job_id,))
@@ -147,8 +189,8 @@ class Journal:
 def _build_rows(
     job_id: str, end: _JournalEnd, entries: Sequence[bytes]
 ) -> tuple[list[tuple[int, int, bytes]], _JournalEnd]:
-    """Returns the database rows of new entries, and the end of the journal after them."""
-    head = _compute_seed(job_id) if end.head is None else end.head
+    """Returns the database rows of new entries, and the end of the journal after these entries."""
+    head = _compute_chain_seed(job_id) if end.head is None else end.head
     rows = []
     for number, entry in enumerate(entries, end.next):
         head = _compute_chain_checksum(head, b"entry", number, entry)
@@ -167,7 +209,7 @@ def verify_journal(connection: sqlite3.Connection, job_id: str) -> None:
     Raises:
         JournalDamaged: the data differs from the written data.
     """
-    end = _read_end(connection, job_id)
+    end = _read_journal_end(connection, job_id)
     if end is not None:
         _, number, head = _read_snapshot(connection, job_id, end.key)
         for _ in _read_entries(connection, end, number, head):
@@ -177,9 +219,16 @@ def verify_journal(connection: sqlite3.Connection, job_id: str) -> None:
 def remove_journal(
     connection: sqlite3.Connection, job_id: str, change: Change | None = None
 ) -> None:
-    """Removes the journal of ``job_id`` within the current transaction, and updates the seal."""
+    """Removes the journal and lineage of ``job_id`` within the current transaction, and updates the
+    database's seal (its stored checksum).
+    """
+    remove_lineage(connection, job_id)
+    _remove_rows(connection, job_id, change)
+
+
+def _remove_rows(connection: sqlite3.Connection, job_id: str, change: Change | None) -> None:
     connection.execute("DELETE FROM kept WHERE job_id = ?", (job_id,))
-    end = _read_end(connection, job_id)
+    end = _read_journal_end(connection, job_id)
     if end is not None:
         connection.execute(
             "DELETE FROM entries WHERE place BETWEEN ? AND ?", _compute_key_range(end.key)
@@ -197,7 +246,7 @@ def remove_orphaned_data(connection: sqlite3.Connection) -> None:
     connection.execute(f"DELETE FROM entries WHERE place / {_PLACES} NOT IN {known}")
 
 
-def _store_end(
+def _store_journal_end(
     connection: sqlite3.Connection, change: Change, before: _JournalEnd, after: _JournalEnd
 ) -> _JournalEnd:
     """Stores the new end of the journal in the database: the number of the next entry, and the head."""
@@ -209,7 +258,7 @@ def _store_end(
     return after
 
 
-def _read_end(connection: sqlite3.Connection, job_id: str) -> _JournalEnd | None:
+def _read_journal_end(connection: sqlite3.Connection, job_id: str) -> _JournalEnd | None:
     row = connection.execute(
         "SELECT journal, next, head FROM journals WHERE job_id = ?", (job_id,)
     ).fetchone()
@@ -219,17 +268,18 @@ def _read_end(connection: sqlite3.Connection, job_id: str) -> _JournalEnd | None
 def _read_snapshot(
     connection: sqlite3.Connection, job_id: str, key: int
 ) -> tuple[bytes | None, int, int]:
-    """Returns the snapshot or None, the number of entries that it replaces, and the head after it."""
+    """Returns the snapshot (None without one), the number of entries that the snapshot replaces, and the checksum after these entries."""
     row = connection.execute(
         "SELECT entries, checksum, state FROM snapshots WHERE journal = ?", (key,)
     ).fetchone()
     if row is None:
-        return None, 0, _compute_seed(job_id)
+        return None, 0, _compute_chain_seed(job_id)
     number, checksum, state = row
     if (
         not isinstance(number, int)
         or not isinstance(state, bytes)
-        or checksum != _compute_chain_checksum(_compute_seed(job_id), b"snapshot", number, state)
+        or checksum
+        != _compute_chain_checksum(_compute_chain_seed(job_id), b"snapshot", number, state)
     ):
         raise JournalDamaged(f"the checksum of the snapshot after {number} entries doesn't match")
     return state, number, checksum
@@ -252,7 +302,7 @@ def _read_entries(
             else -1
         )
         if checksum != head:
-            raise JournalDamaged(f"the checksum of entry {number} doesn't match")
+            raise JournalDamaged(f"the checksum of journal entry {number} doesn't match")
         number += 1
         yield entry
     if (number, head) != (end.next, end.head):
@@ -263,7 +313,7 @@ def _compute_key_range(key: int) -> tuple[int, int]:
     return key * _PLACES, (key + 1) * _PLACES - 1
 
 
-def _compute_seed(job_id: str) -> int:
+def _compute_chain_seed(job_id: str) -> int:
     return zlib.crc32(job_id.encode(errors="replace"))
 
 

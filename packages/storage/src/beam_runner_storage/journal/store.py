@@ -1,4 +1,6 @@
-"""The journals of all jobs of a server, in one SQLite file that belongs to one epoch at a time."""
+"""The journals of all jobs of a server, in one SQLite file. Each start of a server begins a new epoch,
+and only the latest epoch can write to the file.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +42,12 @@ from beam_runner_storage.journal.journal import (
     remove_orphaned_data,
     verify_journal,
 )
+from beam_runner_storage.journal.lineages import (
+    LINEAGE_TABLE,
+    Lineage,
+    read_lineage,
+    read_successor,
+)
 from beam_runner_storage.unavailable import (
     NeighbourUnavailable,
     build_disk_error,
@@ -76,8 +84,8 @@ _SCHEMA = DatabaseSchema(
 _KEPT_TABLE = """
     CREATE TABLE IF NOT EXISTS kept (job_id TEXT PRIMARY KEY, since INTEGER NOT NULL)
 """
-"""SQL statement for the table of finished jobs with retained journals. It is not part of the schema,
-because files of earlier versions lack it.
+"""SQL statement for the table of finished jobs with retained journals. The table is not part of the
+schema, because files of earlier versions lack it.
 """
 
 
@@ -88,8 +96,9 @@ class JournalStore:
     appended data survives a crash of the machine; otherwise, it survives only the end of the
     process.
 
-    The constructor reads and verifies all data. It moves damaged data aside: the whole file if
-    SQLite can't read it, otherwise a copy of the file, and removes the damaged jobs.
+    The constructor reads and verifies all data. If SQLite can't read the file, the constructor
+    renames the file. If single jobs are damaged, the constructor copies the file and removes these
+    jobs.
 
     With ``log``, the journals are stored in a remote log. ``folder`` must be empty then, and is
     needed only during the lifetime of this server.
@@ -115,6 +124,7 @@ class JournalStore:
         try:
             self._connection = self._open_database(log)
             self._connection.execute(_KEPT_TABLE)
+            self._connection.execute(LINEAGE_TABLE)
             self._remove_damaged_journals()
             self.epoch = self._begin_epoch()
             """Epoch: the number of this opening, larger than all earlier epochs of this folder."""
@@ -150,6 +160,18 @@ class JournalStore:
         with self.begin_read() as connection:
             return dict(connection.execute("SELECT job_id, since FROM kept"))
 
+    def find_lineage(self, job_id: str) -> Lineage:
+        """Returns the lineage of a job. The lineage names the first job of the chain, whose folder
+        has the files.
+        """
+        with self.begin_read() as connection:
+            return read_lineage(connection, job_id)
+
+    def find_successor(self, job_id: str) -> str:
+        """Returns the ID of the job that replaced a job; empty if no job replaced it."""
+        with self.begin_read() as connection:
+            return read_successor(connection, job_id)
+
     def close(self) -> None:
         """Releases the folder; idempotent. Later appends raise an error."""
         with self._mutex:
@@ -161,11 +183,12 @@ class JournalStore:
 
     @contextmanager
     def begin_read(self) -> Iterator[sqlite3.Connection]:
-        """Runs the `with` block as one consistent read, while this epoch owns the folder.
+        """Runs the `with` block as one consistent read, while this server (its epoch) owns the
+        folder.
 
         Raises:
             JournalFenced: The epoch doesn't own the folder.
-            JournalDamaged: The file is damaged; opening it again moves it aside.
+            JournalDamaged: The file is damaged. The next server that opens the file renames it.
             JournalError: The store is closed, or the file can't be read.
         """
         with self._hold_connection() as connection, begin_transaction(connection):
@@ -174,11 +197,12 @@ class JournalStore:
 
     @contextmanager
     def begin_write(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
-        """Runs the `with` block as one sealed transaction, while this epoch owns the folder.
+        """Runs the `with` block as one transaction that also updates the seal, while this server
+        (its epoch) owns the folder.
 
         Raises:
-            JournalFenced: This epoch no longer owns the folder.
-            JournalDamaged: The file is damaged; opening it again moves it aside.
+            JournalFenced: A later server (epoch) owns the folder.
+            JournalDamaged: The file is damaged. The next server that opens the file renames it.
             JournalUnavailable: The disk is full or unavailable.
             JournalError: The store is closed, or the file can't be written.
         """
@@ -241,7 +265,7 @@ class JournalStore:
         return connection
 
     def _remove_damaged_journals(self) -> None:
-        """Removes damaged journals, after it has copied the database file for the operator."""
+        """Copies the database file for the operator, and then removes damaged journals."""
         assert self._connection is not None
         connection = self._connection
         damage = self._seals.check_content(connection, list_heads(connection))
@@ -252,7 +276,8 @@ class JournalStore:
         if damage is not None:
             self._damage.append(f"{self._path}: {damage}; a copy of the file is stored as {kept}")
             if self._seals.was_readable:
-                # The seal doesn't say which job made the missing commits, so no job can be resumed.
+                # The seal (the database's checksum file) doesn't say which job made the missing
+                # commits, so no job can be resumed.
                 all_jobs = dict.fromkeys(
                     _list_job_ids(connection), "the file of the journal is damaged"
                 )
@@ -280,7 +305,7 @@ class JournalStore:
         return reasons
 
     def _begin_epoch(self) -> int:
-        """Commits and returns the next epoch.
+        """Stores and returns the next epoch, which is the number of this server start.
 
         The lock file also stores the epoch, in case the database is moved aside.
         """

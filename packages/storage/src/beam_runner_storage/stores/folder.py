@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -12,10 +13,12 @@ from beam_runner_storage.durable.folders import sync_files, sync_folder
 from beam_runner_storage.stores.ports import FileStore, MissingFileError, StoreError
 
 _PIECE = 4 << 20
+_RANDOM_BYTES = 8
+"""Number of random bytes in the name of an unfinished file."""
 
 
 class FolderStore(FileStore):
-    """Store that identifies files by their path in a folder.
+    """Store of files in a folder, in which a file's name is its path in the folder.
 
     Args:
         folder: the folder, created with the first file.
@@ -63,7 +66,7 @@ class FolderStore(FileStore):
         return size
 
     def list_names(self) -> Iterator[str]:
-        """Yields the names, see `FileStore.list_names`; includes unfinished files."""
+        """Yields the names of all files, including unfinished files; see `FileStore.list_names`."""
         for place, folders, files in os.walk(self._folder, onerror=self._handle_listing_error):
             links = [name for name in folders if Path(place, name).is_symlink()]
             yield from (str(Path(place, name).relative_to(self._folder)) for name in files + links)
@@ -79,6 +82,18 @@ class FolderStore(FileStore):
         if failed is not None:
             raise self._build_error(f"failed to delete {failed[0]}", failed[1]) from failed[1]
 
+    def delete_unfinished_files(self, prefix: str) -> None:
+        path = self._folder / prefix
+        unfinished = re.compile(rf"\.{re.escape(path.name)}.*\.[0-9a-f]{{{2 * _RANDOM_BYTES}}}")
+        folder = path.parent.relative_to(self._folder)
+        try:
+            names = [file.name for file in path.parent.iterdir() if unfinished.fullmatch(file.name)]
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._build_error("failed to list the files of the folder", error) from error
+        self.delete_files(str(folder / name) for name in names)
+
     def _write_file(
         self,
         name: str,
@@ -90,7 +105,7 @@ class FolderStore(FileStore):
         Returns False if a file of the final name exists and must not be replaced.
         """
         path = self._folder / name
-        part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        part = path.with_name(f".{path.name}.{secrets.token_hex(_RANDOM_BYTES)}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -111,7 +126,7 @@ class FolderStore(FileStore):
 
     def _handle_listing_error(self, error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
-            raise self._build_error("failed to list its files", error) from error
+            raise self._build_error("failed to list the files of the folder", error) from error
 
     def _build_error(self, what: str, error: OSError) -> StoreError:
         return StoreError(f"{self._url} {what}: {error.strerror or error}")

@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 _UNFINISHED = ".writing"
 """Name of the folder for unfinished files; a complete file is moved to its final name."""
+_UNFINISHED_CHARACTERS = 200
 _PIECE = 4 << 20
 _AT_ONCE = 100
 _FIRST_WAIT_SECONDS = 0.1
@@ -56,7 +57,9 @@ class HdfsStore(FileStore):
             raise self._build_error("can't be used", explain_error(error)) from error
 
     def put_file(self, name: str, source: Path) -> None:
-        """Uploads a file, see `FileStore.put_file`; on return HDFS has written all of its replicas."""
+        """Uploads a file, see `FileStore.put_file`. When the method returns, HDFS has written all
+        replicas of the file.
+        """
         self._retry_request(
             f"failed to write {name}",
             lambda: self._write_file(name, _read_pieces(source), first=False),
@@ -70,11 +73,11 @@ class HdfsStore(FileStore):
 
     def read_file(self, name: str) -> bytes:
 
-        def whole() -> bytes | None:
+        def read_whole_file() -> bytes | None:
             reader = self._open_reader(name)
             return None if reader is None else self._calls.call_with_timeout(reader.read)
 
-        contents = self._retry_request(f"failed to read {name}", whole)
+        contents = self._retry_request(f"failed to read {name}", read_whole_file)
         if contents is None:
             raise MissingFileError(f"the store {self._url} has no file {name}")
         return contents
@@ -91,7 +94,9 @@ class HdfsStore(FileStore):
         return size
 
     def list_names(self) -> Iterator[str]:
-        """Yields the names, see `FileStore.list_names`; includes unfinished files, also of writers that have exited."""
+        """Yields the names of all files, including unfinished files of writers that have exited; see
+        `FileStore.list_names`.
+        """
         folders = [self._folder or "/"]
         while folders:
             folder = folders.pop()
@@ -111,6 +116,15 @@ class HdfsStore(FileStore):
                 f"failed to delete {some[0]}", lambda: self._calls(self._remove_files, some)
             )
 
+    def delete_unfinished_files(self, prefix: str) -> None:
+        start = self._get_path(_make_unfinished_name(prefix))
+        found = self._retry_request(
+            "failed to list its files",
+            partial(self._list_folder, self._get_path(_UNFINISHED)),
+        )
+        paths = [one.path for one in found if one.path.startswith(start)]
+        self.delete_files(path.removeprefix(f"{self._folder}/") for path in paths)
+
     def _get_path(self, name: str) -> str:
         return f"{self._folder}/{name}"
 
@@ -119,7 +133,7 @@ class HdfsStore(FileStore):
 
         With ``first``, the file doesn't replace an existing file.
         """
-        part = self._get_path(f"{_UNFINISHED}/{secrets.token_hex(8)}")
+        part = self._get_path(f"{_make_unfinished_name(name)}.{secrets.token_hex(8)}")
         writer = self._calls(Client.create, part, WriteOptions(create_parent=True))
         for piece in pieces:
             self._calls.call_with_timeout(writer.write, piece)
@@ -128,8 +142,8 @@ class HdfsStore(FileStore):
         try:
             return self._rename_file(part, path, first=first)
         except FileNotFoundError:
-            # Either the rename succeeded and its response was lost, or the target folder doesn't
-            # exist yet.
+            # Either an earlier rename request succeeded and its response was lost, or the target
+            # folder doesn't exist yet.
             if self._file_exists(path):
                 return not first
         self._calls(Client.mkdirs, str(PurePosixPath(path).parent), create_parent=True)
@@ -182,13 +196,13 @@ class HdfsStore(FileStore):
         paths = [self._get_path(name) for name in names]
         for path in paths:
             client.delete(path)
-        folders = {folder for path in paths for folder in self._list_parents(path)}
+        folders = {folder for path in paths for folder in self._list_parent_folders(path)}
         for folder in sorted(folders, key=len, reverse=True):
             # HDFS refuses to remove a folder that isn't empty.
             with contextlib.suppress(OSError, RuntimeError):
                 client.delete(folder)
 
-    def _list_parents(self, path: str) -> Iterator[str]:
+    def _list_parent_folders(self, path: str) -> Iterator[str]:
         for parent in map(str, PurePosixPath(path).parents):
             if parent == "/" or not f"{parent}/".startswith(f"{self._folder}/"):
                 return
@@ -209,13 +223,18 @@ class HdfsStore(FileStore):
                 found = explain_error(error)
                 now = time.monotonic()
                 failing = now if failing is None else failing
-                if not found.passes or now + wait - failing > self._patience:
+                if not found.is_transient or now + wait - failing > self._patience:
                     raise self._build_error(what, found) from error
             time.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
 
     def _build_error(self, what: str, found: HdfsErrorReason) -> StoreError:
         return StoreError(f"{self._url} {what}: {found.reason}")
+
+
+def _make_unfinished_name(name: str) -> str:
+    """Returns the beginning of the name of an unfinished file; HDFS limits a name to 255 bytes."""
+    return f"{_UNFINISHED}/{name.replace('/', '~')[:_UNFINISHED_CHARACTERS]}"
 
 
 def _read_pieces(source: Path) -> Iterator[bytes]:

@@ -1,4 +1,6 @@
-"""Error reasons of HDFS and its client: one line with the fix, and whether the error is transient."""
+"""Reasons of errors from HDFS and the HDFS client: one line with the fix, and whether the error is
+transient.
+"""
 
 from __future__ import annotations
 
@@ -25,63 +27,65 @@ _QUOTA = "the quota of a parent folder is exhausted: raise the quota, or use ano
 
 
 @attrs.frozen
-class _ErrorKind:
-    """Kind of error reasons with a common text.
+class _HdfsErrorKind:
+    """Kind of HDFS errors, which a part of the error text identifies.
 
     Attributes:
         sign: part of the error text that identifies the kind.
         remedy: fix for the user.
-        passes: whether the error can be transient.
+        is_transient: whether the error can be transient.
     """
 
     sign: str
     remedy: str
-    passes: bool = False
+    is_transient: bool = False
 
 
 _KINDS = (
-    _ErrorKind(
+    _HdfsErrorKind(
         "SIMPLE authentication is not enabled",
         "this HDFS requires Kerberos: set HADOOP_CONF_DIR to the folder of the"
         " cluster's core-site.xml, which enables Kerberos",
     ),
-    _ErrorKind(
+    _HdfsErrorKind(
         "AccessControlException",
         "the user needs permission to write, read, list and delete files below this folder",
     ),
-    _ErrorKind(
+    _HdfsErrorKind(
         "SafeModeException",
         "wait for the end of safe mode; hdfs dfsadmin -safemode get shows the state",
-        passes=True,
+        is_transient=True,
     ),
-    _ErrorKind(
+    _HdfsErrorKind(
         "StandbyException",
         "the URL names no active namenode: use the name service instead, and set"
         " HADOOP_CONF_DIR to a folder whose hdfs-site.xml defines it",
-        passes=True,
+        is_transient=True,
     ),
-    _ErrorKind("QuotaExceededException", _QUOTA),
-    _ErrorKind("QuotaByStorageTypeExceededException", _QUOTA),
-    _ErrorKind("could only be written to", _NO_ROOM, passes=True),
-    _ErrorKind(
+    _HdfsErrorKind("QuotaExceededException", _QUOTA),
+    _HdfsErrorKind("QuotaByStorageTypeExceededException", _QUOTA),
+    _HdfsErrorKind("could only be written to", _NO_ROOM, is_transient=True),
+    _HdfsErrorKind(
         "ParentNotDirectoryException", "a file exists at the path of a folder: use another folder"
     ),
-    _ErrorKind("InvalidToken", "get a new delegation token"),
-    _ErrorKind("GSSAPIError", _NO_TICKET),
-    _ErrorKind("SASLError", _NO_TICKET),
-    _ErrorKind("NoSASLMechanism", _NO_TICKET),
-    _ErrorKind("gssapi", "install gssapi's library (Debian: libgssapi-krb5-2)"),
-    _ErrorKind(
+    _HdfsErrorKind("InvalidToken", "get a new delegation token"),
+    _HdfsErrorKind("GSSAPIError", _NO_TICKET),
+    _HdfsErrorKind("SASLError", _NO_TICKET),
+    _HdfsErrorKind("NoSASLMechanism", _NO_TICKET),
+    _HdfsErrorKind("gssapi", "install gssapi's library (Debian: libgssapi-krb5-2)"),
+    _HdfsErrorKind(
         "No NameNode hosts found",
         "use hdfs://HOST:PORT/FOLDER, or set HADOOP_CONF_DIR to a folder whose"
         " hdfs-site.xml defines this name service{conf}",
     ),
-    _ErrorKind(
+    _HdfsErrorKind(
         "No viewfs fallback mount found",
         "the HDFS client needs a linkFallback in the mount table; set HADOOP_CONF_DIR"
         " to the folder of the mount table{conf}",
     ),
-    _ErrorKind("failed to lookup address", "this machine can't resolve the host name", passes=True),
+    _HdfsErrorKind(
+        "failed to lookup address", "this machine can't resolve the host name", is_transient=True
+    ),
 )
 
 
@@ -91,39 +95,39 @@ class HdfsErrorReason:
 
     Attributes:
         reason: reason in one line.
-        passes: whether a retry can succeed.
+        is_transient: whether a retry can succeed.
     """
 
     reason: str
-    passes: bool
+    is_transient: bool
 
 
 def explain_error(error: Exception) -> HdfsErrorReason:
     """Returns the reason of a client error; an unknown error counts as transient."""
-    text = _extract_text(error)
+    text = _extract_error_text(error)
     whole = f"{type(error).__name__} {error}"
     for kind in _KINDS:
         if kind.sign in whole:
             return HdfsErrorReason(
-                f"{text}; {kind.remedy.format(conf=_describe_configuration())}", kind.passes
+                f"{text}; {kind.remedy.format(conf=_describe_configuration())}", kind.is_transient
             )
     if isinstance(error, OSError) and error.errno is not None:
         return HdfsErrorReason(
-            text, passes=False
+            text, is_transient=False
         )  # errors of the HDFS client have no errno, so this error comes from this machine
     if isinstance(error, OSError | NoResponseError):
-        return HdfsErrorReason(f"{text}; {_UNREACHABLE}", passes=True)
-    return HdfsErrorReason(text, passes=True)
+        return HdfsErrorReason(f"{text}; {_UNREACHABLE}", is_transient=True)
+    return HdfsErrorReason(text, is_transient=True)
 
 
-def _extract_text(error: Exception) -> str:
+def _extract_error_text(error: Exception) -> str:
     said = str(error)
     if found := _RPC.fullmatch(said):
-        said = f"{found[1].rpartition('.')[2]}: {_unescape(found[2])}"
+        said = f"{found[1].rpartition('.')[2]}: {_unescape_reason(found[2])}"
     return said.strip().partition("\n")[0].strip().rstrip(".") or type(error).__name__
 
 
-def _unescape(text: str) -> str:
+def _unescape_reason(text: str) -> str:
     return text.replace('\\"', '"').replace("\\n", "\n").replace("\\t", "\t").replace("\\\\", "\\")
 
 

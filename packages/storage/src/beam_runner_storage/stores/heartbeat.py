@@ -1,8 +1,10 @@
-"""Heartbeats of the active server in its state store, and the standby server's wait for their end.
+"""Heartbeats of the active server in the state store. The standby server waits until the heartbeats
+stop.
 
 Each heartbeat is an empty file with the next number, and replaces the previous file. The standby
 server compares only names, and measures with its own clock, so clocks of machines may differ. A
-takeover from a server that still runs is safe, because the log fences that server (`takeover`).
+takeover from a server that still runs is safe, because the log rejects further writes of that
+server (`takeover`).
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _PREFIX = "servers"
 _LOGGER = logging.getLogger(__name__)
 
 
-def heartbeat_store(spec: StoreSpec) -> FileStore:
+def get_heartbeat_store(spec: StoreSpec) -> FileStore:
     """Returns the store of the heartbeats of the servers that share a state store.
 
     Raises:
@@ -39,10 +41,10 @@ def heartbeat_store(spec: StoreSpec) -> FileStore:
 
 
 class ServerHeartbeat:
-    """Heartbeat of one server, sent by its own thread while the server owns the state.
+    """Heartbeat of one server. A separate thread sends heartbeats while the server owns the state.
 
     Args:
-        store: see `heartbeat_store`.
+        store: store of the heartbeats, from `get_heartbeat_store`.
         ownership: ownership of the state. A fenced server stops its heartbeats.
         interval: pause between two heartbeats in seconds.
     """
@@ -110,7 +112,7 @@ def wait_for_silence(
     The time while this server can't reach the store doesn't count as silence.
 
     Args:
-        store: see `heartbeat_store`.
+        store: store of the heartbeats, from `get_heartbeat_store`.
         stopping: event that ends the wait.
         silence: time without a new heartbeat in seconds.
         look: pause between two requests in seconds.

@@ -10,7 +10,8 @@ _NAME = "server-id"
 
 
 def load_server_id(state: FileStore) -> str:
-    """Returns the ID of all successive servers with this state; the first server creates it.
+    """Returns the ID that all successive servers with this state share; the first server creates
+    the ID.
 
     Raises:
         StoreError: The store doesn't respond, or refuses.

@@ -1,9 +1,9 @@
-"""The objects of a log in a store: their names and contents.
+"""Names and contents of the objects in a store that form a log of database transactions.
 
 The position of an entry is an epoch and a number. An epoch belongs to one server. The checksum of
-an entry chains it to the next entry. The last entry of an epoch is its seal, which the server of
-the next epoch writes. A base is a copy of the database before the entry at its position. A claim
-requests the server of an epoch to stop.
+an entry chains it to the next entry. The last entry of an epoch is a closing entry (seal), which
+the server of the next epoch writes. A base is a copy of the database before the entry at its
+position. A claim requests the server of an epoch to stop.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LogPosition:
 
 @attrs.frozen(order=True)
 class LogBase:
-    """Base of the log: a copy of the database.
+    """Snapshot of the database in the log, which the later log entries extend.
 
     `place` is the position of the next entry. `chain` is the checksum of the previous entry.
     `checksum` is the checksum of the copy.
@@ -56,13 +56,13 @@ class LogBase:
 
     @property
     def object_name(self) -> str:
-        """Name of the base's object in the store."""
+        """Name of the snapshot's object in the store."""
         place = f"{self.place.epoch:08d}-{self.place.number:012d}"
         return f"bases/{place}-{self.chain:016x}-{self.checksum:016x}"
 
     @classmethod
     def parse_name(cls, name: str) -> LogBase | None:
-        """Returns the base with this name, or None for other objects."""
+        """Returns the snapshot with this name, or None for other objects."""
         found = _BASE.fullmatch(name)
         if found is None:
             return None
@@ -77,7 +77,9 @@ def get_claim_name(epoch: int) -> str:
 
 @attrs.frozen
 class LogEntry:
-    """Entry that a server wrote to the log; ``transactions`` is ``None`` for a seal."""
+    """Entry that a server wrote to the log; ``transactions`` is ``None`` for the entry that closes
+    an epoch (seal).
+    """
 
     writer: bytes
     before: int

@@ -1,4 +1,6 @@
-"""A store for machines without shared storage: it contains no files, and refuses each new file."""
+"""A store for machines without shared storage. The store contains no files, and refuses each new
+file.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +30,9 @@ class NullStore(FileStore):
 
     def delete_files(self, names: Iterable[str]) -> None:
         pass
+
+    def delete_unfinished_files(self, prefix: str) -> None:
+        """Does nothing, because the store has no files."""
 
 
 def _build_error(size: int) -> NoStoreError:

@@ -40,7 +40,8 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ObjectLog:
-    """Log below a prefix of a store (`beam_runner_storage.durable.logged.TransactionLog`).
+    """Log of database transactions, stored as objects below a prefix of a store. Implements
+    `beam_runner_storage.durable.logged.TransactionLog`.
 
     Args:
         store: store of the prefix, which contains no other log.
@@ -125,8 +126,8 @@ class ObjectLog:
                 if seconds is not None and waited > seconds:
                     reason = self._away or f"no response for {waited:.0f} s"
                     raise LogUnavailable(self._neighbour, reason)
-                # Wait with a timeout, because a failure of another log of this server doesn't
-                # notify this one.
+                # Wait with a timeout, because a failure of another log of this server doesn't wake
+                # threads that wait for this log.
                 self._changed.wait(_AGAIN_SECONDS)
 
     def limit_waits(self, seconds: float) -> None:
@@ -136,7 +137,9 @@ class ObjectLog:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Persists the added transactions, if the store accepts them, and closes the log; idempotent."""
+        """Writes the added transactions to the store, if the store accepts them, and closes the
+        log; idempotent.
+        """
         with self._changed:
             self._closing.set()
             self._changed.notify_all()
@@ -159,7 +162,9 @@ class ObjectLog:
             self._changed.notify_all()
 
     def _write_next_entry(self) -> bool:
-        """Writes the added transactions, if any, and returns whether more can follow."""
+        """Stores the queued transactions as one log entry. Returns whether the log is open or has more
+        queued transactions.
+        """
         with self._changed:
             self._changed.wait_for(
                 lambda: self._wanted > self._durable or self._closing.is_set(), self._look
@@ -170,7 +175,7 @@ class ObjectLog:
             self._copy = None
         self._ownership.check_ownership()
         if time.monotonic() - self._looked >= self._look:
-            self._check_claim()
+            self._check_for_newer_claim()
         if transactions:
             self._append_entry(transactions)
         if copy is not None:
@@ -192,9 +197,9 @@ class ObjectLog:
         began = time.monotonic()
         while True:
             try:
-                if self._store.create_file(self._place.object_name, contents) or self._is_own_entry(
-                    contents
-                ):
+                if self._store.create_file(
+                    self._place.object_name, contents
+                ) or self._is_entry_of_this_server(contents):
                     break
             except StoreError as error:
                 waited = time.monotonic() - began
@@ -212,8 +217,8 @@ class ObjectLog:
             _LOGGER.warning("%s accepts commits again, after %.0f s", self._neighbour, seconds)
             self._away = ""
 
-    def _is_own_entry(self, contents: bytes) -> bool:
-        """Returns True if the existing entry is this server's own entry.
+    def _is_entry_of_this_server(self, contents: bytes) -> bool:
+        """Returns True if this server wrote the log entry that already exists in the store.
 
         The case occurs if the response to the entry's creation was lost.
 
@@ -227,7 +232,7 @@ class ObjectLog:
             return False
         raise self._build_fenced_error()
 
-    def _check_claim(self) -> None:
+    def _check_for_newer_claim(self) -> None:
         """Checks for the claim of another server, because an idle server would not notice a takeover
         otherwise.
 

@@ -150,12 +150,15 @@ class ObjectStore(FileStore):
             for page in obstore.list(self._store, chunk_size=_AT_ONCE):
                 yield from (found["path"] for found in page)
         except (BaseError, OSError) as error:
-            raise self._build_error("failed to list its objects", error) from error
+            raise self._build_error("failed to list the objects of the bucket", error) from error
 
     def delete_files(self, names: Iterable[str]) -> None:
         waiting = iter(names)
         while some := list(islice(waiting, _AT_ONCE)):
             self._delete_objects(some)
+
+    def delete_unfinished_files(self, prefix: str) -> None:
+        """Does nothing, because an object appears only when it is complete."""
 
     def _request_range(self, name: str, start: int, end: int | None) -> GetResult:
         """Requests a range of bytes of a file; a negative start counts from the end of the file."""
@@ -174,8 +177,8 @@ class ObjectStore(FileStore):
         try:
             obstore.delete(self._store, names)
         except FileNotFoundError:
-            # The store doesn't name the missing file, and may not have removed the others. Remove
-            # each file by a separate request.
+            # The store's answer doesn't name the missing file, and the store may not have removed
+            # the other files. Remove each file by a separate request.
             if len(names) > 1:
                 for name in names:
                     self._delete_objects([name])

@@ -1,4 +1,4 @@
-"""Ownership of the server state in a store: whether this server may still write to it."""
+"""Ownership of the server state in a store: whether this server may still write to the state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class StateOwnership:
     After one log fails, none of them continues.
 
     Attributes:
-        writer: ID that distinguishes the objects of this server from the objects of others.
+        writer: ID that distinguishes the objects of this server from the objects of other servers.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class StateOwnership:
 
     @property
     def failure(self) -> LogFailed | None:
-        """Reason why this server no longer writes; None if it still writes."""
+        """Reason why this server no longer writes; None if the server still writes."""
         return self._failure
 
     def record_failure(self, failure: LogFailed) -> None:

@@ -41,7 +41,8 @@ class FileStore(Protocol):
     errors.
 
     Raises:
-        StoreError: Every method can raise it, if the store doesn't respond or refuses.
+        StoreError: The store doesn't respond, or refuses the request. Every method can raise this
+            error.
     """
 
     def put_file(self, name: str, source: Path) -> None:
@@ -95,3 +96,13 @@ class FileStore(Protocol):
 
     def delete_files(self, names: Iterable[str]) -> None:
         """Removes files, and ignores missing files; sends a request per thousand files."""
+
+    def delete_unfinished_files(self, prefix: str) -> None:
+        """Removes unfinished files that writers have left, if their final names begin with a prefix.
+
+        Call this method only if no file with the prefix will be written again. A running writer of such
+        a file fails.
+
+        Args:
+            prefix: beginning of names, with all of their folders.
+        """

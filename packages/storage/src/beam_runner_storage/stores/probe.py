@@ -1,4 +1,4 @@
-"""Checks of a store's behavior, which the server runs once at its start."""
+"""Checks of a store's behavior, which the server runs once when it starts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROUNDS = 3
 
 
 def create_mark(spec: StoreSpec) -> None:
-    """Creates the mark file by which workers recognize a store.
+    """Creates the marker file by which workers recognize a store.
 
     Creates the folder if the store is a folder. Otherwise probes the store first.
 
@@ -32,7 +32,8 @@ def create_mark(spec: StoreSpec) -> None:
     """
     if spec.folder is not None:
         try:
-            # Set the mode only on creation, so that later changes of the user stay.
+            # Set the file mode only when the file is created, so that later changes by the user
+            # stay.
             spec.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (spec.folder / MARK).touch()
         except OSError as error:
@@ -49,10 +50,10 @@ def probe_store(spec: StoreSpec) -> None:
         StoreError: One of these operations fails; the text has the reason.
     """
     if spec.accepts_files:
-        _try_operations(spec.with_prefix(PROBE).open_store(_PATIENCE_SECONDS))
+        _try_store_operations(spec.with_prefix(PROBE).open_store(_PATIENCE_SECONDS))
 
 
-def _try_operations(store: FileStore) -> None:
+def _try_store_operations(store: FileStore) -> None:
     name = f"{secrets.token_hex(8)}"
     with tempfile.TemporaryDirectory(prefix="beam-spark-probe-") as folder:
         source, target = Path(folder, "source"), Path(folder, "target")
@@ -68,7 +69,7 @@ def _try_operations(store: FileStore) -> None:
             raise StoreError("the data store still lists a deleted file")
 
 
-def probe_creation(spec: StoreSpec) -> None:
+def probe_exclusive_creation(spec: StoreSpec) -> None:
     """Checks that exactly one of several concurrent creations of a file succeeds, in several rounds.
 
     Raises:
@@ -78,19 +79,19 @@ def probe_creation(spec: StoreSpec) -> None:
     for _ in range(_ROUNDS):
         name = secrets.token_hex(8)
         try:
-            _try_creation(store, name, spec.url)
+            _try_exclusive_creation(store, name, spec.url)
         finally:
             with contextlib.suppress(StoreError):
                 store.delete_files([name])
 
 
-def _try_creation(store: FileStore, name: str, url: str) -> None:
+def _try_exclusive_creation(store: FileStore, name: str, url: str) -> None:
     files = [secrets.token_bytes(_BYTES) for _ in range(_RIVALS)]
     made = run_concurrently(
         lambda contents: store.create_file(name, contents), files, _RIVALS, "probe"
     )
-    # A creation that returns False can still be the first, if its response was lost and it was
-    # retried.
+    # A creation that returns False may still have created the file, if the response was lost and
+    # the client retried the request.
     firsts = [file for file, is_first in zip(files, made, strict=True) if is_first]
     if (
         len(firsts) > 1

@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 30.0
 
 @attrs.frozen
 class StoreSpec:
-    """Address of a file store.
+    """Address of a file store: a URL, a shared folder, or none.
 
     Attributes:
         url: URL with a scheme and without a trailing slash; or the path of a folder that machines
@@ -120,3 +120,15 @@ def parse_data_dir(text: str) -> StoreSpec:
     if bool(parts.netloc) is (parts.scheme == "file") or parts.query or parts.fragment:
         raise ValueError(f"{text.partition('?')[0]} doesn't have the form {form}")
     return StoreSpec(text.rstrip("/"))
+
+
+def parse_user_store(text: str) -> StoreSpec:
+    """Returns the durable store of a folder or URL for files that users read or keep.
+
+    Raises:
+        ValueError: The scheme is unknown, the URL is incomplete, or the text is ``none``.
+    """
+    spec = parse_data_dir(text)
+    if not spec.accepts_files:
+        raise ValueError(f"{text!r} is no store; expected the path of a folder, or a URL")
+    return attrs.evolve(spec, durable=True)

@@ -1,9 +1,10 @@
-"""Takeover of a log from its previous server, even if the previous server still runs.
+"""Takeover of the log of transactions from the previous server, even if the previous server still
+runs.
 
-The next server writes a seal at the position of the previous server's next entry. The store accepts
-only one object at that position: the seal or the entry. If that object is the entry, the
-next server reads it, and tries the seal at the following position. If that object is the seal, the
-previous server finds the seal and is fenced.
+The next server writes a closing entry (seal) at the position of the previous server's next entry.
+The store accepts only one object at that position: the seal or the entry. If that object is the
+entry, the next server reads it, and tries the seal at the following position. If that object is the
+seal, the previous server finds the seal and is fenced.
 
 A busy previous server could win every time. So the next server writes a claim, for which the
 previous server checks at intervals, and then stops. Seals and claims stay, so that a server that
@@ -49,12 +50,14 @@ class TakeoverResult:
 
 
 class _MissingObjectError(Exception):
-    """Error for a listed object that is missing, because its server has removed it after storing a newer base."""
+    """Error for a listed object that is missing because the previous server stored a newer base and
+    then removed the object.
+    """
 
 
 def take_over_log(store: FileStore, writer: bytes, path: Path) -> TakeoverResult:
-    """Fences previous servers, and reads their log; downloads the last base to ``path``, if a base
-    exists.
+    """Prevents further writes of previous servers (fencing), and reads the log that they wrote.
+    Downloads the last base (database copy) to ``path``, if a base exists.
 
     Raises:
         LogFailed: An object is damaged or missing; the log is unchanged.
@@ -130,7 +133,7 @@ def _fetch_base(store: FileStore, base: LogBase, path: Path) -> None:
 
 
 def compute_checksum(path: Path) -> int:
-    """Returns the checksum of a log base, which is a copy of the database."""
+    """Returns the checksum of a copy of the database in the log."""
     checksum = xxhash.xxh3_64()
     with path.open("rb") as file:
         while piece := file.read(_PIECE):

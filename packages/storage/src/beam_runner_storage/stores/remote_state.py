@@ -10,11 +10,11 @@ from pathlib import Path
 from beam_runner_model.errors import Unavailable
 
 from beam_runner_storage.durable.logged import LogFailed
-from beam_runner_storage.stores.heartbeat import ServerHeartbeat, heartbeat_store
+from beam_runner_storage.stores.heartbeat import ServerHeartbeat, get_heartbeat_store
 from beam_runner_storage.stores.object_log import ObjectLog
 from beam_runner_storage.stores.ownership import StateOwnership
 from beam_runner_storage.stores.ports import FileStore, StoreError
-from beam_runner_storage.stores.probe import probe_creation
+from beam_runner_storage.stores.probe import probe_exclusive_creation
 from beam_runner_storage.stores.spec import StoreSpec
 
 _ATTEMPT_SECONDS = 10.0
@@ -37,12 +37,12 @@ class RemoteState:
     """
 
     def __init__(self, spec: StoreSpec) -> None:
-        probe_creation(spec)
+        probe_exclusive_creation(spec)
         self._ownership = StateOwnership()
-        self._heartbeat = ServerHeartbeat(heartbeat_store(spec), self._ownership)
+        self._heartbeat = ServerHeartbeat(get_heartbeat_store(spec), self._ownership)
         self._heartbeat.start()
         self.jobs = self._create_log(spec.with_prefix("jobs"))
-        """Log of the job list."""
+        """Log of the changes to the list of jobs."""
         self.journal = self._create_log(spec.with_prefix("journal"))
         """Log of the jobs' commits."""
         self.artifacts = StagedFiles(spec.with_prefix("artifacts").open_store(), self._ownership)
@@ -53,7 +53,7 @@ class RemoteState:
 
     @property
     def failure(self) -> str | None:
-        """Reason why this server can't commit any more; None while it can."""
+        """Reason why this server can't commit any more; None while the server can commit."""
         found = self._ownership.failure
         return None if found is None else str(found)
 
@@ -82,7 +82,8 @@ class StagedFiles:
         self._ownership = ownership
 
     def put(self, sha256: str, file: Path) -> str:
-        # Use a unique name, so that no server that doesn't know the file yet removes it.
+        # Use a unique name. Another server that doesn't know this file yet can remove files whose
+        # names it can predict.
         name = f"{sha256}/{secrets.token_hex(8)}"
         try:
             self._ownership.check_ownership()

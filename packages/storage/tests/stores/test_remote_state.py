@@ -11,12 +11,12 @@ from beam_runner_storage.journal.errors import JournalFenced
 from beam_runner_storage.journal.journal import RecoveredJournal
 from beam_runner_storage.journal.store import JournalStore
 from beam_runner_storage.stores.ports import FileStore, MissingFileError, StoreError
-from beam_runner_storage.stores.probe import probe_creation
+from beam_runner_storage.stores.probe import probe_exclusive_creation
+from beam_runner_storage.stores.remote_state import RemoteState
 from beam_runner_storage.stores.spec import StoreSpec
-from beam_runner_storage.stores.state_place import RemoteState
 
 
-def test_create_succeeds_for_first_writer_only(spec: StoreSpec) -> None:
+def test_exclusive_create_in_store_succeeds_for_first_writer_only(spec: StoreSpec) -> None:
     store = spec.open_store()
     assert store.create_file("a/1", b"first")
     assert not store.create_file("a/1", b"second")
@@ -25,8 +25,8 @@ def test_create_succeeds_for_first_writer_only(spec: StoreSpec) -> None:
         store.read_file("a/2")
 
 
-def test_store_with_exclusive_create_passes_probe_and_retains_no_file(spec: StoreSpec) -> None:
-    probe_creation(spec)
+def test_store_with_exclusive_create_passes_probe_without_leftover_file(spec: StoreSpec) -> None:
+    probe_exclusive_creation(spec)
     assert list(spec.open_store().list_names()) == []
 
 
@@ -47,7 +47,9 @@ def test_store_that_ignores_exclusive_create_is_refused(
     assert list(spec.open_store().list_names()) == []
 
 
-def test_next_server_gets_state_and_fences_previous_server(spec: StoreSpec, tmp_path: Path) -> None:
+def test_next_server_reads_state_in_store_and_fences_previous_server(
+    spec: StoreSpec, tmp_path: Path
+) -> None:
     staged = tmp_path / "staged"
     staged.write_bytes(b"a package")
     last = RemoteState(spec)

@@ -16,18 +16,20 @@ from beam_runner_urns import environments as environment_urns
 from beam_runner_planner import _protos
 from beam_runner_planner.ordering import sort_by_dependencies
 from beam_runner_planner.sdks import (
-    coders_known_to_server,
-    environment_of,
+    get_environment,
     has_server_versions,
-    transforms_known_to_server,
+    list_coders_known_to_server,
+    list_transforms_known_to_server,
 )
 
 
 def is_unknown_to_sdk(transform: _protos.PTransform, components: _protos.Components) -> bool:
-    """Returns whether the SDK of a transform doesn't know the transform."""
-    environment = environment_of(transform, components)
+    """Returns whether the SDK of a transform can't run the transform, because the SDK doesn't know
+    the transform's URN.
+    """
+    environment = get_environment(transform, components)
     urn = transform.spec.urn
-    known = urn in transforms_known_to_server() or urn in environment.capabilities
+    known = urn in list_transforms_known_to_server() or urn in environment.capabilities
     return _has_known_transforms(environment) and not known
 
 
@@ -35,16 +37,16 @@ def _has_known_transforms(environment: _protos.Environment) -> bool:
     return has_server_versions(environment) and environment.urn != environment_urns.EXTERNAL
 
 
-def unknown_coders(components: _protos.Components) -> dict[str, list[str]]:
-    """Returns the coders in use that no SDK of the pipeline knows, with the names of the data that
-    they encode.
+def find_unknown_coders(components: _protos.Components) -> dict[str, list[str]]:
+    """Returns the coders in use that no SDK of the pipeline knows, with the names of the
+    PCollections or states that use these coders.
 
     The result is empty unless all SDKs have the server's versions and start with the job.
     """
     environments = components.environments.values()
     if not all(map(_has_known_transforms, environments)):
         return {}
-    known = coders_known_to_server().union(
+    known = list_coders_known_to_server().union(
         *(environment.capabilities for environment in environments)
     )
     first: dict[str, str | None] = {}
@@ -55,14 +57,14 @@ def unknown_coders(components: _protos.Components) -> dict[str, list[str]]:
             next(filter(None, (first[part] for part in parts)), None) if urn in known else str(urn)
         )
     found: dict[str, list[str]] = {}
-    for coder_id, name in _names_by_coder(components):
+    for coder_id, name in _map_coders_to_names(components):
         unknown = first[coder_id]
         if unknown is not None:
             found.setdefault(f"the coder {unknown!r}", []).append(name)
     return found
 
 
-def _names_by_coder(components: _protos.Components) -> Iterator[tuple[str, str]]:
+def _map_coders_to_names(components: _protos.Components) -> Iterator[tuple[str, str]]:
     for pcollection in components.pcollections.values():
         yield pcollection.coder_id, pcollection.unique_name
     for strategy_id, strategy in components.windowing_strategies.items():

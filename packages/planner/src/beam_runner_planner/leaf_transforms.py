@@ -1,4 +1,4 @@
-"""Search for the transforms that run: the leaves of the tree of composites."""
+"""Search for the transforms that run: the leaves of the tree of composite transforms."""
 
 from __future__ import annotations
 
@@ -16,27 +16,7 @@ RESHUFFLES = frozenset(
         transform_urns.REDISTRIBUTE_BY_KEY,
     }
 )
-PAR_DOS = frozenset(
-    {
-        transform_urns.PAR_DO,
-        transform_urns.PAIR_WITH_RESTRICTION,
-        transform_urns.SPLIT_AND_SIZE_RESTRICTIONS,
-        transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS,
-        transform_urns.TRUNCATE_SIZED_RESTRICTION,
-    }
-)
-"""The URNs of transforms with a ParDo payload: ParDo, and the parts of a splittable DoFn."""
-COMBINE_PARTS = frozenset(
-    {
-        transform_urns.COMBINE_PER_KEY_PRECOMBINE,
-        transform_urns.COMBINE_PER_KEY_MERGE_ACCUMULATORS,
-        transform_urns.COMBINE_PER_KEY_EXTRACT_OUTPUTS,
-        transform_urns.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS,
-        transform_urns.COMBINE_GROUPED_VALUES,
-    }
-)
-"""The URNs of the parts of a lifted combine; their payload is a combine payload."""
-# The runner executes these composites as a unit and ignores their parts.
+# The runner executes each of these composites as one transform, and ignores the transforms inside.
 _WHOLE = RESHUFFLES | {
     transform_urns.GROUP_BY_KEY,
     transform_urns.COMBINE_PER_KEY,
@@ -46,16 +26,16 @@ _WHOLE = RESHUFFLES | {
 _COMPOSITES = frozenset({"", transform_urns.GENERIC_COMPOSITE, python_sdk.PICKLED_TRANSFORM})
 
 
-def leaf_transforms(
+def list_leaf_transforms(
     transform_ids: Iterable[str], components: _protos.Components
 ) -> Iterator[tuple[str, _protos.PTransform]]:
-    """Returns by id, in order, the transforms without parts, and the composites that run as a unit.
+    """Returns by id, in order, the transforms without subtransforms, and the composites that the
+    runner executes as one transform.
 
     The result has no empty composites.
 
     Args:
         transform_ids: the ids of the root transforms; no composite may contain itself.
-        components: the pipeline's components.
     """
     waiting = list(transform_ids)[::-1]
     while waiting:
@@ -71,7 +51,7 @@ def leaf_transforms(
 def is_empty(transform: _protos.PTransform) -> bool:
     """Returns whether a transform without subtransforms is a composite that does nothing.
 
-    Such a composite returns some of its inputs, or nothing. The URN distinguishes a composite that
+    A composite without steps returns some of its inputs, or nothing. The URN distinguishes a composite that
     returns nothing from a sink.
     """
     urn = transform.spec.urn
@@ -81,5 +61,7 @@ def is_empty(transform: _protos.PTransform) -> bool:
 
 
 def has_own_outputs(transform: _protos.PTransform) -> bool:
-    """Returns whether a transform has outputs of its own; a composite that returns its input has none."""
+    """Returns whether a transform has outputs that aren't also inputs of the transform. A composite
+    that returns its input has no such output.
+    """
     return not set(transform.outputs.values()) <= set(transform.inputs.values())

@@ -82,7 +82,7 @@ def without_top(proto: _protos.Pipeline) -> None:
     ("composite", "outputs"),
     [(First, 1), (Swapped, 2), (Twice, 2), (Nested, 1), (Nothing, 0), (InPart, 2)],
 )
-def test_composite_that_returns_inputs_is_removed(
+def test_composite_that_only_returns_its_inputs_is_removed(
     composite: type[beam.PTransform], outputs: int, flat: bool
 ) -> None:
     proto = built(composite)
@@ -93,7 +93,7 @@ def test_composite_that_returns_inputs_is_removed(
 
 
 @pytest.mark.parametrize("urn", ["", transform_urns.GENERIC_COMPOSITE, "beam:transform:mine:v1"])
-def test_composite_of_any_kind_that_returns_inputs_needs_no_environment(urn: str) -> None:
+def test_composite_of_any_urn_that_returns_its_inputs_needs_no_environment(urn: str) -> None:
     proto = built(First)
     for transform in proto.components.transforms.values():
         if transform.unique_name == "First":
@@ -102,7 +102,7 @@ def test_composite_of_any_kind_that_returns_inputs_needs_no_environment(urn: str
     assert "len 0" in names_of(plan_of(proto))
 
 
-def test_sink_without_sdk_is_refused_by_name() -> None:
+def test_transform_without_outputs_and_without_sdk_is_refused_by_name() -> None:
     proto = built(First)
     for transform in proto.components.transforms.values():
         if transform.unique_name == "First":
